@@ -1,0 +1,59 @@
+"""
+The one seam for the world: time and randomness. The third piece, the transport, is given to each `Client`.
+
+Production uses `system_env()`. Simulations pass a seeded `Random` and run on an event loop whose time is virtual
+(`ktrain.testing`), so the same code runs deterministically and thousands of times faster than life. Nothing in
+`framework` or above calls `time.*`, `random.*` or `datetime.now` itself.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Protocol
+
+
+class Clock(Protocol):
+    """Where time comes from."""
+
+    def monotonic(self) -> float:
+        """Seconds that never go back; differences are meaningful, the zero is not."""
+
+    def now(self) -> datetime:
+        """Wall time, aware, UTC. For stamps on objects, never for measuring."""
+
+    async def sleep(self, seconds: float) -> None:
+        """Wait. Cancellation ends the wait."""
+
+
+class SystemClock:
+    """The machine's clocks; `monotonic` is the running loop's, so a virtual loop makes it virtual."""
+
+    def monotonic(self) -> float:
+        """Seconds on the running event loop's clock."""
+        return asyncio.get_running_loop().time()
+
+    def now(self) -> datetime:
+        """The machine's wall clock."""
+        return datetime.fromtimestamp(time.time(), UTC)
+
+    async def sleep(self, seconds: float) -> None:
+        """Sleep on the running loop."""
+        await asyncio.sleep(seconds)
+
+
+@dataclass(frozen=True, slots=True)
+class Env:
+    """Time and randomness, passed to whoever needs them."""
+
+    clock: Clock = field(default_factory=SystemClock)
+    # Jitter and names, not secrets: those come from the `secrets` module at the edge.
+    random: random.Random = field(default_factory=random.Random)
+
+
+def system_env() -> Env:
+    """Return the production environment: real clocks, unseeded randomness."""
+    return Env()

@@ -1,0 +1,164 @@
+"""
+Errors of the framework.
+
+    FrameworkError
+    ├── TransportError          no answer from the API server
+    ├── ApiError                an answer that is a refusal; carries the request and the Status
+    │   ├── BadRequest 400, Unauthorized 401, Forbidden 403, NotFound 404
+    │   ├── Conflict 409        ├── AlreadyExists   └── ApplyConflict (another field manager)
+    │   ├── Gone 410            the resource version is too old
+    │   ├── Invalid 422         the object breaks the schema or a webhook's rule
+    │   ├── TooManyRequests 429
+    │   └── ServerError 5xx
+    ├── DecodeError             an answer that does not fit the declared type
+    └── TerminalError           raised by a reconciler: do not retry until the object changes
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+
+from ktrain.api.meta import Struct
+
+
+class FrameworkError(Exception):
+    """Base of all errors that the framework raises."""
+
+
+class TransportError(FrameworkError):
+    """No answer came. If the request was a write, nobody knows whether it happened."""
+
+
+class DecodeError(FrameworkError):
+    """The server's answer does not fit the type the resource declares."""
+
+
+class TerminalError(FrameworkError):
+    """Raised by a reconciler when a retry cannot help; the key waits for its next event."""
+
+
+class StatusCause(Struct, frozen=True):
+    """One cause inside a Status."""
+
+    reason: str = ""
+    message: str = ""
+    field: str = ""
+
+
+class StatusDetails(Struct, frozen=True):
+    """What a Status is about."""
+
+    name: str = ""
+    group: str = ""
+    kind: str = ""
+    uid: str = ""
+    causes: tuple[StatusCause, ...] = ()
+    retry_after_seconds: int = 0
+
+
+class Status(Struct, frozen=True):
+    """The body of a refusal (metav1.Status)."""
+
+    status: str = ""
+    message: str = ""
+    reason: str = ""
+    code: int = 0
+    details: StatusDetails = StatusDetails()
+
+
+class ApiError(FrameworkError):
+    """The API server refused. `str()` reads as a sentence: what was asked, then why not."""
+
+    def __init__(self, status: Status, *, method: str = "", path: str = "") -> None:
+        self.status = status
+        self.method = method
+        self.path = path
+        super().__init__(status.message or status.reason or f"HTTP {status.code}")
+
+    @property
+    def code(self) -> int:
+        """The HTTP status."""
+        return self.status.code
+
+    @property
+    def reason(self) -> str:
+        """The machine-readable reason, for example `AlreadyExists`."""
+        return self.status.reason
+
+    def __str__(self) -> str:
+        return f"{self.method} {self.path}: {self.status.message or self.status.reason} ({self.code})".lstrip()
+
+
+class BadRequest(ApiError):
+    """400."""
+
+
+class Unauthorized(ApiError):
+    """401: the credentials were not accepted."""
+
+
+class Forbidden(ApiError):
+    """403: the identity may not do this, or admission said no."""
+
+
+class NotFound(ApiError):
+    """404: the object, or the kind itself, is not there."""
+
+
+class Conflict(ApiError):
+    """409: the object changed since it was read, or a precondition failed."""
+
+
+class AlreadyExists(Conflict):
+    """409 on create: the name is taken."""
+
+
+class ApplyConflict(Conflict):
+    """409 on apply: another field manager owns a field with another value."""
+
+
+class Gone(ApiError):
+    """410: the resource version or the continue token is too old."""
+
+
+class Invalid(ApiError):
+    """422: the object is not valid; the causes name the fields."""
+
+
+class TooManyRequests(ApiError):
+    """429: come back later; `status.details.retry_after_seconds` says when."""
+
+
+class ServerError(ApiError):
+    """5xx."""
+
+
+_BY_CODE: Final[dict[int, type[ApiError]]] = {
+    400: BadRequest,
+    401: Unauthorized,
+    403: Forbidden,
+    404: NotFound,
+    409: Conflict,
+    410: Gone,
+    422: Invalid,
+    429: TooManyRequests,
+}
+
+
+def error_from(code: int, body: bytes, *, method: str = "", path: str = "") -> ApiError:
+    """Build the typed error for an answer with a status of 400 or more. The body may be anything."""
+    try:
+        status = msgspec.json.decode(body, type=Status)
+    except msgspec.MsgspecError:
+        status = Status(message=body[:1024].decode("utf-8", "replace").strip())
+    if not status.code:
+        status = msgspec.structs.replace(status, code=code)
+    kind = _BY_CODE.get(code, ServerError if code >= 500 else ApiError)
+    if code == 409:
+        if status.reason == "AlreadyExists":
+            kind = AlreadyExists
+        elif any(cause.reason == "FieldManagerConflict" for cause in status.details.causes):
+            kind = ApplyConflict
+    return kind(status, method=method, path=path)
