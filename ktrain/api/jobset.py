@@ -1,0 +1,144 @@
+"""JobSet (`jobset.x-k8s.io/v1alpha2`) as ktrain reads it, its keys, and its condition types."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+
+from .meta import Condition, Object, Resource, Struct
+
+GROUP: Final = "jobset.x-k8s.io"
+VERSION: Final = "v1alpha2"
+
+JOBSET_NAME: Final = "jobset.sigs.k8s.io/jobset-name"
+"""Label and annotation on child Jobs and their pods: the JobSet's name. Prefix of all other keys: `jobset.sigs.k8s.io/`."""
+REPLICATED_JOB_NAME: Final = "jobset.sigs.k8s.io/replicatedjob-name"
+MANAGED_BY: Final = "jobset.sigs.k8s.io/jobset-controller"
+
+CONDITION_COMPLETED: Final = "Completed"
+CONDITION_FAILED: Final = "Failed"
+CONDITION_SUSPENDED: Final = "Suspended"
+
+
+class DependsOn(Struct, frozen=True):
+    """Start only when the named, earlier replicated job is `Ready` or `Complete`."""
+
+    name: str = ""
+    status: str = ""
+
+
+class ReplicatedJob(Struct, frozen=True):
+    """One entry of `spec.replicatedJobs`. The Job template passes through whole."""
+
+    name: str
+    template: msgspec.Raw = msgspec.Raw(b"{}")
+    replicas: int = 1
+    group_name: str = "default"
+    depends_on: tuple[DependsOn, ...] = ()
+
+
+class Network(Struct, frozen=True):
+    """How the pods find each other."""
+
+    enable_dns_hostnames: bool | None = msgspec.field(default=None, name="enableDNSHostnames")
+    subdomain: str = ""
+    publish_not_ready_addresses: bool | None = None
+
+
+class SuccessPolicy(Struct, frozen=True):
+    """When the JobSet is complete. No targets: all replicated jobs."""
+
+    operator: str = "All"
+    target_replicated_jobs: tuple[str, ...] = ()
+
+
+class FailurePolicyRule(Struct, frozen=True):
+    """What to do when a matching Job failed."""
+
+    name: str = ""
+    action: str = ""
+    on_job_failure_reasons: tuple[str, ...] = ()
+    on_job_failure_message_patterns: tuple[str, ...] = ()
+    target_replicated_jobs: tuple[str, ...] = ()
+
+
+class FailurePolicy(Struct, frozen=True):
+    """How failed Jobs are answered. Absent and empty differ: without one, the first failure is final."""
+
+    max_restarts: int = 0
+    restart_strategy: str = "Recreate"
+    rules: tuple[FailurePolicyRule, ...] = ()
+
+
+class StartupPolicy(Struct, frozen=True):
+    """`InOrder` starts replicated jobs one after the other."""
+
+    startup_policy_order: str = "AnyOrder"
+
+
+class Coordinator(Struct, frozen=True):
+    """The pod whose address every pod gets as label and annotation."""
+
+    replicated_job: str = ""
+    job_index: int = 0
+    pod_index: int = 0
+
+
+class RetentionPolicy(Struct, frozen=True):
+    """Whether claims go with the JobSet."""
+
+    when_deleted: str = "Delete"
+
+
+class VolumeClaimPolicy(Struct, frozen=True):
+    """Claims that the JobSet creates; the templates pass through whole."""
+
+    templates: tuple[msgspec.Raw, ...] = ()
+    retention_policy: RetentionPolicy | None = None
+
+
+class JobSetSpec(Struct, frozen=True):
+    """The specification of a JobSet."""
+
+    replicated_jobs: tuple[ReplicatedJob, ...] = ()
+    network: Network | None = None
+    success_policy: SuccessPolicy | None = None
+    failure_policy: FailurePolicy | None = None
+    startup_policy: StartupPolicy | None = None
+    suspend: bool = False
+    coordinator: Coordinator | None = None
+    managed_by: str | None = None
+    ttl_seconds_after_finished: int | None = None
+    volume_claim_policies: tuple[VolumeClaimPolicy, ...] = ()
+
+
+class ReplicatedJobStatus(Struct, frozen=True, omit_defaults=False):
+    """Counters of child Jobs, not of pods."""
+
+    name: str
+    ready: int = 0
+    succeeded: int = 0
+    failed: int = 0
+    active: int = 0
+    suspended: int = 0
+
+
+class JobSetStatus(Struct, frozen=True):
+    """What was observed of a JobSet."""
+
+    conditions: tuple[Condition, ...] = ()
+    restarts: int = 0
+    restarts_count_towards_max: int = 0
+    terminal_state: str = ""
+    replicated_jobs_status: tuple[ReplicatedJobStatus, ...] = ()
+
+
+class JobSet(Object, frozen=True):
+    """A JobSet. `status` is None until the controller has written one."""
+
+    spec: JobSetSpec = JobSetSpec()
+    status: JobSetStatus | None = None
+
+
+JOBSETS: Final = Resource(GROUP, VERSION, "JobSet", "jobsets", namespaced=True, type=JobSet)
