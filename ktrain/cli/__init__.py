@@ -1,1 +1,13 @@
-"""cli."""
+"""
+The command `ktrain`: one module per command, and what they share.
+
+    main.py      the group; commands are imported when they are called, so `--help` stays cheap
+    run.py       `ktrain run`: a TrainJob from start to end, on this machine or on a cluster
+    up.py        `ktrain up`: the embedded control plane as a server
+    operator.py  `ktrain operator`: only the controllers
+    script.py    a TrainJob that stands for `ktrain run train.py ...`
+    follow.py    what is going on with one TrainJob, from watches
+    logs.py      the logs of its pods, line by line
+    display.py   the screen
+    explain.py   why it failed, as a person would say it
+"""

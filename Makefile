@@ -1,0 +1,38 @@
+# The doors of the project. `make help` lists them.
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+
+.PHONY: help demo test check bench clean
+help:
+	@echo "make demo   train a real model with one command (installs PyTorch into $(VENV))"
+	@echo "make test   format, lint, types, layers and tests"
+	@echo "make bench  the benchmarks of benchmarks/"
+	@echo "make clean  remove $(VENV) and caches"
+
+$(BIN)/python:
+	$(PYTHON) -c 'import sys; sys.exit("ktrain needs Python 3.11 or newer" if sys.version_info < (3, 11) else 0)'
+	$(PYTHON) -m venv $(VENV)
+
+# A stamp per extra: installing again is skipped until pyproject.toml changes.
+$(VENV)/.installed-%: pyproject.toml | $(BIN)/python
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[$*]'
+	@touch $@
+
+demo: $(VENV)/.installed-demo
+	$(BIN)/ktrain run examples/digits/trainjob.yaml
+
+check: $(VENV)/.installed-dev
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+test: check $(VENV)/.installed-demo
+	$(BIN)/python -m pytest
+
+bench: $(VENV)/.installed-dev
+	$(BIN)/python -m benchmarks
+
+clean:
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -1,0 +1,96 @@
+"""Why a TrainJob failed, as a person would say it. Pure functions of what was observed last."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from ktrain.api.core import ContainerStateTerminated, Pod
+from ktrain.api.meta import find_condition
+from ktrain.api.trainer import CONDITION_FAILED, TrainJob
+
+LOG_LINES = 10
+_EPOCH = datetime.fromtimestamp(0, UTC)
+
+TORCH_HINT = (
+    "PyTorch is not installed in this environment. Install it with: pip install 'ktrain-operator[torch]'"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Culprit:
+    """The container that failed first."""
+
+    pod: str
+    container: str
+    ended: ContainerStateTerminated
+
+
+def find_culprit(pods: Sequence[Pod]) -> Culprit | None:
+    """
+    The container that failed first, by the time it ended.
+
+    The others of a job usually fail because the first one did, or are stopped for it, so they explain nothing.
+    """
+    found: list[tuple[datetime, Culprit]] = []
+    for pod in pods:
+        for status in (*pod.status.init_container_statuses, *pod.status.container_statuses):
+            ended = status.state.terminated or status.last_state.terminated
+            if ended is not None and ended.exit_code != 0:
+                culprit = Culprit(pod.metadata.name, status.name, ended)
+                found.append((ended.finished_at or _EPOCH, culprit))
+    return min(found, key=lambda item: item[0])[1] if found else None
+
+
+def describe_end(ended: ContainerStateTerminated) -> str:
+    """`exited with code 3`, `was killed by SIGKILL (exit code 137)`, `could not start: ...`."""
+    if ended.reason == "StartError":
+        return f"could not start: {ended.message or 'no message'}"
+    if ended.reason == "OOMKilled":
+        return f"ran out of memory and was killed (exit code {ended.exit_code})"
+    if ended.exit_code > 128:
+        try:
+            name = signal.Signals(ended.exit_code - 128).name
+        except ValueError:
+            return f"exited with code {ended.exit_code}"
+        return f"was killed by {name} (exit code {ended.exit_code})"
+    return f"exited with code {ended.exit_code}"
+
+
+def hint(ended: ContainerStateTerminated, log: Sequence[str]) -> str | None:
+    """What to do about failures whose cause is known."""
+    text = "\n".join(log)
+    if ended.reason == "StartError" and "torchrun" in ended.message:
+        return TORCH_HINT
+    if "No module named 'torch'" in text or "No module named torch" in text:
+        return TORCH_HINT
+    return None
+
+
+def explain_failure(job: TrainJob, pods: Sequence[Pod], logs: Mapping[tuple[str, str], Sequence[str]]) -> list[str]:
+    """
+    Write the last words about a failed TrainJob.
+
+    Args:
+        job: The TrainJob as last seen.
+        pods: Its pods as last seen, deleted ones included.
+        logs: The last lines of each (pod, container).
+    """
+    lines: list[str] = []
+    culprit = find_culprit(pods)
+    failed = find_condition(job.status.conditions, CONDITION_FAILED)
+    if culprit is not None:
+        log = logs.get((culprit.pod, culprit.container), ())[-LOG_LINES:]
+        lines.append(f"Pod {culprit.pod}, container {culprit.container}, {describe_end(culprit.ended)}.")
+        if culprit.ended.message and culprit.ended.reason != "StartError":
+            lines.append(f"It left the message: {culprit.ended.message.strip()}")
+        if log:
+            lines.append("Its last lines:")
+            lines.extend(f"  {line}" for line in log)
+        if advice := hint(culprit.ended, log):
+            lines.append(advice)
+    if failed is not None:
+        lines.append(f"TrainJob {job.metadata.name} has Failed ({failed.reason}): {failed.message}")
+    return lines

@@ -1,0 +1,153 @@
+"""What is going on with one TrainJob: from watches of it, its JobSet, its Jobs and its pods, to a line a person reads."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ktrain.api.core import JOBS, PODS, Job, Pod
+from ktrain.api.jobset import JOBSET_NAME, JOBSETS, REPLICATED_JOB_NAME, JobSet
+from ktrain.api.meta import Key
+from ktrain.api.trainer import CONDITION_COMPLETE, CONDITION_FAILED, TRAIN_JOBS, TrainJob
+from ktrain.framework import Cache, Informer
+
+INDEX_KEY = "batch.kubernetes.io/job-completion-index"
+JOB_INDEX_KEY = "jobset.sigs.k8s.io/job-index"
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """One look at a TrainJob. `nodes` counts pods, as users do; `waiting` says why nothing runs yet."""
+
+    phase: str = "Pending"
+    nodes: int = 0
+    running: int = 0
+    ready: int = 0
+    succeeded: int = 0
+    failed: int = 0
+    restarts: int = 0
+    waiting: str = ""
+
+    def __str__(self) -> str:
+        parts = [f"{self.running}/{self.nodes} nodes running", f"{self.ready} ready", f"{self.succeeded} succeeded"]
+        if self.failed:
+            parts.append(f"{self.failed} failed")
+        if self.restarts:
+            parts.append(f"{self.restarts} restarts")
+        text = f"{self.phase}: {', '.join(parts)}" if self.nodes else self.phase
+        return f"{text} ({self.waiting})" if self.waiting else text
+
+
+def progress(job: TrainJob | None, jobset: JobSet | None, jobs: Sequence[Job], pods: Sequence[Pod]) -> Progress:
+    """Sum up what was observed. Pure."""
+    if job is None:
+        return Progress()
+    alive = [pod for pod in pods if pod.metadata.deletion_timestamp is None]
+    running = sum(pod.status.phase == "Running" for pod in alive)
+    restarts = jobset.status.restarts if jobset and jobset.status else 0
+    restarts += sum(status.restart_count for pod in alive for status in pod.status.container_statuses)
+    return Progress(
+        phase=_phase(job, jobset, running),
+        nodes=sum(item.spec.parallelism or 1 for item in jobs),
+        running=running,
+        ready=sum(_is_ready(pod) for pod in alive),
+        succeeded=sum(pod.status.phase == "Succeeded" for pod in alive),
+        failed=sum(pod.status.phase == "Failed" for pod in alive),
+        restarts=restarts,
+        waiting="" if running or job.is_finished else _waiting(alive),
+    )
+
+
+def _phase(job: TrainJob, jobset: JobSet | None, running: int) -> str:
+    ended = [c.type for c in job.status.conditions if c.is_true and c.type in (CONDITION_COMPLETE, CONDITION_FAILED)]
+    if ended:
+        return ended[0]
+    if job.metadata.deletion_timestamp is not None:
+        return "Deleting"
+    if job.spec.suspend:
+        return "Suspended"
+    if running:
+        return "Running"
+    return "Starting" if jobset is not None else "Pending"
+
+
+def _is_ready(pod: Pod) -> bool:
+    return any(c.type == "Ready" and c.is_true for c in pod.status.conditions)
+
+
+def _waiting(pods: Sequence[Pod]) -> str:
+    """The first reason found why a pod does not run: it cannot be scheduled, or a container waits for something."""
+    for pod in pods:
+        for condition in pod.status.conditions:
+            if condition.type == "PodScheduled" and condition.status == "False" and condition.message:
+                return f"{node_name(pod)}: {condition.message}"
+        for status in (*pod.status.init_container_statuses, *pod.status.container_statuses):
+            waiting = status.state.waiting
+            if waiting and waiting.message:
+                return f"{node_name(pod)}: {waiting.reason}: {waiting.message}"
+    return ""
+
+
+def node_name(pod: Pod) -> str:
+    """Short name of a pod for people: `node-0`; with several Jobs of one replicated job, `node-1-0`."""
+    labels = pod.metadata.labels
+    job = labels.get(REPLICATED_JOB_NAME)
+    index = labels.get(INDEX_KEY)
+    if job is None or index is None:
+        return pod.metadata.name
+    job_index = labels.get(JOB_INDEX_KEY, "0")
+    replicas = labels.get("jobset.sigs.k8s.io/replicatedjob-replicas", "1")
+    return f"{job}-{index}" if replicas == "1" else f"{job}-{job_index}-{index}"
+
+
+class Follower:
+    """Watches of one TrainJob and all that was made for it. Their cache must be running."""
+
+    def __init__(self, cache: Cache, key: Key) -> None:
+        self.key = key
+        by_name = f"metadata.name={key.name}"
+        by_label = f"{JOBSET_NAME}={key.name}"
+        namespace = key.namespace
+        self._train_jobs: Informer[TrainJob] = cache.informer(TRAIN_JOBS, field_selector=by_name, namespace=namespace)
+        self._job_sets: Informer[JobSet] = cache.informer(JOBSETS, field_selector=by_name, namespace=namespace)
+        self._jobs: Informer[Job] = cache.informer(JOBS, label_selector=by_label, namespace=namespace)
+        self._pods: Informer[Pod] = cache.informer(PODS, label_selector=by_label, namespace=namespace)
+        self.uid = ""
+        self._last_pods: dict[str, Pod] = {}
+
+    @property
+    def informers(self) -> tuple[Informer[TrainJob], Informer[JobSet], Informer[Job], Informer[Pod]]:
+        """All informers, to add handlers to."""
+        return self._train_jobs, self._job_sets, self._jobs, self._pods
+
+    @property
+    def job(self) -> TrainJob | None:
+        """The TrainJob, unless another took its name."""
+        found = self._train_jobs.get(self.key)
+        return found if found is not None and found.metadata.uid == self.uid else None
+
+    @property
+    def pods(self) -> list[Pod]:
+        """The job's pods."""
+        jobs = {item.metadata.uid for item in self._own_jobs()}
+        return [pod for pod in self._pods.list() if (o := pod.metadata.controller) is not None and o.uid in jobs]
+
+    @property
+    def all_pods(self) -> list[Pod]:
+        """The job's pods as last seen, those that are gone included: the cause of a failure may be among them."""
+        self._last_pods.update({pod.metadata.uid: pod for pod in self.pods})
+        return list(self._last_pods.values())
+
+    def _own_jobs(self) -> list[Job]:
+        jobset = self._own_jobset()
+        if jobset is None:
+            return []
+        return [item for item in self._jobs.list() if item.metadata.is_controlled_by(jobset.metadata.uid)]
+
+    def _own_jobset(self) -> JobSet | None:
+        found = self._job_sets.get(self.key)
+        return found if found is not None and found.metadata.is_controlled_by(self.uid) else None
+
+    def progress(self) -> Progress:
+        """Look once."""
+        return progress(self.job, self._own_jobset(), self._own_jobs(), self.pods)

@@ -1,0 +1,51 @@
+"""The command group. Importing it must stay cheap: `ktrain --help` loads click and nothing of ktrain's own rooms."""
+
+from __future__ import annotations
+
+import importlib
+from typing import Final
+
+import click
+
+from ktrain import __version__
+
+COMMANDS: Final = {
+    "run": "Run a TrainJob to its end, on this machine or on a cluster.",
+    "up": "Serve a small Kubernetes control plane on this machine.",
+    "operator": "Run the controllers against a cluster.",
+    "version": "Print the version.",
+}
+
+
+class LazyGroup(click.Group):
+    """A group whose commands live in modules of their own, imported only when called or asked for help."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 -- click's signature
+        """All commands, in the order they are documented."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002 -- click's signature
+        """Import the command's module."""
+        if cmd_name not in COMMANDS:
+            return None
+        module = importlib.import_module(f"ktrain.cli.{cmd_name}")
+        command: click.Command = module.command
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 -- click's signature
+        """List commands without importing them."""
+        with formatter.section("Commands"):
+            formatter.write_dl(list(COMMANDS.items()))
+
+
+@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, message="%(version)s")
+def main() -> None:
+    """
+    Train on this machine, or on a cluster, with the same YAML.
+
+    \b
+    Example:
+      ktrain run train.py --nodes 2
+      ktrain run job.yaml
+    """
