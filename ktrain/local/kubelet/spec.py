@@ -1,0 +1,395 @@
+"""
+A pod as the kubelet reads it: narrow, but whole for everything that is honoured.
+
+These structs are the kubelet's own view of `v1.Pod`; controllers use the smaller one in `ktrain.api.core`. A field that
+is not declared here is not honoured (images, capabilities, affinity: processes have none of it). Defaults are those the
+API server fills in, so a pod that skipped defaulting reads the same.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime  # noqa: TC003 -- msgspec resolves annotations at run time
+from typing import Final
+
+import msgspec
+
+from ktrain.api.core import ContainerStatus  # noqa: TC001 -- msgspec resolves annotations at run time
+from ktrain.api.meta import Condition, Object, Resource, Struct
+
+
+class KeySelector(Struct, frozen=True):
+    """One key of a ConfigMap or Secret."""
+
+    name: str = ""
+    key: str = ""
+    optional: bool = False
+
+
+class FieldSelector(Struct, frozen=True):
+    """A field of the pod itself, for example `metadata.labels['a']`."""
+
+    field_path: str = ""
+
+
+class ResourceSelector(Struct, frozen=True):
+    """A request or limit of a container, for example `limits.cpu`, counted in units of `divisor` and rounded up."""
+
+    resource: str = ""
+    container_name: str = ""
+    divisor: str = "0"
+
+
+class EnvVarSource(Struct, frozen=True):
+    """Where a variable's value comes from; exactly one is set."""
+
+    field_ref: FieldSelector | None = None
+    resource_field_ref: ResourceSelector | None = None
+    config_map_key_ref: KeySelector | None = None
+    secret_key_ref: KeySelector | None = None
+
+
+class EnvVar(Struct, frozen=True):
+    """One entry of `env`."""
+
+    name: str
+    value: str = ""
+    value_from: EnvVarSource | None = None
+
+
+class EnvFromRef(Struct, frozen=True):
+    """A whole ConfigMap or Secret."""
+
+    name: str = ""
+    optional: bool = False
+
+
+class EnvFromSource(Struct, frozen=True):
+    """One entry of `envFrom`."""
+
+    prefix: str = ""
+    config_map_ref: EnvFromRef | None = None
+    secret_ref: EnvFromRef | None = None
+
+
+class KeyToPath(Struct, frozen=True):
+    """One key of a ConfigMap or Secret, and the file it becomes."""
+
+    key: str
+    path: str
+    mode: int | None = None
+
+
+class ConfigMapVolume(Struct, frozen=True):
+    """A ConfigMap as files."""
+
+    name: str = ""
+    items: tuple[KeyToPath, ...] = ()
+    default_mode: int = 0o644
+    optional: bool = False
+
+
+class SecretVolume(Struct, frozen=True):
+    """A Secret as files."""
+
+    secret_name: str = ""
+    items: tuple[KeyToPath, ...] = ()
+    default_mode: int = 0o644
+    optional: bool = False
+
+
+class DownwardFile(Struct, frozen=True):
+    """A field of the pod as one file."""
+
+    path: str
+    field_ref: FieldSelector | None = None
+    resource_field_ref: ResourceSelector | None = None
+    mode: int | None = None
+
+
+class DownwardVolume(Struct, frozen=True):
+    """Fields of the pod as files."""
+
+    items: tuple[DownwardFile, ...] = ()
+    default_mode: int = 0o644
+
+
+class ProjectedSecret(Struct, frozen=True):
+    """A Secret inside a projected volume; unlike `SecretVolume` it says `name`."""
+
+    name: str = ""
+    items: tuple[KeyToPath, ...] = ()
+    optional: bool = False
+
+
+class ServiceAccountToken(Struct, frozen=True):
+    """A token of the pod's service account; decoded to be refused with a reason."""
+
+    path: str = ""
+
+
+class Projection(Struct, frozen=True):
+    """One source of a projected volume."""
+
+    config_map: ConfigMapVolume | None = None
+    secret: ProjectedSecret | None = None
+    downward_api: DownwardVolume | None = msgspec.field(default=None, name="downwardAPI")
+    service_account_token: ServiceAccountToken | None = None
+
+
+class ProjectedVolume(Struct, frozen=True):
+    """Several sources in one directory."""
+
+    sources: tuple[Projection, ...] = ()
+    default_mode: int = 0o644
+
+
+class EmptyDirVolume(Struct, frozen=True):
+    """A directory that lives as long as the pod."""
+
+    medium: str = ""
+    size_limit: str = ""
+
+
+class ClaimVolume(Struct, frozen=True):
+    """A PersistentVolumeClaim."""
+
+    claim_name: str = ""
+    read_only: bool = False
+
+
+class HostPathVolume(Struct, frozen=True):
+    """A path of this machine."""
+
+    path: str = ""
+    type: str = ""
+
+
+class Volume(Struct, frozen=True):
+    """One volume. A kind that is not declared here leaves all of them unset, which the kubelet reports."""
+
+    name: str
+    empty_dir: EmptyDirVolume | None = None
+    config_map: ConfigMapVolume | None = None
+    secret: SecretVolume | None = None
+    downward_api: DownwardVolume | None = msgspec.field(default=None, name="downwardAPI")
+    projected: ProjectedVolume | None = None
+    persistent_volume_claim: ClaimVolume | None = None
+    host_path: HostPathVolume | None = None
+
+
+class VolumeMount(Struct, frozen=True):
+    """Where a container sees a volume."""
+
+    name: str
+    mount_path: str
+    read_only: bool = False
+    sub_path: str = ""
+    sub_path_expr: str = ""
+
+
+class ExecAction(Struct, frozen=True):
+    """Run a command in the container; exit 0 is success."""
+
+    command: tuple[str, ...] = ()
+
+
+class HttpHeader(Struct, frozen=True):
+    """One header of an HTTP probe."""
+
+    name: str
+    value: str = ""
+
+
+class HttpGetAction(Struct, frozen=True):
+    """GET a URL; 200 to 399 is success. `port` is a number or the name of a container port."""
+
+    port: int | str
+    path: str = "/"
+    host: str = ""
+    scheme: str = "HTTP"
+    http_headers: tuple[HttpHeader, ...] = ()
+
+
+class TcpSocketAction(Struct, frozen=True):
+    """Connect; a connection is success."""
+
+    port: int | str
+    host: str = ""
+
+
+class SleepAction(Struct, frozen=True):
+    """Wait; only for lifecycle hooks (KEP-3960)."""
+
+    seconds: int = 0
+
+
+class GrpcAction(Struct, frozen=True):
+    """The gRPC health protocol; decoded to be refused with a reason."""
+
+    port: int = 0
+
+
+class Handler(Struct, frozen=True):
+    """What a lifecycle hook or a probe does; exactly one is set."""
+
+    exec: ExecAction | None = None
+    http_get: HttpGetAction | None = None
+    tcp_socket: TcpSocketAction | None = None
+    sleep: SleepAction | None = None
+    grpc: GrpcAction | None = None
+
+
+class Probe(Handler, frozen=True):
+    """A handler that is asked again and again. All times in seconds."""
+
+    initial_delay_seconds: int = 0
+    period_seconds: int = 10
+    timeout_seconds: int = 1
+    success_threshold: int = 1
+    failure_threshold: int = 3
+    termination_grace_period_seconds: int | None = None
+
+
+class Lifecycle(Struct, frozen=True):
+    """Hooks after start and before stop."""
+
+    post_start: Handler | None = None
+    pre_stop: Handler | None = None
+
+
+class ContainerPort(Struct, frozen=True):
+    """A port; only its name matters, to probes."""
+
+    container_port: int = 0
+    name: str = ""
+
+
+class ResourceRequirements(Struct, frozen=True):
+    """Quantities by resource name."""
+
+    requests: dict[str, str] = msgspec.field(default_factory=dict)
+    limits: dict[str, str] = msgspec.field(default_factory=dict)
+
+
+class ContainerSecurity(Struct, frozen=True):
+    """The part of a container's securityContext that a process can honour."""
+
+    run_as_user: int | None = None
+    run_as_group: int | None = None
+
+
+class PodSecurity(ContainerSecurity, frozen=True):
+    """The part of a pod's securityContext that processes can honour."""
+
+    fs_group: int | None = None
+
+
+class Container(Struct, frozen=True):
+    """A main or init container. An init container with `restartPolicy: Always` is a sidecar (KEP-753)."""
+
+    name: str
+    command: tuple[str, ...] = ()
+    args: tuple[str, ...] = ()
+    working_dir: str = ""
+    image: str = ""
+    env: tuple[EnvVar, ...] = ()
+    env_from: tuple[EnvFromSource, ...] = ()
+    ports: tuple[ContainerPort, ...] = ()
+    resources: ResourceRequirements = ResourceRequirements()
+    volume_mounts: tuple[VolumeMount, ...] = ()
+    readiness_probe: Probe | None = None
+    liveness_probe: Probe | None = None
+    startup_probe: Probe | None = None
+    lifecycle: Lifecycle = Lifecycle()
+    security_context: ContainerSecurity = ContainerSecurity()
+    termination_message_path: str = "/dev/termination-log"
+    termination_message_policy: str = "File"
+    restart_policy: str = ""
+
+    @property
+    def is_sidecar(self) -> bool:
+        """Whether this container, if it is an init container, is a sidecar."""
+        return self.restart_policy == "Always"
+
+
+class ReadinessGate(Struct, frozen=True):
+    """A condition that must be True for the pod to be Ready."""
+
+    condition_type: str
+
+
+class PodSpec(Struct, frozen=True):
+    """What a pod asks of the kubelet."""
+
+    node_name: str = ""
+    containers: tuple[Container, ...] = ()
+    init_containers: tuple[Container, ...] = ()
+    volumes: tuple[Volume, ...] = ()
+    restart_policy: str = "Always"
+    hostname: str = ""
+    subdomain: str = ""
+    service_account_name: str = ""
+    host_network: bool = False
+    termination_grace_period_seconds: int = 30
+    active_deadline_seconds: int | None = None
+    security_context: PodSecurity = PodSecurity()
+    readiness_gates: tuple[ReadinessGate, ...] = ()
+    resources: ResourceRequirements = ResourceRequirements()
+
+
+class PodStatus(Struct, frozen=True):
+    """What the pod's status says already; the kubelet is its writer, others only add conditions."""
+
+    phase: str = ""
+    start_time: datetime | None = None
+    conditions: tuple[Condition, ...] = ()
+    container_statuses: tuple[ContainerStatus, ...] = ()
+    init_container_statuses: tuple[ContainerStatus, ...] = ()
+
+
+class Pod(Object, frozen=True):
+    """A pod, as the kubelet reads it."""
+
+    spec: PodSpec = PodSpec()
+    status: PodStatus = PodStatus()
+
+    @property
+    def uid(self) -> str:
+        """The pod's UID; names are reused."""
+        return self.metadata.uid
+
+    @property
+    def hostname(self) -> str:
+        """The host name processes see: `spec.hostname`, else the pod's name (63 characters at most)."""
+        return (self.spec.hostname or self.metadata.name)[:63].rstrip("-.")
+
+    @property
+    def is_terminal(self) -> bool:
+        """Whether the pod has ended; this never changes back."""
+        return self.status.phase in TERMINAL_PHASES
+
+    @property
+    def grace_s(self) -> int:
+        """Seconds between SIGTERM and SIGKILL: what the deletion asks for, else what the spec says."""
+        grace = self.metadata.deletion_grace_period_seconds
+        return self.spec.termination_grace_period_seconds if grace is None else grace
+
+
+class ConfigMap(Object, frozen=True):
+    """A ConfigMap with its binary data (base64 on the wire, decoded here)."""
+
+    data: dict[str, str] = msgspec.field(default_factory=dict)
+    binary_data: dict[str, bytes] = msgspec.field(default_factory=dict)
+
+
+class Secret(Object, frozen=True):
+    """A Secret (base64 on the wire, decoded here)."""
+
+    data: dict[str, bytes] = msgspec.field(default_factory=dict)
+
+
+TERMINAL_PHASES: Final = frozenset({"Succeeded", "Failed"})
+
+PODS: Final = Resource("", "v1", "Pod", "pods", namespaced=True, type=Pod)
+CONFIG_MAPS: Final = Resource("", "v1", "ConfigMap", "configmaps", namespaced=True, type=ConfigMap)
+SECRETS: Final = Resource("", "v1", "Secret", "secrets", namespaced=True, type=Secret)

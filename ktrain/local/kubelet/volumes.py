@@ -1,0 +1,246 @@
+"""
+What a pod mounts: each volume becomes a directory (or a path) of this machine, each volumeMount a `Mount` of the executor.
+
+What a volume must contain is computed without touching a disk (`payload`); writing happens in `files`, off the event
+loop. Volumes that come from the API are written again now and then, so changes reach running pods, as in a cluster,
+except through subPath.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import anyio.to_thread
+
+from ktrain.api.core import PERSISTENT_VOLUME_CLAIMS
+from ktrain.framework.errors import FrameworkError, NotFound
+from ktrain.local.sandbox.executor import Mount
+
+from . import sources as api_objects
+from .environment import ConfigError, PodFacts, Sources, expand, field_value, resource_value
+from .files import File, VolumeError, check_host_path, escapes, make_directory, prepare_sub_path, write_payload
+from .spec import (
+    ConfigMapVolume,
+    DownwardVolume,
+    KeyToPath,
+    Pod,
+    ProjectedSecret,
+    ProjectedVolume,
+    SecretVolume,
+    Volume,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+    from ktrain.framework.client import Client
+
+    from .spec import Container
+
+Payload = dict[str, File]
+
+
+class PodVolumes:
+    """The volumes of one pod. Owned by its worker; not safe for concurrent use."""
+
+    def __init__(
+        self, pod: Pod, *, directory: Path, claims: Path, client: Client, facts: PodFacts, rewrite: Callable[[str], str]
+    ) -> None:
+        self._directory = directory
+        self._claims = claims / pod.metadata.namespace
+        self._client = client
+        self._facts = facts
+        self._rewrite = rewrite
+        self._paths: dict[str, Path] = {}
+
+    @property
+    def from_api(self) -> bool:
+        """Whether any volume shows API objects, so that refreshing makes sense."""
+        return any(path.parent == self._directory / "api" for path in self._paths.values())
+
+    async def set_up(self, pod: Pod) -> None:
+        """
+        Make every volume ready, or bring those that show API objects up to date. Safe to repeat.
+
+        Raises:
+            VolumeError: The first volume that cannot be set up, by name, with the reason.
+        """
+        volumes = pod.spec.volumes
+        if not volumes:
+            return
+        try:
+            found = await api_objects.fetch(self._client, pod.metadata.namespace, *referenced(volumes))
+        except FrameworkError as error:
+            raise VolumeError(f"cannot read what the volumes refer to: {error}") from error
+        for volume in volumes:
+            try:
+                self._paths[volume.name] = await self._set_up(volume, pod, found)
+            except (VolumeError, ConfigError) as error:
+                raise VolumeError(f"volume {volume.name!r}: {error}") from error
+
+    async def mounts(self, container: Container, variables: Mapping[str, str]) -> tuple[Mount, ...]:
+        """
+        Return what this container sees, parents before what lies inside them.
+
+        Raises:
+            VolumeError: A subPath cannot be used.
+        """
+        plain = [m for m in container.volume_mounts if not (m.sub_path or m.sub_path_expr)]
+        found = [Mount(self._path(m.name), m.mount_path, self._read_only(m.name, read_only=m.read_only)) for m in plain]
+        for mount in (m for m in container.volume_mounts if m.sub_path or m.sub_path_expr):
+            inside = mount.sub_path or expand(mount.sub_path_expr, variables)
+            if "$(" in inside and mount.sub_path_expr:
+                raise VolumeError(f"subPathExpr {mount.sub_path_expr!r} names a variable that is not set")
+            path = await anyio.to_thread.run_sync(prepare_sub_path, self._path(mount.name), inside)
+            found.append(Mount(path, mount.mount_path, self._read_only(mount.name, read_only=mount.read_only)))
+        return tuple(sorted(found, key=lambda m: m.target.rstrip("/").count("/")))
+
+    def _path(self, name: str) -> Path:
+        if name not in self._paths:
+            raise VolumeError(f"volumeMounts name {name!r}, but the pod has no such volume")
+        return self._paths[name]
+
+    def _read_only(self, name: str, *, read_only: bool) -> bool:
+        # What shows API objects is read-only in a cluster, too; a write would be lost with the next refresh.
+        return read_only or self._paths[name].parent == self._directory / "api"
+
+    async def _set_up(self, volume: Volume, pod: Pod, found: Sources) -> Path:
+        content = payload(volume, pod, self._facts, found)
+        if content is not None:
+            path = self._directory / "api" / volume.name
+            await anyio.to_thread.run_sync(write_payload, path, self._rewritten(content))
+            return path
+        if (host := volume.host_path) is not None:
+            await anyio.to_thread.run_sync(check_host_path, Path(host.path), host.type)
+            return Path(host.path)
+        mode = 0o777
+        if (claim := volume.persistent_volume_claim) is not None:
+            await self._check_claim(claim.claim_name, pod)
+            path = self._claims / claim.claim_name
+        elif volume.empty_dir is not None:
+            # `medium: Memory` is a plain directory, too: the page cache gives the speed, and nothing outlives the pod.
+            path = self._directory / "empty" / volume.name
+        else:
+            raise VolumeError(
+                "its kind is not supported here; use emptyDir, configMap, secret, downwardAPI, "
+                "projected, persistentVolumeClaim or hostPath"
+            )
+        group = pod.spec.security_context.fs_group
+        await anyio.to_thread.run_sync(lambda: make_directory(path, mode=mode, group=group))
+        return path
+
+    async def _check_claim(self, name: str, pod: Pod) -> None:
+        try:
+            await self._client.get(PERSISTENT_VOLUME_CLAIMS, name, pod.metadata.namespace)
+        except NotFound:
+            raise VolumeError(f"persistentvolumeclaim {name!r} not found in {pod.metadata.namespace!r}") from None
+        except FrameworkError as error:
+            raise VolumeError(f"cannot read persistentvolumeclaim {name!r}: {error}") from error
+
+    def _rewritten(self, content: Payload) -> Payload:
+        """Host files and the like name peers; on a shared host those names must become what works there."""
+        result = {}
+        for path, file in content.items():
+            try:
+                result[path] = File(self._rewrite(file.content.decode()).encode(), file.mode)
+            except UnicodeDecodeError:
+                result[path] = file
+        return result
+
+
+def referenced(volumes: Iterable[Volume]) -> tuple[set[str], set[str]]:
+    """Name the ConfigMaps and the Secrets that these volumes show."""
+    config_maps: set[str] = set()
+    secrets: set[str] = set()
+    for volume in volumes:
+        config_maps |= {volume.config_map.name} if volume.config_map else set()
+        secrets |= {volume.secret.secret_name} if volume.secret else set()
+        for source in (volume.projected or ProjectedVolume()).sources:
+            config_maps |= {source.config_map.name} if source.config_map else set()
+            secrets |= {source.secret.name} if source.secret else set()
+    return config_maps, secrets
+
+
+def payload(volume: Volume, pod: Pod, facts: PodFacts, found: Sources) -> Payload | None:
+    """
+    Compute the files of a volume that shows API objects: path to content and mode. None for other kinds.
+
+    Raises:
+        VolumeError: An object or a key that is not optional is missing, or a path leads out of the volume.
+        ConfigError: A downward API reference is not supported.
+    """
+    if volume.config_map is not None:
+        return _config_map_files(volume.config_map, found, volume.config_map.default_mode)
+    if volume.secret is not None:
+        reference = volume.secret
+        return _secret_files(reference.secret_name, reference, found, reference.default_mode)
+    if volume.downward_api is not None:
+        return _downward_files(volume.downward_api, pod, facts, volume.downward_api.default_mode)
+    if volume.projected is not None:
+        return _projected_files(volume.projected, pod, facts, found)
+    return None
+
+
+def _projected_files(volume: ProjectedVolume, pod: Pod, facts: PodFacts, found: Sources) -> Payload:
+    files: Payload = {}
+    mode = volume.default_mode
+    for source in volume.sources:
+        if source.config_map is not None:
+            files |= _config_map_files(source.config_map, found, mode)
+        elif source.secret is not None:
+            files |= _secret_files(source.secret.name, source.secret, found, mode)
+        elif source.downward_api is not None:
+            files |= _downward_files(source.downward_api, pod, facts, mode)
+        else:
+            raise VolumeError(
+                "projected sources other than configMap, secret and downwardAPI are not supported here; "
+                "for service account tokens set automountServiceAccountToken: false"
+            )
+    return files
+
+
+def _config_map_files(volume: ConfigMapVolume, found: Sources, mode: int) -> Payload:
+    config_map = found.config_maps.get(volume.name)
+    data = None
+    if config_map is not None:
+        data = {key: text.encode() for key, text in config_map.data.items()} | config_map.binary_data
+    return _chosen(data, volume.items, mode, f"configmap {volume.name!r}", optional=volume.optional)
+
+
+def _secret_files(name: str, volume: SecretVolume | ProjectedSecret, found: Sources, mode: int) -> Payload:
+    secret = found.secrets.get(name)
+    data = secret.data if secret is not None else None
+    return _chosen(data, volume.items, mode, f"secret {name!r}", optional=volume.optional)
+
+
+def _chosen(
+    data: Mapping[str, bytes] | None, items: tuple[KeyToPath, ...], mode: int, what: str, *, optional: bool
+) -> Payload:
+    if data is None:
+        if optional:
+            return {}
+        raise VolumeError(f"{what} not found")
+    files: Payload = {}
+    for item in items or tuple(KeyToPath(key, key) for key in sorted(data)):
+        if escapes(item.path) or item.path.startswith(".."):
+            raise VolumeError(f"{what}: path {item.path!r} must be relative and must not contain '..'")
+        if item.key in data:
+            files[item.path] = File(data[item.key], mode if item.mode is None else item.mode)
+        elif not optional:
+            raise VolumeError(f"{what} has no key {item.key!r}")
+    return files
+
+
+def _downward_files(volume: DownwardVolume, pod: Pod, facts: PodFacts, mode: int) -> Payload:
+    files: Payload = {}
+    for item in volume.items:
+        if escapes(item.path) or item.path.startswith(".."):
+            raise VolumeError(f"downwardAPI: path {item.path!r} must be relative and must not contain '..'")
+        if item.field_ref is not None:
+            text = field_value(item.field_ref.field_path, pod, facts)
+        elif item.resource_field_ref is not None:
+            text = resource_value(item.resource_field_ref, pod, None, facts.allocatable)
+        else:
+            raise VolumeError(f"downwardAPI: {item.path!r} has neither fieldRef nor resourceFieldRef")
+        files[item.path] = File(text.encode(), mode if item.mode is None else item.mode)
+    return files
