@@ -1,0 +1,203 @@
+"""
+Merge patches (RFC 7386) and JSON patches (RFC 6902), and the smallest merge patch between two documents.
+
+Inputs are never changed: a patched document is a new one that shares every unchanged part with the old. So the store
+can keep both, and `is` tells which parts a patch left alone.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from .meta import Json
+
+
+class PatchError(ValueError):
+    """A patch that does not apply to the document. The text says which operation and why."""
+
+
+def equal(a: Any, b: Any) -> bool:  # noqa: ANN401 - any JSON value
+    """Whether two JSON values are the same. Unlike `==`, true is not 1; like it, 1 is 1.0."""
+    if a is b:
+        return True
+    if isinstance(a, dict):
+        if not isinstance(b, dict) or len(a) != len(b):
+            return False
+        return all(key in b and equal(value, b[key]) for key, value in a.items())
+    if isinstance(a, list):
+        return isinstance(b, list) and len(a) == len(b) and all(map(equal, a, b))
+    return bool(a == b) and isinstance(a, bool) is isinstance(b, bool)
+
+
+def merge_patch(doc: Any, patch: Any) -> Any:  # noqa: ANN401 - any JSON value
+    """
+    Apply a merge patch (RFC 7386): objects merge key by key, null removes a key, everything else replaces.
+
+    A patch without effect gives back `doc` itself.
+    """
+    if not isinstance(patch, dict):
+        return doc if equal(doc, patch) else patch
+    base = doc if isinstance(doc, dict) else {}
+    merged = dict(base)
+    changed = base is not doc
+    for key, value in patch.items():
+        if value is None:
+            changed |= merged.pop(key, _ABSENT) is not _ABSENT
+            continue
+        new = merge_patch(base.get(key), value)
+        if key not in base or new is not base[key]:
+            merged[key] = new
+            changed = True
+    return merged if changed else doc
+
+
+def merge_diff(old: Json, new: Json) -> Json:
+    """
+    Return the smallest merge patch that turns `old` into `new`; empty if they are equal.
+
+    A merge patch cannot write a null: `new` must not hold one, except inside lists.
+    """
+    patch: Json = {key: None for key in old if key not in new}
+    for key, value in new.items():
+        if key not in old:
+            patch[key] = value
+            continue
+        before = old[key]
+        if isinstance(before, dict) and isinstance(value, dict):
+            if below := merge_diff(before, value):
+                patch[key] = below
+        elif not equal(before, value):
+            patch[key] = value
+    return patch
+
+
+def json_patch(doc: Any, operations: Sequence[Json]) -> Any:  # noqa: ANN401 - any JSON value
+    """
+    Apply the operations of a JSON patch (RFC 6902) in order, all or none.
+
+    Raises:
+        PatchError: An operation is malformed, names a place that does not exist, or is a `test` that fails.
+    """
+    for number, operation in enumerate(operations):
+        try:
+            doc = _operate(doc, operation)
+        except PatchError as error:
+            raise PatchError(f"operation {number}: {error}") from error
+    return doc
+
+
+_ABSENT: Final[Any] = object()
+_INDEX: Final = re.compile(r"0|[1-9][0-9]*")
+
+
+def _operate(doc: Any, operation: Any) -> Any:  # noqa: ANN401 - any JSON value
+    if not isinstance(operation, dict):
+        raise PatchError("an operation must be an object")
+    path = _pointer(operation, "path")
+    match operation.get("op"):
+        case "add":
+            return _add(doc, path, _value(operation))
+        case "replace":
+            return _replace(doc, path, _value(operation))
+        case "remove":
+            return _remove(doc, path)
+        case "test":
+            if not equal(_get(doc, path), _value(operation)):
+                raise PatchError(f"test of {operation['path']!r} failed: the document has another value there")
+            return doc
+        case "copy":
+            return _add(doc, path, _get(doc, _pointer(operation, "from")))
+        case "move":
+            return _move(doc, _pointer(operation, "from"), path)
+        case other:
+            raise PatchError(f"unknown op {other!r}: expected add, remove, replace, move, copy or test")
+
+
+def _move(doc: Any, origin: list[str], path: list[str]) -> Any:  # noqa: ANN401 - any JSON value
+    value = _get(doc, origin)
+    if path == origin:
+        return doc
+    if path[: len(origin)] == origin:
+        raise PatchError(f"cannot move {_show(origin)!r} into itself")
+    return _add(_remove(doc, origin), path, value)
+
+
+def _value(operation: Json) -> Any:  # noqa: ANN401 - any JSON value
+    if "value" not in operation:
+        raise PatchError(f"{operation['op']} needs a value")
+    return operation["value"]
+
+
+def _pointer(operation: Json, member: str) -> list[str]:
+    """Split a JSON pointer (RFC 6901). The empty one is the whole document."""
+    text = operation.get(member)
+    if not isinstance(text, str) or (text and not text.startswith("/")):
+        raise PatchError(f"{member} must be a JSON pointer, not {text!r}")
+    return [part.replace("~1", "/").replace("~0", "~") for part in text.split("/")[1:]]
+
+
+def _show(path: list[str]) -> str:
+    return "".join("/" + part.replace("~", "~0").replace("/", "~1") for part in path)
+
+
+def _get(doc: Any, path: list[str]) -> Any:  # noqa: ANN401 - any JSON value
+    for part in path:
+        doc = doc[_member(doc, part)]
+    return doc
+
+
+def _member(container: Any, part: str) -> Any:  # noqa: ANN401 - any JSON value; a key or an index
+    """Return the key or index under which `part` exists in the container."""
+    if isinstance(container, dict):
+        if part in container:
+            return part
+    elif isinstance(container, list) and _INDEX.fullmatch(part) and int(part) < len(container):
+        return int(part)
+    raise PatchError(f"there is no {part!r} to go to")
+
+
+def _edit(doc: Any, path: list[str], change: Callable[[Any, str], None]) -> Any:  # noqa: ANN401 - any JSON value
+    """Copy the containers along the path, and let `change` work on the copy of the last one."""
+    if not isinstance(doc, dict | list):
+        raise PatchError(f"there is no object or list that {path[0]!r} could be in")
+    copy = doc.copy()
+    if len(path) == 1:
+        change(copy, path[0])
+    else:
+        member = _member(doc, path[0])
+        copy[member] = _edit(doc[member], path[1:], change)
+    return copy
+
+
+def _add(doc: Any, path: list[str], value: Any) -> Any:  # noqa: ANN401 - any JSON value
+    def change(container: Any, part: str) -> None:  # noqa: ANN401 - an object or a list
+        if isinstance(container, dict):
+            container[part] = value
+        elif part == "-":
+            container.append(value)
+        elif _INDEX.fullmatch(part) and int(part) <= len(container):
+            container.insert(int(part), value)
+        else:
+            raise PatchError(f"{part!r} is no index to insert at: the list has {len(container)} items")
+
+    return _edit(doc, path, change) if path else value
+
+
+def _replace(doc: Any, path: list[str], value: Any) -> Any:  # noqa: ANN401 - any JSON value
+    def change(container: Any, part: str) -> None:  # noqa: ANN401 - an object or a list
+        container[_member(container, part)] = value
+
+    return _edit(doc, path, change) if path else value
+
+
+def _remove(doc: Any, path: list[str]) -> Any:  # noqa: ANN401 - any JSON value
+    def change(container: Any, part: str) -> None:  # noqa: ANN401 - an object or a list
+        del container[_member(container, part)]
+
+    if not path:
+        raise PatchError("the whole document cannot be removed")
+    return _edit(doc, path, change)
