@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar
 from urllib.parse import quote
 
 import msgspec
@@ -18,6 +18,9 @@ T = TypeVar("T")
 
 Json = dict[str, Any]
 """A decoded JSON object. `Any` because this is the JSON edge: anything may be inside."""
+
+JsonValue: TypeAlias = Any
+"""Any decoded JSON value: dict, list, str, int, float, bool or None."""
 
 
 class Struct(msgspec.Struct, frozen=True, gc=False, omit_defaults=True, rename="camel"):

@@ -1,0 +1,160 @@
+"""
+Extract the schemas of built-in kinds from Kubernetes' OpenAPI v3 documents into `ktrain/api/kubernetes.json`.
+
+    python hack/kubernetes_schema.py "$(go env GOMODCACHE)/k8s.io/kubernetes@v1.36.3/api/openapi-spec/v3"
+
+Only structure is taken over: types, formats, requirements, list and map types, merge keys. Descriptions stay behind:
+they are Kubernetes' prose and would be nine tenths of the file. Go's zero values, which the document repeats as
+defaults (`""`, `{}`, `0`), are dropped as well: they are what an absent field means anyway.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+Json = dict[str, Any]
+
+OUTPUT = Path(__file__).parent.parent / "ktrain" / "api" / "kubernetes.json"
+
+KINDS = {
+    "v1": "Binding ConfigMap Event LimitRange Namespace Node PersistentVolume PersistentVolumeClaim Pod PodTemplate "
+    "Secret Service ServiceAccount",
+    "admissionregistration.k8s.io/v1": "MutatingWebhookConfiguration ValidatingWebhookConfiguration",
+    "apiextensions.k8s.io/v1": "CustomResourceDefinition",
+    "authentication.k8s.io/v1": "SelfSubjectReview TokenRequest TokenReview",
+    "authorization.k8s.io/v1": "LocalSubjectAccessReview SelfSubjectAccessReview SelfSubjectRulesReview "
+    "SubjectAccessReview",
+    "autoscaling/v1": "Scale",
+    "batch/v1": "Job",
+    "coordination.k8s.io/v1": "Lease",
+    "events.k8s.io/v1": "Event",
+    "node.k8s.io/v1": "RuntimeClass",
+    "policy/v1": "Eviction",
+    "rbac.authorization.k8s.io/v1": "ClusterRole ClusterRoleBinding Role RoleBinding",
+    "scheduling.k8s.io/v1": "PriorityClass",
+    "storage.k8s.io/v1": "StorageClass",
+}
+
+META = ("ObjectMeta", "ListMeta", "Status", "DeleteOptions", "LabelSelector", "Condition")
+META_PREFIX = "io.k8s.apimachinery.pkg.apis.meta.v1."
+
+# JobTemplateSpec is embedded by JobSet, but belongs to CronJob, which is not served.
+EXTRA = ("io.k8s.api.batch.v1.JobTemplateSpec",)
+
+KEPT = {
+    "type", "format", "enum", "required", "properties", "additionalProperties", "items", "default", "oneOf",
+    "x-kubernetes-list-type", "x-kubernetes-list-map-keys", "x-kubernetes-map-type",
+    "x-kubernetes-patch-merge-key", "x-kubernetes-patch-strategy",
+}  # fmt: skip
+
+# What Go declares as raw JSON: the document says `object`, but anything may be inside.
+FREE_FORM = {
+    "io.k8s.apimachinery.pkg.runtime.RawExtension": {"type": "object", "x-kubernetes-preserve-unknown-fields": True},
+    "io.k8s.apimachinery.pkg.apis.meta.v1.FieldsV1": {"type": "object", "x-kubernetes-preserve-unknown-fields": True},
+    "io.k8s.apimachinery.pkg.apis.meta.v1.Patch": {"type": "object", "x-kubernetes-preserve-unknown-fields": True},
+}
+_JSON = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1."
+FREE_FORM |= {
+    f"{_JSON}{name}": {"x-kubernetes-preserve-unknown-fields": True}
+    for name in ("JSON", "JSONSchemaPropsOrArray", "JSONSchemaPropsOrBool", "JSONSchemaPropsOrStringArray")
+}
+INT_OR_STRING = {"x-kubernetes-int-or-string": True}
+# A quantity is written as a string, and numbers are read, too.
+SCALARS = {
+    "io.k8s.apimachinery.pkg.util.intstr.IntOrString": INT_OR_STRING,
+    "io.k8s.apimachinery.pkg.api.resource.Quantity": {**INT_OR_STRING, "format": "quantity"},
+}
+
+
+def short(name: str) -> str:
+    """`io.k8s.api.core.v1.Pod` -> `core.v1.Pod`; unique among what we take."""
+    return re.sub(
+        r"^io\.k8s\.(api|apimachinery\.pkg\.apis|apimachinery\.pkg|apiextensions-apiserver\.pkg\.apis)\.", "", name
+    )
+
+
+def slim(node: Json, refs: set[str]) -> Json:
+    """The node without prose, its references collected into `refs`."""
+    inner = node.get("allOf", [])
+    target = node.get("$ref") or (inner[0]["$ref"] if len(inner) == 1 and "$ref" in inner[0] else None)
+    out: Json = {}
+    if target:
+        name = target.removeprefix("#/components/schemas/")
+        refs.add(name)
+        out["$ref"] = short(name)
+    for key in KEPT & node.keys():
+        value = node[key]
+        if key == "default" and not value:
+            continue
+        if key == "properties":
+            value = {k: slim(v, refs) for k, v in sorted(value.items())}
+        elif key == "items" or (key == "additionalProperties" and isinstance(value, dict)):
+            value = slim(value, refs)
+        out[key] = value
+    return dict(sorted(out.items()))
+
+
+def definitions(documents: list[Json]) -> dict[str, Json]:
+    """All schemas of all documents by full name."""
+    return {name: schema for d in documents for name, schema in d["components"]["schemas"].items()}
+
+
+def roots(schemas: dict[str, Json]) -> dict[str, str]:
+    """`v1/Pod` -> full schema name, for every kind wanted."""
+    found = {}
+    for name, schema in schemas.items():
+        if name.startswith(META_PREFIX):
+            continue
+        for gvk in schema.get("x-kubernetes-group-version-kind", ()):
+            version = f"{gvk['group']}/{gvk['version']}".removeprefix("/")
+            if gvk["kind"] in KINDS.get(version, "").split():
+                found[f"{version}/{gvk['kind']}"] = name
+    missing = {f"{v}/{k}" for v, kinds in KINDS.items() for k in kinds.split()} - found.keys()
+    if missing:
+        raise SystemExit(f"not in the documents: {', '.join(sorted(missing))}")
+    return found
+
+
+def extract(documents: list[Json], version: str) -> Json:
+    """The kinds wanted, and every definition they reach."""
+    schemas = definitions(documents)
+    kinds = roots(schemas)
+    todo = [*kinds.values(), *EXTRA, *(META_PREFIX + name for name in META)]
+    done: dict[str, Json] = {}
+    while todo:
+        name = todo.pop()
+        if short(name) in done:
+            continue
+        refs: set[str] = set()
+        done[short(name)] = FREE_FORM.get(name) or SCALARS.get(name) or slim(schemas[name], refs)
+        todo.extend(refs)
+    return {
+        "version": version,
+        "kinds": {kind: short(name) for kind, name in sorted(kinds.items())},
+        "definitions": dict(sorted(done.items())),
+    }
+
+
+def main() -> None:
+    """Read the directory of OpenAPI v3 documents named on the command line and write the extract."""
+    if len(sys.argv) != 2:
+        raise SystemExit(__doc__)
+    source = Path(sys.argv[1])
+    names = ["api__v1_openapi.json", *(f"apis__{v.replace('/', '__')}_openapi.json" for v in KINDS if "/" in v)]
+    documents = [json.loads((source / name).read_text(encoding="utf-8")) for name in names]
+    match = re.search(r"kubernetes@(v[\d.]+)", str(source))
+    extracted = extract(documents, match[1] if match else "unknown")
+    # One definition a line: small, and a diff between Kubernetes versions stays readable.
+    bodies = extracted["definitions"]
+    lines = (f"{json.dumps(name)}:{json.dumps(body, separators=(',', ':'))}" for name, body in bodies.items())
+    head = json.dumps({"version": extracted["version"], "kinds": extracted["kinds"]}, separators=(",", ":"))
+    OUTPUT.write_text(f'{head[:-1]},"definitions":{{\n' + ",\n".join(lines) + "\n}}\n", encoding="utf-8")
+    print(f"{OUTPUT}: {len(extracted['kinds'])} kinds, {len(bodies)} definitions, {OUTPUT.stat().st_size} bytes")
+
+
+if __name__ == "__main__":
+    main()

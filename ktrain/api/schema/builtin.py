@@ -1,0 +1,52 @@
+"""The schemas of built-in kinds, from `kubernetes.json` beside this package."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from ..meta import Json  # noqa: TC001 -- msgspec resolves annotations at run time
+from .node import Node, compile_node
+
+_FILE: Final = Path(__file__).parent.parent / "kubernetes.json"
+
+
+class _Document(msgspec.Struct, frozen=True):
+    version: str
+    kinds: dict[str, str]
+    definitions: dict[str, Json]
+
+
+@lru_cache(maxsize=1)
+def _document() -> _Document:
+    return msgspec.json.decode(_FILE.read_bytes(), type=_Document)
+
+
+_nodes: dict[str, Node] = {}
+
+
+def builtin_node(name: str) -> Node:
+    """The compiled definition of this name (`core.v1.PodSpec`); compiled on first use, with all that it refers to."""
+    node = _nodes.get(name)
+    if node is None:
+        node = _nodes[name] = Node()
+        compile_node(_document().definitions[name], builtin_node, into=node)
+    return node
+
+
+def kind_definition(api_version: str, kind: str) -> str:
+    """The name of a built-in kind's definition; empty if it is not one."""
+    return _document().kinds.get(f"{api_version}/{kind}", "")
+
+
+def builtin_kinds() -> list[tuple[str, str]]:
+    """(apiVersion, kind) of all built-in kinds there is a schema for."""
+    return [(key.rpartition("/")[0], key.rpartition("/")[2]) for key in _document().kinds]
+
+
+def definitions() -> dict[str, Json]:
+    """All built-in definitions as JSON schemas that refer to each other by `$ref: <name>`. Not to be changed."""
+    return _document().definitions

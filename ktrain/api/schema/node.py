@@ -1,0 +1,235 @@
+"""A structural schema compiled to a tree (for built-in kinds: a graph) of nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final
+
+from .formats import CHECKS
+from .patterns import compile_pattern
+
+if TYPE_CHECKING:
+    import re
+    from collections.abc import Mapping
+
+    from ..meta import Json, JsonValue
+
+MISSING: Final[Any] = object()
+"""No value, where None is one."""
+
+Resolve = Callable[[str], "Node"]
+
+_ROOT_FIELDS: Final = ("apiVersion", "kind", "metadata")
+
+
+class Node:
+    """
+    What the schema says about one place of an object. Immutable once compiled.
+
+    Attributes are plain slots because validation reads them for every field of every request. `logic` holds the
+    value constraints of anyOf, oneOf, allOf and not. `rules` are the raw entries of `x-kubernetes-validations`.
+    """
+
+    __slots__ = (
+        "additional",
+        "all_of",
+        "any_of",
+        "bounds",
+        "default",
+        "embedded",
+        "enum",
+        "format",
+        "format_check",
+        "has_defaults",
+        "has_logic",
+        "has_rules",
+        "has_uniqueness",
+        "items",
+        "key_defaults",
+        "limits",
+        "list_type",
+        "map_keys",
+        "map_type",
+        "none_of",
+        "nullable",
+        "one_of",
+        "patch_merge_key",
+        "patch_strategies",
+        "pattern",
+        "pattern_text",
+        "preserve_unknown",
+        "properties",
+        "required",
+        "rules",
+        "type",
+    )
+
+    additional: Node | None
+    all_of: tuple[Node, ...]
+    any_of: tuple[Node, ...]
+    bounds: tuple[float | None, bool, float | None, bool, float | None]
+    default: JsonValue
+    embedded: bool
+    enum: list[JsonValue] | None
+    format: str
+    format_check: Callable[[str], bool] | None
+    has_defaults: bool
+    has_logic: bool
+    has_rules: bool
+    has_uniqueness: bool
+    items: Node | None
+    key_defaults: Mapping[str, JsonValue]
+    limits: tuple[int | None, int | None]
+    list_type: str
+    map_keys: tuple[str, ...]
+    map_type: str
+    none_of: Node | None
+    nullable: bool
+    one_of: tuple[Node, ...]
+    patch_merge_key: str
+    patch_strategies: frozenset[str]
+    pattern: re.Pattern[str] | None
+    pattern_text: str
+    preserve_unknown: bool
+    properties: dict[str, Node]
+    required: tuple[str, ...]
+    rules: tuple[Json, ...]
+    type: str
+
+    def __init__(self) -> None:
+        # What a circle of definitions may read of a node that is still being filled.
+        self.default = MISSING
+        self.has_defaults = self.has_rules = self.has_uniqueness = self.has_logic = False
+
+    def child(self, key: str) -> Node | None:
+        """The node of a property, or of any key of a map; None if the schema has no such field."""
+        return self.properties.get(key, self.additional)
+
+
+def compile_node(schema: Json, resolve: Resolve, into: Node | None = None) -> Node:
+    """
+    Compile one schema and all below it.
+
+    `resolve` gives the node of a `$ref`; it may be one that is still being filled, so definitions can refer to each
+    other in circles. `into` is that node.
+    """
+    if "$ref" in schema and len(schema) == 1:
+        return resolve(schema["$ref"])
+    node = into or Node()
+    if "$ref" in schema:
+        target = resolve(schema["$ref"])
+        for slot in Node.__slots__:
+            setattr(node, slot, getattr(target, slot))
+        node.map_type = schema.get("x-kubernetes-map-type", node.map_type)
+        return node
+    _compile_shape(node, schema, resolve)
+    _compile_values(node, schema)
+    _compile_logic(node, schema, resolve)
+    node.rules = tuple(schema.get("x-kubernetes-validations", ()))
+    _compile_flags(node)
+    return node
+
+
+def _compile_shape(node: Node, schema: Json, resolve: Resolve) -> None:
+    int_or_string = schema.get("x-kubernetes-int-or-string", False)
+    node.type = "int-or-string" if int_or_string else schema.get("type", "")
+    node.nullable = schema.get("nullable", False)
+    node.preserve_unknown = schema.get("x-kubernetes-preserve-unknown-fields", False)
+    node.embedded = schema.get("x-kubernetes-embedded-resource", False)
+    node.required = tuple(schema.get("required", ()))
+    node.default = schema.get("default", MISSING)
+    node.properties = {}
+    for name, child in schema.get("properties", {}).items():
+        node.properties[name] = compile_node(child, resolve)
+    if node.embedded:
+        _add_object_fields(node, resolve)
+    additional = schema.get("additionalProperties")
+    if isinstance(additional, dict):
+        node.additional = compile_node(additional, resolve)
+    else:
+        node.additional = ANYTHING if additional is True else None
+    items = schema.get("items")
+    node.items = compile_node(items, resolve) if isinstance(items, dict) else None
+    _compile_merging(node, schema)
+
+
+def _add_object_fields(node: Node, resolve: Resolve) -> None:
+    text = compile_node({"type": "string"}, resolve)
+    for name in _ROOT_FIELDS:
+        node.properties.setdefault(name, text)
+    node.properties["metadata"] = object_meta(node.properties["metadata"], resolve)
+
+
+def object_meta(declared: Node, resolve: Resolve) -> Node:
+    """The metadata of an object: the built-in fields, with what a CRD's schema restricts of name and generateName."""
+    base = resolve("meta.v1.ObjectMeta")
+    own = {name: declared.properties[name] for name in ("name", "generateName") if name in declared.properties}
+    if not own:
+        return base
+    node = Node()
+    for slot in Node.__slots__:
+        setattr(node, slot, getattr(base, slot))
+    node.properties = base.properties | own
+    return node
+
+
+def _compile_merging(node: Node, schema: Json) -> None:
+    node.list_type = schema.get("x-kubernetes-list-type", "atomic")
+    node.map_keys = tuple(schema.get("x-kubernetes-list-map-keys", ()))
+    node.map_type = schema.get("x-kubernetes-map-type", "granular")
+    node.patch_merge_key = schema.get("x-kubernetes-patch-merge-key", "")
+    node.patch_strategies = frozenset(filter(None, schema.get("x-kubernetes-patch-strategy", "").split(",")))
+    defaults = {}
+    if node.map_keys and node.items is not None:
+        for key in node.map_keys:
+            of_key = node.items.properties.get(key)
+            if of_key is not None and of_key.default is not MISSING:
+                defaults[key] = of_key.default
+    node.key_defaults = defaults
+
+
+def _compile_values(node: Node, schema: Json) -> None:
+    node.enum = schema.get("enum")
+    node.format = schema.get("format", "")
+    node.format_check = CHECKS.get(node.format)
+    node.pattern_text = schema.get("pattern", "")
+    node.pattern = compile_pattern(node.pattern_text) if node.pattern_text else None
+    node.bounds = (
+        schema.get("minimum"),
+        schema.get("exclusiveMinimum", False),
+        schema.get("maximum"),
+        schema.get("exclusiveMaximum", False),
+        schema.get("multipleOf"),
+    )
+    for low, high in (("minLength", "maxLength"), ("minItems", "maxItems"), ("minProperties", "maxProperties")):
+        if low in schema or high in schema:
+            node.limits = (schema.get(low), schema.get(high))
+            return
+    node.limits = (None, None)
+
+
+def _compile_logic(node: Node, schema: Json, resolve: Resolve) -> None:
+    # An int-or-string says so again as anyOf in generated CRDs, where it adds nothing.
+    any_of = () if node.type == "int-or-string" else schema.get("anyOf", ())
+    node.any_of = tuple(compile_node(s, resolve) for s in any_of)
+    node.one_of = tuple(compile_node(s, resolve) for s in schema.get("oneOf", ()))
+    node.all_of = tuple(compile_node(s, resolve) for s in schema.get("allOf", ()))
+    node.none_of = compile_node(schema["not"], resolve) if "not" in schema else None
+
+
+def _compile_flags(node: Node) -> None:
+    """Whether the subtree holds anything that a pass looks for, so that passes can skip it."""
+    below = [*node.properties.values(), *(n for n in (node.additional, node.items) if n is not None)]
+    node.has_defaults = any(n.default is not MISSING or n.has_defaults for n in below)
+    node.has_rules = bool(node.rules) or any(n.has_rules for n in below)
+    node.has_uniqueness = node.list_type != "atomic" or any(n.has_uniqueness for n in below)
+    own_logic = bool(node.any_of or node.one_of or node.all_of or node.none_of)
+    node.has_logic = own_logic or any(n.has_logic for n in below)
+
+
+def _no_references(name: str) -> Node:
+    raise ValueError(f"a structural schema cannot refer to {name}")
+
+
+ANYTHING: Final = compile_node({"x-kubernetes-preserve-unknown-fields": True}, _no_references)
+"""Accepts every value and keeps every field."""

@@ -1,0 +1,159 @@
+"""`x-kubernetes-validations`: CEL rules over a value and, in transition rules, the value that was there before."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from .causes import NO_FIELD, Cause, duplicate, forbidden, required, show, type_name
+from .cel import CelError, compiled, optional
+from .node import MISSING, Node
+from .validate import Report, item_key, items_by_key, same
+
+if TYPE_CHECKING:
+    from ..meta import Json, JsonValue
+
+_OLD_SELF: Final = re.compile(r"\boldSelf\b")
+_KEYWORDS: Final = frozenset(
+    {"as", "break", "const", "continue", "else", "false", "for", "function", "if", "import", "in", "let", "loop"}
+    | {"namespace", "null", "package", "return", "true", "var", "void", "while"}
+)
+_ESCAPES: Final = {"__": "__underscores__", ".": "__dot__", "-": "__dash__", "/": "__slash__"}
+_ESCAPED: Final = re.compile(r"__|[.\-/]")
+
+
+def uses_old_self(rule: Json) -> bool:
+    """Whether it is a transition rule: one that runs only where there was a value before."""
+    return _OLD_SELF.search(rule.get("rule", "")) is not None
+
+
+class _Place(NamedTuple):
+    """Where a rule runs: the value, what was there before, and its path."""
+
+    node: Node
+    value: JsonValue
+    old: JsonValue
+    path: str
+
+
+def check_rules(node: Node, value: JsonValue, report: Report, old: JsonValue = MISSING, path: str = "") -> None:
+    """
+    Run all rules at and below the node.
+
+    Old values correspond through properties, map keys and list-map keys; not through sets and atomic lists. A rule that
+    an unchanged value breaks yields a warning, unless it is a transition rule.
+    """
+    if value is None:
+        return
+    for rule in node.rules:
+        _check_rule(rule, _Place(node, value, old, path), report)
+    if type(value) is dict:
+        before = old if type(old) is dict else {}
+        for key, item in value.items():
+            child = node.child(key)
+            if child is not None and child.has_rules:
+                below = f"{path}.{key}" if path else key
+                check_rules(child, item, report, before.get(key, MISSING), below)
+    elif type(value) is list and node.items is not None and node.items.has_rules:
+        earlier = items_by_key(node, old) if type(old) is list and node.list_type == "map" else {}
+        for index, item in enumerate(value):
+            found = earlier.get(item_key(node, item), MISSING) if earlier else MISSING
+            check_rules(node.items, item, report, found, f"{path}[{index}]")
+
+
+def _check_rule(rule: Json, place: _Place, report: Report) -> None:
+    transition = uses_old_self(rule)
+    if transition and place.old is MISSING and not rule.get("optionalOldSelf", False):
+        return
+    cause = _broken(rule, _variables(rule, place), place, report)
+    if cause is None:
+        return
+    if not transition and place.old is not MISSING and same(place.value, place.old):
+        report.warnings.append(str(cause))
+    else:
+        report.causes.append(cause)
+
+
+def _variables(rule: Json, place: _Place) -> Json:
+    node = place.node
+    whole = node.embedded or not place.path
+    escape = "__" in rule["rule"] or "__" in rule.get("messageExpression", "")
+
+    def view(item: JsonValue) -> JsonValue:
+        item = _outline(item) if whole and type(item) is dict and "metadata" in item else item
+        return _escape(node, item) if escape else item
+
+    variables = {"self": view(place.value)}
+    if not uses_old_self(rule):
+        return variables
+    if rule.get("optionalOldSelf", False):
+        variables["oldSelf"] = optional() if place.old is MISSING else optional(view(place.old))
+    else:
+        variables["oldSelf"] = view(place.old)
+    return variables
+
+
+def _outline(obj: Json) -> Json:
+    """A whole object as rules see it: of metadata only name and generateName."""
+    metadata = obj["metadata"] if type(obj["metadata"]) is dict else {}
+    return {**obj, "metadata": {key: metadata[key] for key in ("name", "generateName") if key in metadata}}
+
+
+def _escape(node: Node | None, value: JsonValue) -> JsonValue:
+    """The value with property names spelled as CEL identifiers. Keys of maps are data and stay."""
+    if type(value) is dict:
+        if node is None or not node.properties:
+            below = node.additional if node else None
+            return {key: _escape(below, item) for key, item in value.items()}
+        return {escaped_name(key): _escape(node.child(key), item) for key, item in value.items()}
+    if type(value) is list:
+        below = node.items if node else None
+        return [_escape(below, item) for item in value]
+    return value
+
+
+def escaped_name(name: str) -> str:
+    """A property's name as CEL identifier: `namespace` is `__namespace__`, `x-y` is `x__dash__y`."""
+    if name in _KEYWORDS:
+        return f"__{name}__"
+    return _ESCAPED.sub(lambda match: _ESCAPES[match[0]], name)
+
+
+def _broken(rule: Json, variables: Json, place: _Place, report: Report) -> Cause | None:
+    """The cause, if the rule does not hold."""
+    field = report.field(place.path)
+    try:
+        if compiled(rule["rule"]).evaluate(variables) is True:
+            return None
+    except CelError as error:
+        text = f"{error} evaluating rule: {rule.get('message') or rule['rule']}"
+        shown = f'Invalid value: "{type_name(place.value)}": {text}'
+        return Cause(field or NO_FIELD, "FieldValueInvalid", shown)
+    field += rule.get("fieldPath", "")
+    return _cause(rule, field.removeprefix(".") or NO_FIELD, place.value, _message(rule, variables))
+
+
+def _message(rule: Json, variables: Json) -> str:
+    expression = rule.get("messageExpression")
+    if expression:
+        try:
+            text = compiled(expression).evaluate(variables)
+        except CelError:
+            text = ""
+        if isinstance(text, str) and text.strip() and "\n" not in text:
+            return text
+    message: str = rule.get("message") or f"failed rule: {rule['rule'].strip()}"
+    return message
+
+
+def _cause(rule: Json, field: str, value: JsonValue, message: str) -> Cause:
+    reason = rule.get("reason", "FieldValueInvalid")
+    if reason == "FieldValueForbidden":
+        return forbidden(field, message)
+    if reason == "FieldValueRequired":
+        return required(field, message)
+    if reason == "FieldValueDuplicate":
+        return duplicate(field, value)
+    # Whole objects and lists are not printed: they can be as large as the object itself.
+    shown = "" if isinstance(value, dict | list) else f"{show(value)}: "
+    return Cause(field, reason, f"Invalid value: {shown}{message}")

@@ -1,0 +1,116 @@
+"""A kind's schema: one compiled root, and what is done with objects of the kind."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import TYPE_CHECKING, Final
+
+from .builtin import builtin_node, kind_definition
+from .causes import NO_FIELD, Cause, invalid
+from .defaults import fill
+from .node import MISSING, Node, compile_node, object_meta
+from .prune import prune
+from .rules import check_rules
+from .validate import Report, check, check_uniqueness
+
+if TYPE_CHECKING:
+    from ..meta import Json, JsonValue
+
+_UNCHECKED: Final = invalid(
+    NO_FIELD,
+    None,
+    "some validation rules were not checked because the object was invalid; "
+    "correct the existing errors to complete validation",
+)
+
+
+class Schema:
+    """
+    The schema of one kind and version. Immutable and safe to share.
+
+    No method changes its arguments; results share unchanged parts with them.
+    """
+
+    __slots__ = ("root",)
+
+    def __init__(self, root: Node) -> None:
+        self.root: Final = root
+
+    @classmethod
+    def from_crd(cls, schema: Json) -> Schema:
+        """
+        Compile a version's `openAPIV3Schema`. apiVersion, kind and metadata are known fields whether declared or not.
+
+        Raises:
+            ValueError: If a pattern is not valid; `structural_causes` tells where.
+        """
+        root = compile_node(schema, builtin_node)
+        text = compile_node({"type": "string"}, builtin_node)
+        for name in ("apiVersion", "kind"):
+            root.properties.setdefault(name, text)
+        root.properties["metadata"] = object_meta(root.properties.get("metadata", text), builtin_node)
+        return cls(root)
+
+    def prune(self, obj: Json, *, keep_nulls: bool = False) -> tuple[Json, list[str]]:
+        """
+        The object without fields that the schema does not know, and their paths, sorted.
+
+        Nulls where null is no value and no default stands ready go too, unless `keep_nulls` (server-side apply refuses
+        them, so they must reach `validate`).
+        """
+        unknown: list[str] = []
+        pruned = prune(self.root, obj, "", unknown, keep_nulls=keep_nulls)
+        return pruned, sorted(unknown)
+
+    def default(self, obj: Json) -> Json:
+        """The object with missing fields filled in, from the top down."""
+        filled: Json = fill(self.root, obj)
+        return filled
+
+    def validate(self, obj: Json, old: Json | None = None, *, warnings: list[str] | None = None) -> list[Cause]:
+        """
+        Everything wrong with the object, in the API server's words. Give it pruned and defaulted.
+
+        With `old`, the stored object, transition rules run, and what did not change is not an error again; rules that
+        an unchanged part breaks become texts in `warnings`.
+        """
+        return _validate(self.root, obj, MISSING if old is None else old, Report(), warnings)
+
+    def validate_shape(self, obj: Json) -> list[Cause]:
+        """What is wrong by keywords alone: no uniqueness, no CEL. For users' files, which the server checks again."""
+        report = Report()
+        check(self.root, obj, "", report)
+        return report.causes
+
+    def validate_status(self, obj: Json, old: Json | None = None, *, warnings: list[str] | None = None) -> list[Cause]:
+        """The same for a write to `/status`: only `status` is checked, and texts name paths below it."""
+        node = self.root.child("status")
+        if node is None or "status" not in obj:
+            return []
+        before = MISSING if old is None else old.get("status", MISSING)
+        return _validate(node, obj["status"], before, Report("status"), warnings)
+
+
+def _validate(node: Node, value: JsonValue, old: JsonValue, report: Report, warnings: list[str] | None) -> list[Cause]:
+    check(node, value, "", report, old)
+    if node.has_uniqueness:
+        earlier = Report()
+        if old is not MISSING:
+            check_uniqueness(node, old, "", earlier)
+        if not earlier.causes:
+            check_uniqueness(node, value, "", report)
+    if node.has_rules:
+        if any(cause.blocks_rules for cause in report.causes):
+            report.causes.append(_UNCHECKED)
+        else:
+            check_rules(node, value, report, old)
+    if warnings is not None:
+        warnings.extend(report.warnings)
+    return report.causes
+
+
+@lru_cache(maxsize=64)
+def builtin(api_version: str, kind: str) -> Schema | None:
+    """The schema of a built-in kind, or None."""
+    name = kind_definition(api_version, kind)
+    return Schema(builtin_node(name)) if name else None
