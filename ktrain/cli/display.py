@@ -1,20 +1,21 @@
 """
 The screen: a status line, and log lines with the pod's name before them.
 
-On a terminal the status line is alive at the bottom and names are coloured; elsewhere everything is plain lines, a status
-line whenever it changes. rich is imported only for a terminal.
+On a terminal the status line is alive at the bottom and names are coloured; elsewhere everything is plain lines, a
+status line whenever it changes. rich is imported only for a terminal.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
-from types import TracebackType
 from typing import TYPE_CHECKING, Final, Protocol, TextIO
 
 from .follow import Progress
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import TracebackType
+
     from rich.live import Live
     from rich.text import Text
 
@@ -87,9 +88,7 @@ class LiveDisplay:
         self._elapsed = elapsed
         self._progress = Progress()
         self._colours: dict[str, str] = {}
-        self._live: Live = Live(
-            console=self._console, get_renderable=self._line, refresh_per_second=4, transient=True
-        )
+        self._live: Live = Live(console=self._console, get_renderable=self._line, refresh_per_second=4, transient=True)
 
     def __enter__(self) -> Display:
         self._live.start()

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import TYPE_CHECKING
 
-from ktrain.api.core import ContainerStateTerminated, Pod
 from ktrain.api.meta import find_condition
 from ktrain.api.trainer import CONDITION_FAILED, TrainJob
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from ktrain.api.core import ContainerStateTerminated, Pod
 
 LOG_LINES = 10
 _EPOCH = datetime.fromtimestamp(0, UTC)
 
-TORCH_HINT = (
-    "PyTorch is not installed in this environment. Install it with: pip install 'ktrain-operator[torch]'"
-)
+TORCH_HINT = "PyTorch is not installed in this environment. Install it with: pip install 'ktrain-operator[torch]'"
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,15 +1,19 @@
-"""What is going on with one TrainJob: from watches of it, its JobSet, its Jobs and its pods, to a line a person reads."""
+"""What is going on with one TrainJob: from watches of it and all that was made for it, to a line a person reads."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from ktrain.api.core import JOBS, PODS, Job, Pod
 from ktrain.api.jobset import JOBSET_NAME, JOBSETS, REPLICATED_JOB_NAME, JobSet
-from ktrain.api.meta import Key
 from ktrain.api.trainer import CONDITION_COMPLETE, CONDITION_FAILED, TRAIN_JOBS, TrainJob
-from ktrain.framework import Cache, Informer
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ktrain.api.meta import Key
+    from ktrain.framework import Cache, Informer
 
 INDEX_KEY = "batch.kubernetes.io/job-completion-index"
 JOB_INDEX_KEY = "jobset.sigs.k8s.io/job-index"

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import PurePath
+from typing import TYPE_CHECKING
 
-from ktrain.api.meta import Json
 from ktrain.api.trainer import API_VERSION
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ktrain.api.meta import Json
 
 TORCH_RUNTIME = "torch-distributed"
 NAME_LIMIT = 40

@@ -1,41 +1,35 @@
-"""Side by side, but only so many at a time: what a reconciler that makes many calls needs."""
+"""Several API calls at once, with a bound."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from typing import TYPE_CHECKING, Any
 
 import anyio
 
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Iterable
 
-async def run_all(calls: Sequence[Callable[[], Awaitable[object]]], *, limit: int) -> None:
+
+async def run_all(calls: Iterable[Callable[[], Awaitable[Any]]], *, limit: int) -> None:
     """
-    Await all calls, at most `limit` at a time, in order of their start.
+    Run every call, at most `limit` at a time, and return when all are done; results are dropped.
 
-    The first error cancels the calls still running and is raised as it is; others that came with it are attached as
-    its notes. Cancelling this cancels all of them.
+    One failure does not stop the others: most writes of a pass are worth doing although one was refused. Afterwards
+    the first error is raised as it is. Cancellation cancels all.
     """
-    if len(calls) == 1:
-        await calls[0]()
-        return
-    slots = anyio.CapacityLimiter(limit)
+    queue = list(calls)
+    pending = iter(queue)
+    errors: list[Exception] = []
 
-    async def run(call: Callable[[], Awaitable[object]]) -> None:
-        async with slots:
-            await call()
+    async def work() -> None:
+        for call in pending:
+            try:
+                await call()
+            except Exception as error:  # noqa: BLE001 - raised below, after the others have had their turn
+                errors.append(error)
 
-    try:
-        async with anyio.create_task_group() as group:
-            for call in calls:
-                group.start_soon(run, call)
-    except BaseExceptionGroup as several:
-        first, *others = _leaves(several)
-        for other in others:
-            first.add_note(f"and also: {other}")
-        raise first from None
-
-
-def _leaves(group: BaseExceptionGroup[BaseException]) -> list[BaseException]:
-    found: list[BaseException] = []
-    for error in group.exceptions:
-        found.extend(_leaves(error) if isinstance(error, BaseExceptionGroup) else [error])
-    return found
+    async with anyio.create_task_group() as tasks:
+        for _ in range(min(limit, len(queue))):
+            tasks.start_soon(work)
+    if errors:
+        raise errors[0]

@@ -7,9 +7,9 @@ Differences from upstream are delays only: status is written as soon as it chang
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from datetime import datetime, timedelta
 from functools import partial
+from typing import TYPE_CHECKING
 
 from ktrain.api.core import PODS, Pod
 from ktrain.api.meta import Json, Key
@@ -22,6 +22,9 @@ from . import pods as pod_factory
 from .counting import is_tracked
 from .decide import Backoff, Decision, Tuning, decide, stored_status
 from .types import JOBS, MANAGED_BY, TRACKING_FINALIZER, Job
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 PARALLEL_CALLS = 16
 JOB_INDEX = "job"
@@ -152,9 +155,7 @@ class JobReconciler:
         try:
             pod = await self._client.create(PODS, pod_factory.build(job, index, previous=previous))
         except Exception as error:
-            self._recorder.event(
-                JOBS, job, type="Warning", reason="FailedCreate", message=f"Error creating: {error}"
-            )
+            self._recorder.event(JOBS, job, type="Warning", reason="FailedCreate", message=f"Error creating: {error}")
             raise
         self._recorder.event(
             JOBS, job, type="Normal", reason="SuccessfulCreate", message=f"Created pod: {pod.metadata.name}"

@@ -1,20 +1,23 @@
 """
 Which pods of a Job are finished, and how they count: exactly once, whatever crashes in between.
 
-A finished pod is first recorded by UID in `status.uncountedTerminatedPods` (or, when an index succeeded, by index), then
-loses its tracking finalizer, then moves into the counters. Each step can be repeated (KEP-2307).
+A finished pod is first recorded by UID in `status.uncountedTerminatedPods` (or, when an index succeeded, by index),
+then loses its tracking finalizer, then moves into the counters. Each step can be repeated (KEP-2307).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-
-from ktrain.api.core import ContainerStatus, Pod
+from typing import TYPE_CHECKING
 
 from . import indexes
 from .types import INDEX_FAILURE_COUNT, INDEX_KEY, TRACKING_FINALIZER, Job, OnExitCodes, PodFailureRule
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from ktrain.api.core import ContainerStatus, Pod
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +96,9 @@ def index_failures(pod: Pod) -> int:
 
 def finish_time(pod: Pod) -> datetime | None:
     """When the pod ended: its last container's end, else the best substitute there is."""
-    ends = [s.state.terminated.finished_at for s in _statuses(pod) if s.state.terminated and s.state.terminated.finished_at]
+    ends = [
+        s.state.terminated.finished_at for s in _statuses(pod) if s.state.terminated and s.state.terminated.finished_at
+    ]
     if ends:
         return max(ends)
     ready = next((c for c in pod.status.conditions if c.type == "Ready" and c.status == "False"), None)
@@ -186,9 +191,10 @@ class _Counts:
         self.uncounted_failed.add(pod.metadata.uid)
         self.newly_failed.append(pod)
         limit = self.job.spec.backoff_limit_per_index
-        if index is not None and limit is not None:
-            if verdict.action == "FailIndex" or index_failures(pod) >= limit:
-                self.failed_indexes.add(index)
+        if index is None or limit is None:
+            return
+        if verdict.action == "FailIndex" or index_failures(pod) >= limit:
+            self.failed_indexes.add(index)
 
 
 def judge(job: Job, pod: Pod) -> Verdict:

@@ -1,17 +1,16 @@
 """
 One pass of the Job controller as a pure function: what was observed → what to do.
 
-A pass either deletes or creates pods, deletion first. Finished pods are counted in two status writes with the removal of
-their finalizers in between (`counting.py`), so a pass that dies anywhere can be repeated.
+A pass either deletes or creates pods, deletion first. Finished pods are counted in two status writes with the removal
+of their finalizers in between (`counting.py`), so a pass that dies anywhere can be repeated.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from typing import TYPE_CHECKING
 
-from ktrain.api.core import Pod
 from ktrain.api.meta import Condition, Json, find_condition, format_time
 
 from . import indexes
@@ -19,6 +18,11 @@ from .counting import Tally, completion_index, finish_time, is_active, tally
 from .endings import Ending, deadline_left, decide_ending, decided_before
 from .pods import surplus
 from .types import Job, UncountedPods
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ktrain.api.core import Pod
 
 MAX_PODS_PER_PASS = 500
 
@@ -258,9 +262,7 @@ def _next_backoff(backoff: Backoff, seen: Tally) -> Backoff:
     return Backoff(backoff.failures + len(failures), failures[-1])
 
 
-def _manage(
-    job: Job, pods: Sequence[Pod], seen: Tally, backoff: Backoff, now: datetime, tuning: Tuning
-) -> _Actions:
+def _manage(job: Job, pods: Sequence[Pod], seen: Tally, backoff: Backoff, now: datetime, tuning: Tuning) -> _Actions:
     wanted = _wanted(job, seen)
     too_many = surplus(job, seen.active, wanted)
     if too_many:

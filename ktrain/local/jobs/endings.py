@@ -1,22 +1,27 @@
 """
 When a Job is over, and why. The first rule that applies decides, in the order of the upstream controller.
 
-An ending has two steps: the interim condition (`FailureTarget`, `SuccessCriteriaMet`) when it is decided, and the final one
-(`Failed`, `Complete`), with the same reason and message, when no pod is left and all are counted (KEP-3939, KEP-3998).
+An ending has two steps: the interim condition (`FailureTarget`, `SuccessCriteriaMet`) when it is decided, and the final
+one (`Failed`, `Complete`), with the same reason and message, when no pod is left and all are counted (KEP-3939, KEP-3998).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import TYPE_CHECKING
 
-from ktrain.api.core import Pod
 from ktrain.api.meta import find_condition
 
 from . import indexes
-from .counting import Tally
-from .types import Job
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ktrain.api.core import Pod
+
+    from .counting import Tally
+    from .types import Job
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,9 +115,7 @@ def _success(job: Job, seen: Tally) -> Ending | None:
         reached = done >= job.spec.completions and (not seen.active or job.spec.completions == 0)
     if not reached:
         return None
-    return Ending(
-        succeeded=True, reason="CompletionsReached", message="Reached expected number of succeeded pods"
-    )
+    return Ending(succeeded=True, reason="CompletionsReached", message="Reached expected number of succeeded pods")
 
 
 def _matched_success_rule(job: Job, completed: frozenset[int]) -> int | None:

@@ -6,7 +6,10 @@ Source: the batch/v1 API documentation of `status.completedIndexes`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 
 def parse(text: str, limit: int) -> frozenset[int]:

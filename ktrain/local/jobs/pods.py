@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import msgspec
 
-from ktrain.api.core import Pod
 from ktrain.api.meta import Json, owner_reference
 
 from .counting import completion_index, index_failures
 from .types import INDEX_FAILURE_COUNT, INDEX_KEY, TRACKING_FINALIZER, Job
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ktrain.api.core import Pod
 
 GENERATED_PREFIX_LIMIT = 58
 """The API server appends five characters to generateName, and a pod's name is at most 63 long."""

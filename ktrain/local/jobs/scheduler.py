@@ -8,15 +8,17 @@ waiting for itself for ever. Extended resources (`nvidia.com/gpu`) are counted s
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
 from fractions import Fraction
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from ktrain.api import quantity
 from ktrain.api.core import PERSISTENT_VOLUME_CLAIMS
 from ktrain.api.meta import Condition, Json, Key, Object, Resource, Struct, find_condition, format_time
 from ktrain.framework import Cache, Client, Controller, Env, Informer, PatchType, Result
 from ktrain.framework.errors import Conflict, NotFound
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 RETRY_S = 5.0
 ADVISORY = ("cpu", "memory", "ephemeral-storage", "pods")
@@ -100,7 +102,9 @@ def make_scheduler(client: Client, cache: Cache, env: Env) -> Controller:
     controller = Controller("scheduler", scheduler.reconcile, env=env, cache=cache)
     controller.watches(pods)
     controller.watches(nodes, lambda _node: [pod.key for pod in pods.list() if not pod.spec.node_name])
-    controller.watches(claims, lambda claim: [p.key for p in pods.list(claim.metadata.namespace) if not p.spec.node_name])
+    controller.watches(
+        claims, lambda claim: [p.key for p in pods.list(claim.metadata.namespace) if not p.spec.node_name]
+    )
     return controller
 
 
@@ -122,9 +126,7 @@ class Scheduler:
         if pod is None or pod.spec.node_name or pod.metadata.deletion_timestamp is not None:
             return None
         if pod.spec.scheduling_gates:
-            await self._explain(
-                pod, "SchedulingGated", "Scheduling is blocked due to non-empty scheduling gates"
-            )
+            await self._explain(pod, "SchedulingGated", "Scheduling is blocked due to non-empty scheduling gates")
             return None
         nodes = self._nodes.list()
         problem = self._missing_claim(pod)

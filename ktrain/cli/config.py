@@ -1,0 +1,146 @@
+"""
+The operator's configuration file (`config.trainer.kubeflow.org/v1alpha1 Configuration`): the part that has an effect.
+
+Decoding is strict: a field that is not known here is an error that names it, because a knob that is silently ignored is
+worse than none. Command line options win over the file.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+import yaml
+
+from .durations import parse_duration
+
+API_VERSION: Final = "config.trainer.kubeflow.org/v1alpha1"
+MAX_BYTES: Final = 1 << 20
+
+
+class Section(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
+    """Base of all sections."""
+
+
+class Webhook(Section, frozen=True):
+    """The admission webhook server. `tls.crt` and `tls.key` are read from `cert_dir`, again when they change."""
+
+    enable: bool = True
+    host: str = ""
+    """Address to listen on; empty: all."""
+    port: int = 9443
+    cert_dir: str = "/tmp/k8s-webhook-server/serving-certs"  # noqa: S108 -- upstream's path; the chart mounts a Secret there
+
+
+class LeaderElection(Section, frozen=True):
+    """Election of the one active replica, by a Lease. Durations as `15s`."""
+
+    leader_elect: bool = False
+    lease_duration: str = "15s"
+    renew_deadline: str = "10s"
+    retry_period: str = "2s"
+    resource_name: str = "trainer.kubeflow.org"
+    resource_namespace: str = ""
+    """Namespace of the Lease; empty: the operator's own."""
+
+
+class Metrics(Section, frozen=True):
+    """The metrics endpoint, plain HTTP."""
+
+    bind_address: str = ":8080"
+    """`host:port`; `0` switches it off."""
+
+
+class Health(Section, frozen=True):
+    """`/healthz` and `/readyz`."""
+
+    health_probe_bind_address: str = ":8081"
+    """`host:port`; `0` switches it off."""
+
+
+class ControllerSection(Section, frozen=True):
+    """How many objects of a kind are reconciled at a time, by `Kind.group`."""
+
+    group_kind_concurrency: dict[str, int] = {}
+
+
+class Configuration(Section, frozen=True):
+    """The whole file."""
+
+    api_version: str = API_VERSION
+    kind: str = "Configuration"
+    webhook: Webhook = Webhook()
+    leader_election: LeaderElection = LeaderElection()
+    metrics: Metrics = Metrics()
+    health: Health = Health()
+    controller: ControllerSection = ControllerSection()
+
+
+class ConfigError(Exception):
+    """The file cannot be used; the message names the file, the field and what was expected."""
+
+
+def load(path: str) -> Configuration:
+    """
+    Read the file.
+
+    Raises:
+        ConfigError: Missing, too large, not YAML, an unknown field, a wrong type or a value out of range.
+    """
+    file = Path(path)
+    try:
+        if file.stat().st_size > MAX_BYTES:
+            raise ConfigError(f"{path}: larger than {MAX_BYTES} bytes; that is no operator configuration")
+        document: Any = yaml.safe_load(file.read_text())
+    except OSError as error:
+        raise ConfigError(f"{path}: {error.strerror}") from error
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path}: not YAML: {error}") from error
+    try:
+        configuration = msgspec.convert(document or {}, Configuration)
+    except msgspec.ValidationError as error:
+        raise ConfigError(f"{path}: {error}{_suggestion(str(error))}") from error
+    check(configuration, path)
+    return configuration
+
+
+def check(configuration: Configuration, source: str) -> None:
+    """Refuse values that cannot work, naming their path."""
+    if (configuration.api_version, configuration.kind) != (API_VERSION, "Configuration"):
+        raise ConfigError(f"{source}: expected apiVersion {API_VERSION} and kind Configuration")
+    election = configuration.leader_election
+    durations = {}
+    for name in ("lease_duration", "renew_deadline", "retry_period"):
+        try:
+            durations[name] = parse_duration(getattr(election, name))
+        except ValueError as error:
+            raise ConfigError(f"{source}: leaderElection.{msgspec_name(name)}: {error}") from error
+    if not durations["lease_duration"] > durations["renew_deadline"] > durations["retry_period"] * 1.2:
+        raise ConfigError(f"{source}: leaderElection: leaseDuration > renewDeadline > 1.2 x retryPeriod is needed")
+    if not 1 <= configuration.webhook.port <= 65535:
+        raise ConfigError(f"{source}: webhook.port: must be between 1 and 65535")
+    for kind, number in configuration.controller.group_kind_concurrency.items():
+        if number < 1:
+            raise ConfigError(f"{source}: controller.groupKindConcurrency[{kind}]: must be greater than 0")
+
+
+def msgspec_name(name: str) -> str:
+    """The field's name in the file: camelCase."""
+    first, *rest = name.split("_")
+    return first + "".join(word.capitalize() for word in rest)
+
+
+def _suggestion(message: str) -> str:
+    unknown = re.search(r"unknown field `([^`]+)`", message)
+    if unknown is None:
+        return ""
+    names = [
+        field.encode_name
+        for section in (Configuration, Webhook, LeaderElection, Metrics, Health, ControllerSection)
+        for field in msgspec.structs.fields(section)
+    ]
+    close = difflib.get_close_matches(unknown.group(1), names, n=1)
+    return f'; did you mean "{close[0]}"?' if close else ""

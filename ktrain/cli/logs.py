@@ -1,0 +1,106 @@
+"""The logs of a job's pods, followed from each container's first line to its last."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING, Final
+
+import anyio
+import structlog
+
+from ktrain.api.core import PODS, ContainerStatus, Pod
+from ktrain.framework.errors import TransportError
+
+from .follow import node_name
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from anyio.abc import TaskGroup
+
+    from ktrain.framework.client.transport import Transport
+
+log = structlog.get_logger(__name__)
+
+TAIL_LINES: Final = 50
+MAX_LINE: Final = 16 << 10
+RETRIES: Final = 3
+# A container may be silent for as long as it likes; the follower ends with the run.
+SILENCE_S: Final = 7 * 86400.0
+
+
+class LogFollower:
+    """
+    Streams the log of every container that has started, once per attempt, into `show(source, line)`.
+
+    `tails` keeps the last lines of each (pod, container) for the explanation of a failure.
+    """
+
+    def __init__(self, transport: Transport, group: TaskGroup, show: Callable[[str, str], None]) -> None:
+        self._transport = transport
+        self._group = group
+        self._show = show
+        self._seen: set[tuple[str, str, int]] = set()
+        self._open = 0
+        self._idle = anyio.Event()
+        self._idle.set()
+        self.tails: dict[tuple[str, str], deque[str]] = {}
+
+    def update(self, pods: list[Pod]) -> None:
+        """Start following containers that have started since the last call. Never waits."""
+        for pod in pods:
+            several = len(pod.spec.containers) + len(pod.spec.init_containers) > 1
+            for status in _started(pod):
+                key = (pod.metadata.uid, status.name, status.restart_count)
+                if key not in self._seen:
+                    self._seen.add(key)
+                    source = f"{node_name(pod)}/{status.name}" if several else node_name(pod)
+                    self._begin()
+                    self._group.start_soon(self._follow, pod, status.name, source)
+
+    async def drain(self, timeout_s: float) -> None:
+        """Wait until all logs have ended, at most `timeout_s` seconds."""
+        with anyio.move_on_after(timeout_s):
+            await self._idle.wait()
+
+    def _begin(self) -> None:
+        self._open += 1
+        if self._open == 1:
+            self._idle = anyio.Event()
+
+    def _end(self) -> None:
+        self._open -= 1
+        if not self._open:
+            self._idle.set()
+
+    async def _follow(self, pod: Pod, container: str, source: str) -> None:
+        tail = self.tails.setdefault((pod.metadata.name, container), deque(maxlen=TAIL_LINES))
+        path = PODS.path(pod.metadata.namespace, pod.metadata.name, "log")
+        query = [("container", container), ("follow", "true")]
+        try:
+            for _attempt in range(RETRIES):
+                try:
+                    await self._stream(path, query, source, tail)
+                except TransportError as error:
+                    log.warning("log.interrupted", pod=pod.metadata.name, container=container, error=str(error))
+                    query = [("container", container), ("follow", "true"), ("sinceSeconds", "1")]
+                else:
+                    return
+        finally:
+            self._end()
+
+    async def _stream(self, path: str, query: list[tuple[str, str]], source: str, tail: deque[str]) -> None:
+        async with self._transport.stream(path, query=query, idle_timeout_s=SILENCE_S) as answer:
+            if answer.status != 200:
+                return  # gone, or replaced, before its log was opened
+            async for raw in answer.lines:
+                line = raw[:MAX_LINE].decode("utf-8", "replace").rstrip("\r")
+                tail.append(line)
+                self._show(source, line)
+
+
+def _started(pod: Pod) -> Iterator[ContainerStatus]:
+    for status in (*pod.status.init_container_statuses, *pod.status.container_statuses):
+        ended = status.state.terminated
+        if status.state.running or (ended and ended.reason != "StartError"):
+            yield status

@@ -1,0 +1,267 @@
+"""
+One run from start to end: submit, follow, end; and what a signal or the time-out does to it.
+
+The exit code is the run's result: 0 Complete, 1 Failed, 2 refused, 124 timeout, 130 interrupted. The first Ctrl-C (or
+SIGTERM) deletes the job gracefully, the second kills: leaving the session's context ends every process of it.
+"""
+
+from __future__ import annotations
+
+import signal
+import sys
+from enum import Enum
+from typing import TYPE_CHECKING
+
+import anyio
+import msgspec
+
+from ktrain.api.trainer import CONDITION_FAILED, TRAIN_JOBS, TrainJob
+from ktrain.framework import Cache
+from ktrain.framework.env import Env, system_env
+from ktrain.framework.errors import FrameworkError, NotFound
+
+from .display import Display, make_display
+from .explain import explain_failure
+from .follow import Follower
+from .logs import LogFollower
+from .run import EXIT_REFUSED, Options
+from .session import Session, cluster_session, local_session
+from .submit import Refused, Submission, read, submit
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from contextlib import AbstractAsyncContextManager
+
+    from anyio.abc import TaskGroup
+
+    from ktrain.api.meta import Json
+
+DRAIN_S = 5.0
+DELETE_S = 60.0
+"""The longest that a graceful deletion is waited for; pods have 30 s of grace unless they say otherwise."""
+
+
+class Outcome(Enum):
+    """How a run ended; the value is the exit code."""
+
+    COMPLETE = 0
+    FAILED = 1
+    REFUSED = EXIT_REFUSED
+    TIMEOUT = 124
+    INTERRUPTED = 130
+
+
+def run(objects: Sequence[Json], options: Options) -> int:
+    """Run to the end; returns the exit code."""
+    try:
+        submission = read(objects, options.namespace)
+    except Refused as error:
+        print(f"ktrain: {error}", file=sys.stderr)  # noqa: T201 -- the command's own words
+        return EXIT_REFUSED
+    return anyio.run(_run, submission, options)
+
+
+async def _run(submission: Submission, options: Options) -> int:
+    env = system_env()
+    started = env.clock.monotonic()
+    stream = sys.stderr if options.output else sys.stdout
+    display = make_display(submission.key.name, lambda: env.clock.monotonic() - started, stream=stream)
+    killed = anyio.CancelScope()
+    outcome = Outcome.INTERRUPTED
+    interrupted = anyio.Event()
+    async with anyio.create_task_group() as group:
+        await group.start(_listen, interrupted, killed, display)
+        with killed:
+            try:
+                async with _session(env, options) as session:
+                    one = Run(env, session, submission, options, display, interrupted)
+                    outcome = await one.run()
+            except Refused as error:
+                display.note(f"refused: {error}")
+                outcome = Outcome.REFUSED
+            except FrameworkError as error:
+                display.note(f"error: {error}")
+                outcome = Outcome.FAILED
+        group.cancel_scope.cancel()
+    return outcome.value
+
+
+def _session(env: Env, options: Options) -> AbstractAsyncContextManager[Session]:
+    if options.on_cluster:
+        return cluster_session(env, kubeconfig=options.kubeconfig, context=options.context)
+    return local_session(env, pods=options.pods, serve=options.keep)
+
+
+async def _listen(
+    interrupted: anyio.Event,
+    killed: anyio.CancelScope,
+    display: Display,
+    *,
+    task_status: anyio.abc.TaskStatus[None],
+) -> None:
+    """The first signal asks, the second kills."""
+    with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
+        task_status.started()
+        async for _signum in signals:
+            if interrupted.is_set():
+                display.note("killing")
+                killed.cancel()
+                return
+            interrupted.set()
+
+
+class Run:
+    """One run in a session."""
+
+    def __init__(
+        self,
+        env: Env,
+        session: Session,
+        submission: Submission,
+        options: Options,
+        display: Display,
+        interrupted: anyio.Event,
+    ) -> None:
+        self._env = env
+        self._session = session
+        self._client = session.client
+        self._submission = submission
+        self._options = options
+        self._display = display
+        self._interrupted = interrupted
+
+    async def run(self) -> Outcome:
+        """Submit and follow to the end. Raises Refused when the input is refused."""
+        cache = Cache(self._client, self._env)
+        follower = Follower(cache, self._submission.key)
+        async with anyio.create_task_group() as group:
+            group.start_soon(cache.run)
+            job = await submit(self._client, self._submission, create_namespaces=self._session.is_local)
+            follower.uid = job.metadata.uid
+            with self._display:
+                outcome, logs = await self._follow(group, follower)
+            final = follower.job or job
+            self._report(outcome, follower, final, logs)
+            if self._options.output:
+                await self._print(final)
+            if self._options.keep and outcome in (Outcome.COMPLETE, Outcome.FAILED):
+                await self._wait_for_interrupt()
+            group.cancel_scope.cancel()
+        return outcome
+
+    async def _follow(self, group: TaskGroup, follower: Follower) -> tuple[Outcome, LogFollower]:
+        for note in self._session.notes:
+            self._display.note(note)
+        logs = LogFollower(self._client.transport, group, self._display.log)
+        changed = _Changes(follower)
+        outcome: Outcome | None = None
+        with anyio.move_on_after(self._options.timeout_s):
+            outcome = await self._wait_for_end(follower, logs, changed)
+        if outcome is None:
+            outcome = Outcome.TIMEOUT
+            self._display.note(f"timeout: the job did not end within {self._options.timeout_s:g} s")
+        if outcome in (Outcome.TIMEOUT, Outcome.INTERRUPTED):
+            await self._stop(follower, logs, changed)
+        await logs.drain(DRAIN_S)
+        self._display.status(follower.progress())
+        return outcome, logs
+
+    async def _wait_for_end(self, follower: Follower, logs: LogFollower, changed: _Changes) -> Outcome:
+        """Watch until the job has ended or Ctrl-C came."""
+        async with anyio.create_task_group() as group:
+            group.start_soon(self._wake_on_interrupt, changed)
+            while True:
+                self._look(follower, logs)
+                job = follower.job
+                if job is not None and job.is_finished:
+                    group.cancel_scope.cancel()
+                    failed = any(c.type == CONDITION_FAILED and c.is_true for c in job.status.conditions)
+                    return Outcome.FAILED if failed else Outcome.COMPLETE
+                if self._interrupted.is_set():
+                    group.cancel_scope.cancel()
+                    return Outcome.INTERRUPTED
+                await changed.wait()
+
+    async def _wake_on_interrupt(self, changed: _Changes) -> None:
+        await self._interrupted.wait()
+        changed.notify()
+
+    def _look(self, follower: Follower, logs: LogFollower) -> None:
+        self._display.status(follower.progress())
+        logs.update(follower.all_pods)
+
+    async def _stop(self, follower: Follower, logs: LogFollower, changed: _Changes) -> None:
+        """Delete the job and wait until its pods have ended; on a cluster only if the user wants that."""
+        if not self._session.is_local and not await self._wants_deletion():
+            self._display.note(f"TrainJob {follower.key} goes on running; follow it with kubectl")
+            return
+        self._display.note("stopping: pods get SIGTERM and their grace period; Ctrl-C again kills")
+        try:
+            await self._client.delete(TRAIN_JOBS, follower.key, uid=follower.uid, propagation="Foreground")
+        except NotFound:
+            return
+        with anyio.move_on_after(DELETE_S) as waiting:
+            while follower.job is not None:
+                self._look(follower, logs)
+                await changed.wait()
+        self._display.note("some pods did not stop in time" if waiting.cancelled_caught else f"deleted {follower.key}")
+
+    async def _wants_deletion(self) -> bool:
+        if self._options.timeout_s is not None and not self._interrupted.is_set():
+            return True
+        if not sys.stdin.isatty():
+            return False
+        self._display.note("Delete the job on the cluster? [y/N]")
+        answer = await anyio.to_thread.run_sync(sys.stdin.readline, abandon_on_cancel=True)
+        return answer.strip().lower() in ("y", "yes")
+
+    def _report(self, outcome: Outcome, follower: Follower, job: TrainJob, logs: LogFollower) -> None:
+        if outcome is Outcome.FAILED:
+            tails = {key: list(tail) for key, tail in logs.tails.items()}
+            for line in explain_failure(job, follower.all_pods, tails):
+                self._display.note(line)
+
+    async def _print(self, job: TrainJob) -> None:
+        """Print the whole TrainJob, not only what ktrain reads of it."""
+        try:
+            answer = await self._client.raw("GET", TRAIN_JOBS.path(*job.key))
+        except NotFound:
+            return
+        if self._options.output == "json":
+            text = msgspec.json.format(answer.body, indent=2).decode()
+        else:
+            import yaml
+
+            text = yaml.safe_dump(msgspec.json.decode(answer.body), sort_keys=False)
+        print(text.rstrip())  # noqa: T201 -- what the user asked for
+
+    async def _wait_for_interrupt(self) -> None:
+        self._display.note(f"kept: kubectl --kubeconfig {self._session.kubeconfig} get pods; Ctrl-C ends it")
+        await self._interrupted.wait()
+
+
+class _Changes:
+    """Wakes one waiter when anything about the job changed; many changes make one wake-up."""
+
+    def __init__(self, follower: Follower) -> None:
+        self._event = anyio.Event()
+        for informer in follower.informers:
+            informer.add_handler(self)
+
+    def on_add(self, _obj: object, _initial: bool) -> None:  # noqa: FBT001 -- the handler's signature
+        self.notify()
+
+    def on_update(self, _old: object, _new: object) -> None:
+        self.notify()
+
+    def on_delete(self, _obj: object) -> None:
+        self.notify()
+
+    def notify(self) -> None:
+        """Wake the waiter, now or at its next wait."""
+        self._event.set()
+
+    async def wait(self) -> None:
+        """Return when something has changed since the last return."""
+        await self._event.wait()
+        self._event = anyio.Event()

@@ -1,0 +1,156 @@
+"""From the user's files to objects on the server: what is run, what it needs, and refusals that say what to do."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from ktrain.api import documents
+from ktrain.api.core import NAMESPACES
+from ktrain.api.meta import Json, Key, Object, Resource
+from ktrain.api.trainer import (
+    CLUSTER_TRAINING_RUNTIMES,
+    TRAIN_JOBS,
+    TRAINING_RUNTIMES,
+    Runtime,
+    RuntimeRef,
+    TrainJob,
+)
+from ktrain.framework.errors import AlreadyExists, ApiError, Forbidden, NotFound
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ktrain.framework import Client
+
+FIELD_MANAGER: Final = "ktrain-cli"
+
+
+class Refused(Exception):
+    """The input cannot be run, and nothing of it runs. The message is for the user (exit code 2)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Submission:
+    """A TrainJob and the objects it comes with, all with a namespace where their kind has one."""
+
+    job: Json
+    companions: tuple[Json, ...] = ()
+
+    @property
+    def key(self) -> Key:
+        """Where the TrainJob will be."""
+        return Key(self.job["metadata"]["namespace"], self.job["metadata"]["name"])
+
+    @property
+    def namespaces(self) -> set[str]:
+        """All namespaces that are needed."""
+        found = {item["metadata"].get("namespace", "") for item in (self.job, *self.companions)}
+        return found - {""}
+
+
+def read(objects: Sequence[Json], namespace: str) -> Submission:
+    """
+    Sort a user's objects.
+
+    Raises:
+        Refused: Not exactly one TrainJob, or one object twice.
+    """
+    placed = [_in_namespace(item, namespace) for item in objects]
+    seen: set[tuple[str, str, str, str]] = set()
+    for item in placed:
+        metadata = item["metadata"]
+        identity = (item["apiVersion"], item["kind"], metadata.get("namespace", ""), metadata.get("name", ""))
+        if identity in seen:
+            raise Refused(f"{item['kind']} {metadata.get('name', '')} is given twice; names must be unique")
+        seen.add(identity)
+    jobs = [item for item in placed if item["kind"] == "TrainJob"]
+    if not jobs:
+        kinds = ", ".join(sorted({item["kind"] for item in placed})) or "nothing"
+        raise Refused(f"no TrainJob to run (found: {kinds})")
+    if len(jobs) > 1:
+        names = ", ".join(item["metadata"].get("name", "") for item in jobs)
+        raise Refused(
+            f"ktrain run follows one TrainJob, found {len(jobs)}: {names}; for several, apply them to `ktrain up`"
+        )
+    return Submission(jobs[0], tuple(item for item in placed if item is not jobs[0]))
+
+
+def _in_namespace(item: Json, namespace: str) -> Json:
+    metadata = item.get("metadata") or {}
+    if documents.is_namespaced(item) and not metadata.get("namespace"):
+        metadata = {**metadata, "namespace": namespace}
+    return {**item, "metadata": metadata}
+
+
+async def submit(client: Client, submission: Submission, *, create_namespaces: bool) -> TrainJob:
+    """
+    Create everything, the TrainJob last.
+
+    Raises:
+        Refused: The server refused an object, or the runtime does not exist.
+    """
+    if create_namespaces:
+        for name in sorted(submission.namespaces):
+            await _create_namespace(client, name)
+    for item in submission.companions:
+        await _apply(client, item)
+    ref = submission.job["spec"].get("runtimeRef") or {}
+    await _check_runtime(client, RuntimeRef(**_known(ref)), submission.key.namespace)
+    try:
+        return await client.create(TRAIN_JOBS, submission.job)
+    except AlreadyExists as error:
+        raise Refused(f"TrainJob {submission.key} exists already; delete it first, or choose another name") from error
+    except ApiError as error:
+        if error.code >= 500:
+            raise
+        raise Refused(error.status.message) from error
+
+
+def _known(ref: Json) -> dict[str, str]:
+    names = {"name": "name", "apiGroup": "api_group", "kind": "kind"}
+    return {names[key]: value for key, value in ref.items() if key in names}
+
+
+async def _create_namespace(client: Client, name: str) -> None:
+    body: Json = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
+    try:
+        await client.create(NAMESPACES, body)
+    except AlreadyExists:
+        return
+
+
+async def _apply(client: Client, item: Json) -> None:
+    resource = documents.resource_of(item)
+    try:
+        await client.apply(resource, item, field_manager=FIELD_MANAGER)
+    except ApiError as error:
+        if error.code >= 500 and error.code != 500:
+            raise
+        raise Refused(f"{item['kind']} {item['metadata'].get('name', '')}: {error.status.message}") from error
+
+
+async def _check_runtime(client: Client, ref: RuntimeRef, namespace: str) -> None:
+    """Admission refuses an unknown runtime, too; only here can the message list those there are."""
+    resource = {"ClusterTrainingRuntime": CLUSTER_TRAINING_RUNTIMES, "TrainingRuntime": TRAINING_RUNTIMES}.get(ref.kind)
+    if resource is None:
+        return
+    try:
+        await client.get(resource, ref.name, namespace if resource.namespaced else "")
+    except NotFound as error:
+        raise Refused(f'no {ref.kind} "{ref.name}"; there {await _list_runtimes(client, namespace)}') from error
+    except Forbidden:
+        return  # may not look; admission decides
+
+
+async def _list_runtimes(client: Client, namespace: str) -> str:
+    cluster = await client.list(CLUSTER_TRAINING_RUNTIMES)
+    local = await client.list(TRAINING_RUNTIMES, namespace)
+    names = [_name(CLUSTER_TRAINING_RUNTIMES, item) for item in cluster.items]
+    names += [_name(TRAINING_RUNTIMES, item) for item in local.items]
+    return f"are: {', '.join(names)}" if names else "are none"
+
+
+def _name(resource: Resource[Runtime], item: Object) -> str:
+    suffix = "" if resource is CLUSTER_TRAINING_RUNTIMES else " (TrainingRuntime)"
+    return item.metadata.name + suffix

@@ -1,0 +1,46 @@
+"""A kubeconfig for the embedded control plane: one cluster, one user with a bearer token."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from typing import TYPE_CHECKING, Final
+
+import yaml
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+NAME: Final = "ktrain"
+
+
+def new_token() -> str:
+    """A random bearer token, 256 bits."""
+    return secrets.token_urlsafe(32)
+
+
+def render(url: str, token: str, namespace: str = "default") -> str:
+    """The kubeconfig as YAML."""
+    document = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "current-context": NAME,
+        "clusters": [{"name": NAME, "cluster": {"server": url}}],
+        "users": [{"name": NAME, "user": {"token": token}}],
+        "contexts": [{"name": NAME, "context": {"cluster": NAME, "user": NAME, "namespace": namespace}}],
+    }
+    return yaml.safe_dump(document, sort_keys=False)
+
+
+def write(path: Path, url: str, token: str) -> None:
+    """
+    Write the file so that only its owner can read it, whole or not at all.
+
+    Raises:
+        OSError: The directory does not exist or cannot be written.
+    """
+    draft = path.with_name(f".{path.name}.{os.getpid()}")
+    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with os.fdopen(descriptor, "w") as file:
+        file.write(render(url, token))
+    draft.replace(path)

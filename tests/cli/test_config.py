@@ -1,0 +1,63 @@
+import pytest
+
+from ktrain.cli.config import ConfigError, Configuration, load
+from ktrain.cli.durations import parse_duration
+
+HEAD = "apiVersion: config.trainer.kubeflow.org/v1alpha1\nkind: Configuration\n"
+
+
+def load_text(tmp_path, text):
+    path = tmp_path / "config.yaml"
+    path.write_text(text)
+    return load(str(path))
+
+
+def test_an_empty_file_means_all_defaults(tmp_path):
+    assert load_text(tmp_path, "") == Configuration()
+
+
+def test_what_the_file_says_is_taken(tmp_path):
+    text = HEAD + "leaderElection: {leaderElect: true, leaseDuration: 20s}\nhealth: {healthProbeBindAddress: '0'}\n"
+
+    loaded = load_text(tmp_path, text)
+
+    assert loaded.leader_election.leader_elect is True
+    assert loaded.leader_election.lease_duration == "20s"
+    assert loaded.health.health_probe_bind_address == "0"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("leaderElektion: {}", 'did you mean "leaderElection"?'),
+        ("webhook: {port: 70000}", "webhook.port: must be between 1 and 65535"),
+        ("webhook: {port: yes}", "$.webhook.port"),
+        ("leaderElection: {leaseDuration: soon}", "leaderElection.leaseDuration: 'soon' is not a duration"),
+        ("leaderElection: {leaseDuration: 5s}", "leaseDuration > renewDeadline"),
+        ("controller: {groupKindConcurrency: {TrainJob.trainer.kubeflow.org: 0}}", "must be greater than 0"),
+        ("kind: Pod", "kind Configuration"),
+        ("a: [", "not YAML"),
+    ],
+)
+def test_what_cannot_work_is_refused_with_its_path(tmp_path, text, message):
+    with pytest.raises(ConfigError) as refusal:
+        load_text(tmp_path, text)
+
+    assert message in str(refusal.value)
+    assert "config.yaml" in str(refusal.value)
+
+
+def test_a_missing_file_is_named():
+    with pytest.raises(ConfigError, match="/nowhere: No such file"):
+        load("/nowhere")
+
+
+@pytest.mark.parametrize(("text", "seconds"), [("90", 90), ("90s", 90), ("1h30m", 5400), ("1.5m", 90), ("500ms", 0.5)])
+def test_durations_are_read_as_people_write_them(text, seconds):
+    assert parse_duration(text) == seconds
+
+
+@pytest.mark.parametrize("text", ["", "s", "0", "-5", "5 m", "5x", "1h30"])
+def test_what_is_no_duration_is_refused(text):
+    with pytest.raises(ValueError, match="not a duration"):
+        parse_duration(text)

@@ -1,0 +1,56 @@
+from datetime import UTC, datetime
+
+from ktrain.api.core import ContainerState, ContainerStateTerminated, ContainerStatus, Pod, PodStatus
+from ktrain.api.meta import Condition, ObjectMeta
+from ktrain.api.trainer import TrainJob, TrainJobStatus
+from ktrain.cli.explain import TORCH_HINT, describe_end, explain_failure
+
+
+def pod(name, code, *, reason="Error", message="", second=0):
+    ended = ContainerStateTerminated(
+        exit_code=code, reason=reason, message=message, finished_at=datetime(2026, 1, 1, 0, 0, second, tzinfo=UTC)
+    )
+    status = PodStatus(container_statuses=(ContainerStatus(name="node", state=ContainerState(terminated=ended)),))
+    return Pod(metadata=ObjectMeta(name=name), status=status)
+
+
+FAILED = TrainJob(
+    metadata=ObjectMeta(name="digits"),
+    status=TrainJobStatus(conditions=(Condition("Failed", "True", "FailedJobs", "jobset failed"),)),
+)
+
+
+def test_the_container_that_failed_first_is_named_with_its_last_lines_and_the_condition():
+    pods = [pod("digits-1", 143, second=9), pod("digits-0", 3, second=4)]
+
+    lines = explain_failure(FAILED, pods, {("digits-0", "node"): ["one", "two"]})
+
+    assert lines == [
+        "Pod digits-0, container node, exited with code 3.",
+        "Its last lines:",
+        "  one",
+        "  two",
+        "TrainJob digits has Failed (FailedJobs): jobset failed",
+    ]
+
+
+def test_signals_are_called_by_name():
+    assert describe_end(ContainerStateTerminated(exit_code=137)) == "was killed by SIGKILL (exit code 137)"
+    assert describe_end(ContainerStateTerminated(exit_code=139)) == "was killed by SIGSEGV (exit code 139)"
+    assert describe_end(ContainerStateTerminated(exit_code=255)) == "exited with code 255"
+
+
+def test_running_out_of_memory_is_said_so():
+    ended = ContainerStateTerminated(exit_code=137, reason="OOMKilled")
+
+    assert describe_end(ended) == "ran out of memory and was killed (exit code 137)"
+
+
+def test_a_missing_torchrun_is_answered_with_the_extra_to_install():
+    missing = pod("p", 128, reason="StartError", message="torchrun: not found")
+
+    assert TORCH_HINT in explain_failure(FAILED, [missing], {})
+
+
+def test_a_job_that_failed_without_any_failed_container_still_says_why():
+    assert explain_failure(FAILED, [], {}) == ["TrainJob digits has Failed (FailedJobs): jobset failed"]
