@@ -107,7 +107,7 @@ class ProcessSpec:
 
 
 class Process(Protocol):
-    """A started program. When it ends, what it left behind is killed: nothing of a container outlives its main process."""
+    """A started program. When it ends, what it left behind is killed: nothing outlives a container's main process."""
 
     pid: int
     """As seen by this machine (the runner's PID namespace)."""

@@ -1,0 +1,213 @@
+"""
+One pod: a process that sets up what its containers share, then starts them when the runner says so.
+
+Frames from the runner, on a socket that belongs to this pod alone:
+
+    {"id", "op": "start", "process", argv, env, cwd, uid, gid, mounts, memory_limit}  with the log file
+    {"id", "op": "signal", "process", "signum"}
+    {"id", "op": "socket", "family"}                       answered with a TCP socket of the pod's network
+
+and back: `{"id", "ok": value}` or `{"id", "error": sentence}` for each; `{"event": "ready"}` or `{"event": "failed",
+"error"}` once; `{"event": "exit", "process", "code", "oom"}` for each process. The socket's end is the pod's end.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import socket
+
+from ktrain.local.sandbox import wire
+from ktrain.local.sandbox.helper import container, forking, linux, memory, mounts, netlink, tree
+
+TYPE_CHECKING = False  # Not imported: `typing` would cost the helper a quarter of its start.
+if TYPE_CHECKING:
+    from typing import Any
+
+    from ktrain.local.sandbox.wire import Frame
+
+_SAMPLE_MS = 200
+
+
+class Network:
+    """The base network of a runner, as its pods need it: file of the namespace, index of the bridge in it."""
+
+    def __init__(self, namespace: int, bridge: int) -> None:
+        self.namespace = namespace
+        self.bridge = bridge
+
+
+def setup(spec: dict[str, Any], network: Network, view: mounts.View) -> mounts.View:
+    """
+    Enter namespaces of the pod's own and furnish them. The caller is PID 1 of the pod's PID namespace already.
+
+    Raises:
+        OSError: The kernel refused something; the message names it.
+    """
+    flags = linux.CLONE_NEWIPC | linux.CLONE_NEWNS
+    if not spec["host_network"]:
+        linux.setns(network.namespace, linux.CLONE_NEWNET)
+        base = netlink.Netlink()
+        linux.unshare(flags | linux.CLONE_NEWNET | linux.CLONE_NEWUTS)
+        _join(base, network.bridge, spec)
+        linux.set_hostname(spec["hostname"])
+    else:
+        linux.unshare(flags)
+    view = view.copy(spec["stage"])
+    mounts.mount_shared_memory()
+    view.show([tuple(mount) for mount in spec["mounts"]])
+    return view
+
+
+def _join(base: netlink.Netlink, bridge: int, spec: dict[str, Any]) -> None:
+    own = netlink.Netlink()
+    namespace = os.open("/proc/self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
+    own.set_up("lo")
+    base.add_veth(spec["interface"], bridge, "eth0", namespace)
+    own.set_up("eth0")
+    own.add_address(socket.if_nametoindex("eth0"), spec["ip"], 16)
+    own.add_default_route(spec["gateway"])
+    os.close(namespace)
+    own.close()
+    base.close()
+    # Images may serve on port 22 or 80 without being root.
+    write_sysctl("net/ipv4/ip_unprivileged_port_start", "0")
+
+
+def write_sysctl(name: str, value: str) -> None:
+    """Set a sysctl of this network namespace if /proc/sys may be written; containers mount it read-only."""
+    try:
+        with open(f"/proc/sys/{name}", "w", encoding="ascii") as file:
+            file.write(value)
+    except OSError:
+        return
+
+
+class _Running:
+    """A process that was started: its supervisor, and the pipe on which its start is reported until that is known."""
+
+    def __init__(self, request: int, supervisor: int, report: int, memory_limit: int | None) -> None:
+        self.request = request
+        self.supervisor = supervisor
+        self.report = report
+        self.said = b""
+        self.memory_limit = memory_limit
+        self.kills_before = memory.kernel_kills()
+        self.killed_by_us = False
+        self.over_limit = False
+
+
+class Pod:
+    """The main loop: requests, reports of starts, deaths of children."""
+
+    def __init__(self, control: socket.socket, host_proc: int, view: mounts.View | None) -> None:
+        self._control = control
+        self._host_proc = host_proc
+        self._view = view
+        self._reader = wire.Reader()
+        self._running: dict[int, _Running] = {}
+        self._poll = select.poll()
+        self._poll.register(control, select.POLLIN)
+        self._wakeup = forking.wake_on_child_exit()
+        self._poll.register(self._wakeup, select.POLLIN)
+        if view is None:
+            linux.adopt_orphans()
+        # Processes are counted in the pod's own /proc, by the PIDs that this process knows.
+        self._can_sample = view is None or mounts.mount_proc()
+        self._own_pids = -1 if view is None else os.open("/proc/self/ns/pid", os.O_RDONLY | os.O_CLOEXEC)
+
+    def run(self) -> None:
+        """Serve until the runner is gone."""
+        wire.send(self._control, {"event": "ready"})
+        while True:
+            limited = self._can_sample and any(process.memory_limit for process in self._running.values())
+            ready = self._poll.poll(_SAMPLE_MS if limited else None)
+            for fd, _ in ready:
+                if fd == self._control.fileno():
+                    frames = self._reader.receive(self._control)
+                    if frames is None:
+                        return
+                    for frame, fds in frames:
+                        self._handle(frame, fds)
+                elif fd == self._wakeup:
+                    forking.drain(fd)
+                else:
+                    self._read_report(fd)
+            if limited:
+                self._enforce_memory()
+            self._reap()
+
+    def _handle(self, frame: Frame, fds: tuple[int, ...]) -> None:
+        match frame["op"]:
+            case "start":
+                self._start(frame, fds[0])
+            case "signal":
+                self._signal(frame["process"], frame["signum"])
+            case "socket":
+                with socket.socket(frame["family"], socket.SOCK_STREAM) as sock:
+                    wire.send(self._control, {"id": frame["id"], "ok": None}, (sock.fileno(),))
+
+    def _start(self, frame: Frame, log: int) -> None:
+        report, write_end = os.pipe()
+        stage = f"{frame['stage']}/{frame['process']}"
+        pid = self._fork()
+        if pid == 0:
+            linux.die_with_parent()
+            view = self._view.copy(stage) if self._view is not None else None
+            forking.close_all_but(0, 1, 2, log, write_end, self._host_proc)
+            signal.set_wakeup_fd(-1)
+            forking.leave(lambda: container.supervise(frame, log, write_end, self._host_proc, view))
+        os.close(write_end)
+        os.close(log)
+        self._running[frame["process"]] = _Running(frame["id"], pid, report, frame["memory_limit"])
+        self._poll.register(report, select.POLLIN)
+
+    def _fork(self) -> int:
+        if self._view is None:
+            return os.fork()
+        return forking.fork_into_new_pid_namespace(self._own_pids)
+
+    def _signal(self, key: int, signum: int) -> None:
+        process = self._running.get(key)
+        if process is None:
+            return
+        process.killed_by_us |= signum == signal.SIGKILL
+        os.kill(process.supervisor, signum)
+
+    def _read_report(self, fd: int) -> None:
+        process = next(process for process in self._running.values() if process.report == fd)
+        data = os.read(fd, 65536)
+        process.said += data
+        if data:
+            return
+        self._poll.unregister(fd)
+        os.close(fd)
+        process.report = -1
+        pid, _, error = process.said.decode(errors="surrogateescape").partition("E")
+        if pid.startswith("P") and not error:
+            wire.send(self._control, {"id": process.request, "ok": int(pid[1:])})
+        else:
+            wire.send(self._control, {"id": process.request, "error": error or "killed before it started"})
+
+    def _enforce_memory(self) -> None:
+        for process in self._running.values():
+            if process.memory_limit and memory.held_below(process.supervisor, process.memory_limit):
+                process.over_limit = True
+                os.kill(process.supervisor, signal.SIGKILL)
+
+    def _reap(self) -> None:
+        for pid, code in forking.reap_all():
+            key = next((key for key, process in self._running.items() if process.supervisor == pid), None)
+            if key is None:
+                continue
+            if self._view is None:
+                supervisors = frozenset(process.supervisor for process in self._running.values())
+                tree.kill_below(os.getpid(), spare=supervisors - {pid})
+            process = self._running[key]
+            while process.report >= 0:
+                self._read_report(process.report)
+            del self._running[key]
+            by_kernel = code == 137 and not process.killed_by_us and memory.kernel_kills() > process.kills_before
+            exit_event = {"event": "exit", "process": key, "code": code, "oom": process.over_limit or by_kernel}
+            wire.send(self._control, exit_event)

@@ -1,0 +1,80 @@
+"""
+Who descends from whom, and killing all of them: for hosts without PID namespaces, where nobody else does it.
+
+Killing a process group is not enough (torchrun gives each worker a session of its own), and a list of descendants is
+stale when it is read. So: kill what is there, look again, until nothing is left. A subreaper above makes it complete:
+what loses its parent becomes the subreaper's child instead of disappearing from the tree.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+
+
+def parents() -> dict[int, int]:
+    """Return the parent of every living process; zombies are left out."""
+    if not sys.platform.startswith("linux"):
+        return _parents_by_ps()
+    found = {}
+    for name in os.listdir("/proc"):
+        if not name.isdigit():
+            continue
+        try:
+            with open(f"/proc/{name}/stat", "rb") as file:
+                # The command name may hold blanks and brackets: fields are counted from its last bracket.
+                fields = file.read().rpartition(b")")[2].split()
+        except OSError:
+            continue
+        if fields[0] not in (b"Z", b"X"):
+            found[int(name)] = int(fields[1])
+    return found
+
+
+def descendants(roots: set[int], *, spare: frozenset[int] = frozenset()) -> set[int]:
+    """Return all living processes below `roots`, the roots left out; whoever is spared is left out with all below it."""
+    below: dict[int, list[int]] = {}
+    for pid, parent in parents().items():
+        below.setdefault(parent, []).append(pid)
+    found: set[int] = set()
+    pending = list(roots)
+    while pending:
+        for pid in below.get(pending.pop(), ()):
+            if pid not in spare and pid not in found:
+                found.add(pid)
+                pending.append(pid)
+    return found
+
+
+def kill_below(root: int, *, spare: frozenset[int] = frozenset()) -> None:
+    """Kill everything below `root` until nothing is left. Reaps what is or becomes our own child."""
+    while living := descendants({root}, spare=spare):
+        for pid in living:
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except (ProcessLookupError, PermissionError):
+                # PermissionError: a setuid program; it stays, as it would under any shell.
+                living = living - {pid}
+        if not living:
+            return
+        reap(living)
+        time.sleep(0.001)
+
+
+def reap(pids: set[int]) -> None:
+    """Collect those of `pids` that are dead children of ours; never waits."""
+    for pid in pids:
+        try:
+            os.waitpid(pid, os.WNOHANG)
+        except ChildProcessError:
+            continue
+
+
+def _parents_by_ps() -> dict[int, int]:
+    import subprocess  # noqa: PLC0415 - costs 10 ms, and only systems without /proc need it
+
+    listing = subprocess.run(["ps", "-axo", "pid=,ppid=,stat="], capture_output=True, text=True, check=False).stdout  # noqa: S607 - ps is where the system has it
+    rows = (line.split(None, 2) for line in listing.splitlines())
+    return {int(pid): int(parent) for pid, parent, state in rows if not state.startswith("Z")}
