@@ -1,7 +1,8 @@
 """
 TrainJob, TrainingRuntime, ClusterTrainingRuntime (`trainer.kubeflow.org/v1alpha1`) as ktrain reads them.
 
-What only passes through (env, resources, patches, runtime templates) stays raw JSON and is decoded while a pipeline runs.
+What only passes through (env, resources, patches, runtime templates) stays raw JSON and is decoded while a pipeline
+runs.
 """
 
 from __future__ import annotations
@@ -25,6 +26,9 @@ ANCESTOR_MODEL_INITIALIZER: Final = "model-initializer"
 SUPPORT_LABEL: Final = "trainer.kubeflow.org/support"
 IN_USE_FINALIZER: Final = "trainer.kubeflow.org/resource-in-use"
 
+ABSENT: Final = msgspec.Raw(b"")
+"""A raw field that is not there; false, where JSON never is. (msgspec cannot decode `Raw | None`.)"""
+
 MANAGED_BY: Final = "trainer.kubeflow.org/trainjob-controller"
 FIELD_MANAGER: Final = "trainer"
 TRAINER_CONTAINER: Final = "node"
@@ -36,7 +40,7 @@ CONDITION_FAILED: Final = "Failed"
 
 
 class RuntimeRef(Struct, frozen=True):
-    """Which runtime a TrainJob runs on. The API server fills the defaults when a field is absent, not when it is empty."""
+    """Which runtime a TrainJob runs on. The API server fills in absent fields, not empty ones."""
 
     name: str = ""
     api_group: str = GROUP
@@ -51,7 +55,7 @@ class Trainer(Struct, frozen=True):
     args: tuple[str, ...] | None = None
     env: tuple[msgspec.Raw, ...] = ()
     num_nodes: int | None = None
-    resources_per_node: msgspec.Raw | None = None
+    resources_per_node: msgspec.Raw = ABSENT
     num_proc_per_node: int | None = None
 
 
@@ -60,7 +64,7 @@ class AssetInitializer(Struct, frozen=True):
 
     storage_uri: str | None = None
     env: tuple[msgspec.Raw, ...] = ()
-    secret_ref: msgspec.Raw | None = None
+    secret_ref: msgspec.Raw = ABSENT
 
 
 class Initializer(Struct, frozen=True):
@@ -75,7 +79,7 @@ class RuntimePatch(Struct, frozen=True):
 
     manager: str = ""
     time: datetime | None = None
-    training_runtime_spec: msgspec.Raw | None = None
+    training_runtime_spec: msgspec.Raw = ABSENT
 
 
 class TrainJobSpec(Struct, frozen=True):
@@ -101,11 +105,25 @@ class JobStatus(Struct, frozen=True, omit_defaults=False):
     suspended: int = 0
 
 
+class Diagnosis(Struct, frozen=True):
+    """
+    Why a TrainJob does not get on, for people; absent while all is well.
+
+    ktrain's own field beside Kubeflow's: a condition would be misread by the SDK, which takes any condition of an
+    unfinished job for progress.
+    """
+
+    reason: str = ""
+    message: str = ""
+    since: datetime | None = None
+
+
 class TrainJobStatus(Struct, frozen=True):
     """What was observed of a TrainJob. `trainerStatus` is another writer's and is not read."""
 
     conditions: tuple[Condition, ...] = ()
     jobs_status: tuple[JobStatus, ...] = ()
+    diagnosis: Diagnosis | None = None
 
 
 class TrainJob(Object, frozen=True):
@@ -115,9 +133,83 @@ class TrainJob(Object, frozen=True):
     status: TrainJobStatus = TrainJobStatus()
 
     @property
+    def is_suspended(self) -> bool:
+        """Whether the user wants it suspended."""
+        return self.spec.suspend is True
+
+    @property
     def is_finished(self) -> bool:
         """Whether it is Complete or Failed; both are final."""
         return any(c.is_true and c.type in (CONDITION_COMPLETE, CONDITION_FAILED) for c in self.status.conditions)
+
+
+class EnvInjectionTarget(Struct, frozen=True):
+    """Containers of one replicated job that get the rendezvous variables although they are not the trainer."""
+
+    job_name: str = ""
+    container_names: tuple[str, ...] = ()
+
+
+class EnvInjection(Struct, frozen=True):
+    """`torch.envInjection`."""
+
+    targets: tuple[EnvInjectionTarget, ...] = ()
+
+
+class TorchPolicy(Struct, frozen=True):
+    """`mlPolicy.torch`."""
+
+    env_injection: EnvInjection | None = None
+
+
+class PluginPolicy(Struct, frozen=True):
+    """The open slot of a policy: which plugin, and that plugin's own configuration."""
+
+    name: str = ""
+    config: msgspec.Raw = ABSENT
+
+
+class MLPolicy(Struct, frozen=True):
+    """How the framework is told who its peers are. At most one framework is set; its plugin decodes the raw ones."""
+
+    num_nodes: int | None = None
+    torch: TorchPolicy | None = None
+    mpi: msgspec.Raw = ABSENT
+    jax: msgspec.Raw = ABSENT
+    xgboost: msgspec.Raw = ABSENT
+    flux: msgspec.Raw = ABSENT
+    plugin: PluginPolicy | None = None
+
+
+class PodGroupPolicy(Struct, frozen=True):
+    """Which gang scheduler; its plugin decodes the raw settings."""
+
+    coscheduling: msgspec.Raw = ABSENT
+    volcano: msgspec.Raw = ABSENT
+    workload: msgspec.Raw = ABSENT
+    plugin: PluginPolicy | None = None
+
+
+class TemplateMeta(Struct, frozen=True):
+    """The metadata of a template that reaches the object made from it."""
+
+    labels: dict[str, str] = msgspec.field(default_factory=dict)
+    annotations: dict[str, str] = msgspec.field(default_factory=dict)
+
+
+class JobSetTemplate(Struct, frozen=True):
+    """`spec.template` of a runtime: JobSet metadata, and a JobSet spec that passes through whole."""
+
+    metadata: TemplateMeta = TemplateMeta()
+    spec: msgspec.Raw = msgspec.Raw(b"{}")
+
+
+class RuntimeSpec(Struct, frozen=True):
+    """A runtime's `spec`, as the pipeline reads it."""
+
+    ml_policy: MLPolicy | None = None
+    pod_group_policy: PodGroupPolicy | None = None
+    template: JobSetTemplate = JobSetTemplate()
 
 
 class Runtime(Object, frozen=True):
@@ -125,6 +217,9 @@ class Runtime(Object, frozen=True):
 
     spec: msgspec.Raw = msgspec.Raw(b"{}")
 
+
+SNAPSHOT_SUFFIX: Final = "-runtime-snapshot"
+SNAPSHOT_KEY: Final = "runtime"
 
 TRAIN_JOBS: Final = Resource(GROUP, VERSION, "TrainJob", "trainjobs", namespaced=True, type=TrainJob)
 TRAINING_RUNTIMES: Final = Resource(

@@ -1,1 +1,31 @@
-"""pipeline."""
+"""
+The pipeline: four phases that turn a TrainJob and its runtime into objects, through plugins.
+
+- `points` what a plugin may implement and what it is given; `registry` finds plugins and puts them in order
+- `prepare` runtime + patches + TrainJob -> `Info` (`info`), the data between phases; `journal` who wrote which field
+- `runner` `plan`, `validate`, `terminal_condition`, `jobs_status`: pure functions over a registry
+- `findings` field errors in the API server's words; `errors` what can go wrong, and whose fault it is
+"""
+
+from .errors import PipelineError as PipelineError
+from .errors import PlanError as PlanError
+from .errors import PluginConflict as PluginConflict
+from .errors import PluginError as PluginError
+from .errors import RegistryError as RegistryError
+from .findings import FieldError as FieldError
+from .findings import Findings as Findings
+from .info import Container as Container
+from .info import Info as Info
+from .info import PodSet as PodSet
+from .points import ApplyWhen as ApplyWhen
+from .points import Component as Component
+from .points import Context as Context
+from .points import Plugin as Plugin
+from .points import Watch as Watch
+from .prepare import prepare as prepare
+from .registry import Registry as Registry
+from .runner import Plan as Plan
+from .runner import jobs_status as jobs_status
+from .runner import plan as plan
+from .runner import terminal_condition as terminal_condition
+from .runner import validate as validate

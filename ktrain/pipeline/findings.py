@@ -1,0 +1,61 @@
+"""
+What validation found: field errors in the API server's words, and warnings.
+
+The texts are part of the wire: clients and tests match on them (k8s.io/apimachinery, `field.Error`).
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any, Final, Literal
+
+Kind = Literal["Invalid value", "Forbidden", "Required value", "Internal error"]
+
+_MAX_VALUE_CHARS: Final = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class FieldError:
+    """One thing wrong with one field. `value` is shown for `Invalid value` only."""
+
+    path: str
+    kind: Kind
+    detail: str
+    # `Any`: the offending JSON value.
+    value: Any = None
+
+    def __str__(self) -> str:
+        if self.kind != "Invalid value":
+            return f"{self.path}: {self.kind}" + (f": {self.detail}" if self.detail else "")
+        shown = json.dumps(self.value, separators=(",", ":"), ensure_ascii=False)
+        if len(shown) > _MAX_VALUE_CHARS:
+            shown = f"{shown[:_MAX_VALUE_CHARS]}..."
+        return f"{self.path}: {self.kind}: {shown}: {self.detail}"
+
+
+def invalid(path: str, value: Any, detail: str) -> FieldError:  # noqa: ANN401 -- a JSON value
+    """The value cannot be."""
+    return FieldError(path, "Invalid value", detail, value)
+
+
+def forbidden(path: str, detail: str) -> FieldError:
+    """The field may not be set, or not now."""
+    return FieldError(path, "Forbidden", detail)
+
+
+@dataclass(frozen=True, slots=True)
+class Findings:
+    """Errors and warnings of one or of all validators."""
+
+    errors: tuple[FieldError, ...] = ()
+    warnings: tuple[str, ...] = ()
+
+    def __add__(self, other: Findings) -> Findings:
+        return Findings(self.errors + other.errors, self.warnings + other.warnings)
+
+    @property
+    def message(self) -> str:
+        """All errors as one text, as Go's aggregate has it: one plain, several in brackets, none twice."""
+        texts = list(dict.fromkeys(map(str, self.errors)))
+        return texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]" if texts else ""

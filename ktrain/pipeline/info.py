@@ -1,0 +1,283 @@
+"""
+What the phases pass on: `Info`, its pod sets, and their containers.
+
+An `Info` owns a private plain-dict copy of the runtime's JobSet template (patches already applied). Pod sets and
+containers are views on that copy, so a plugin's write is in the result at once and nothing has to be copied back.
+Plugins write through the methods here and never into the dicts: each write is an upsert by the key that Kubernetes uses
+for the list (env by name, ports by number, volumes by name, mounts by path), and is noted in the journal.
+
+Upserts replace the whole element: a literal variable can become a reference and the other way round.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+from ktrain.api import trainer as api
+
+from .journal import Journal
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from ktrain.api.meta import Json
+
+COMPLETION_INDEX: Final = "metadata.annotations['batch.kubernetes.io/job-completion-index']"
+"""Where a pod of an indexed Job finds its rank (downward API field path)."""
+
+
+def upsert(items: list[Json], item: Json, *keys: str) -> None:
+    """Replace the first element that agrees in all *keys*, or append."""
+    for index, existing in enumerate(items):
+        if all(existing.get(key) == item.get(key) for key in keys):
+            items[index] = item
+            return
+    items.append(item)
+
+
+def literal(name: str, value: str) -> Json:
+    """Build an environment variable with a value."""
+    return {"name": name, "value": value}
+
+
+def from_field(name: str, field_path: str) -> Json:
+    """Build an environment variable that the kubelet fills from a field of the pod."""
+    return {"name": name, "valueFrom": {"fieldRef": {"fieldPath": field_path}}}
+
+
+class Container:
+    """A main or init container of a pod set. There is no setter for args and resources: they are the user's."""
+
+    __slots__ = ("_journal", "_path", "spec")
+
+    def __init__(self, spec: Json, path: str, journal: Journal) -> None:
+        self.spec = spec
+        self._path = path
+        self._journal = journal
+
+    @property
+    def name(self) -> str:
+        """The container's name."""
+        return str(self.spec.get("name", ""))
+
+    @property
+    def env(self) -> list[Json]:
+        """The variables so far, in order."""
+        return list(self.spec.get("env") or ())
+
+    @property
+    def resources(self) -> Json:
+        """Requests and limits, the TrainJob's already laid over the runtime's."""
+        return self.spec.get("resources") or {}
+
+    def set_env(self, *entries: Json) -> None:
+        """Set environment variables by name."""
+        for entry in entries:
+            self._upsert("env", entry, str(entry["name"]), "name")
+
+    def set_port(self, number: int) -> None:
+        """
+        Declare a TCP port; one of the same number is replaced.
+
+        Go's Trainer takes two unnamed ports for the same, and so replaces the user's metrics port by the rendezvous
+        port.
+        """
+        self._upsert("ports", {"containerPort": number, "protocol": "TCP"}, str(number), "containerPort")
+
+    def mount(self, volume: str, path: str, *, read_only: bool = False) -> None:
+        """Mount a volume of the pod at a path; a mount already at that path is replaced."""
+        entry: Json = {"name": volume, "mountPath": path} | ({"readOnly": True} if read_only else {})
+        self._upsert("volumeMounts", entry, path, "mountPath")
+
+    def set_image(self, image: str) -> None:
+        """Run another image."""
+        self._set("image", image)
+
+    def set_command(self, command: Iterable[str]) -> None:
+        """Run another command. An empty one clears the runtime's, and the image's entry point runs."""
+        self._set("command", list(command))
+
+    def set_args(self, args: Iterable[str]) -> None:
+        """Pass other arguments. For the JobSet plugin, which lays the TrainJob's over the runtime's."""
+        self._set("args", list(args))
+
+    def add_env_from(self, source: Json) -> None:
+        """Append a source of many variables."""
+        self._journal.record(f"{self._path}.envFrom", source)
+        self._list("envFrom").append(source)
+
+    def merge_resources(self, resources: Json) -> None:
+        """
+        Lay requests, limits and claims over the container's, name by name; nothing is removed.
+
+        Go's Trainer loses claims (DRA) on this way; here they are kept.
+        """
+        merged = dict(self.resources)
+        for kind in ("limits", "requests"):
+            if resources.get(kind):
+                merged[kind] = (merged.get(kind) or {}) | resources[kind]
+        if resources.get("claims"):
+            claims = list(merged.get("claims") or ())
+            for claim in resources["claims"]:
+                upsert(claims, claim, "name", "request")
+            merged["claims"] = claims
+        self._set("resources", merged)
+
+    def _set(self, key: str, value: Any) -> None:  # noqa: ANN401 -- a JSON value
+        self._journal.record(f"{self._path}.{key}", value)
+        if value or key == "resources":
+            self.spec[key] = value
+        else:
+            self.spec.pop(key, None)
+
+    def _list(self, key: str) -> list[Json]:
+        items: list[Json] = self.spec.get(key) or []
+        self.spec[key] = items
+        return items
+
+    def _upsert(self, key: str, item: Json, label: str, by: str) -> None:
+        self._journal.record(f"{self._path}.{key}[{label}]", item)
+        upsert(self._list(key), item, by)
+
+
+class PodSet:
+    """The pods of one replicated job: how many, what they run, and under which host names."""
+
+    __slots__ = ("_journal", "_path", "ancestor", "containers", "count", "endpoints", "init_containers", "job", "pod")
+
+    def __init__(self, replicated_job: Json, count: int, journal: Journal) -> None:
+        self.job = replicated_job
+        template = child(replicated_job, "template")
+        pod_template = child(child(template, "spec"), "template")
+        # Always present, as Go's typed objects have it: once server-side apply removes the last label under an absent
+        # `metadata`, the API server leaves null there and refuses its own result.
+        child(pod_template, "metadata")
+        self.pod = child(pod_template, "spec")
+        self._path = f"replicatedJobs[{self.name}].template.spec.template"
+        self._journal = journal
+        self.ancestor: str = (child(template, "metadata").get("labels") or {}).get(api.ANCESTOR_LABEL, "")
+        self.count = count
+        self.containers = self._views("containers")
+        self.init_containers = self._views("initContainers")
+        self.endpoints: Callable[[], Iterator[str]] = lambda: iter(())
+        """Short host names of the pods, in order; set in the PodNetwork phase. Lazy: a job may have 10,000."""
+
+    @property
+    def name(self) -> str:
+        """The replicated job's name."""
+        return str(self.job.get("name", ""))
+
+    @property
+    def replicas(self) -> int:
+        """How many Jobs of it there are, each with `count` pods."""
+        replicas = self.job.get("replicas")
+        return 1 if replicas is None else int(replicas)
+
+    def container(self, name: str) -> Container | None:
+        """Return the main container of this name, else the init container, else None."""
+        return next((c for c in (*self.containers, *self.init_containers) if c.name == name), None)
+
+    def main_container(self, name: str) -> Container | None:
+        """Return the main container of this name, or None."""
+        return next((c for c in self.containers if c.name == name), None)
+
+    def set_count(self, count: int) -> None:
+        """Say how many pods each of its Jobs has; 0 is a count."""
+        self._journal.record(f"replicatedJobs[{self.name}].count", count)
+        self.count = count
+
+    def set_volume(self, volume: Json) -> None:
+        """Set a volume of the pod by name."""
+        self._journal.record(f"{self._path}.spec.volumes[{volume['name']}]", volume)
+        volumes: list[Json] = self.pod.get("volumes") or []
+        self.pod["volumes"] = volumes
+        upsert(volumes, volume, "name")
+
+    def add_init_container(self, spec: Json) -> Container:
+        """Append an init container."""
+        self._journal.record(f"{self._path}.spec.initContainers[{spec['name']}]", spec)
+        self.pod["initContainers"] = [*(self.pod.get("initContainers") or ()), spec]
+        self.init_containers = self._views("initContainers")
+        return self.init_containers[-1]
+
+    def set_metadata(self, kind: str, key: str, value: str) -> None:
+        """Set a label (`kind` is `labels`) or an annotation (`annotations`) of the pods."""
+        self._journal.record(f"{self._path}.metadata.{kind}.{key}", value)
+        metadata = child(child(child(self.job, "template"), "spec"), "template")["metadata"]
+        child(metadata, kind)[key] = value
+
+    def _views(self, key: str) -> list[Container]:
+        specs: list[Json] = self.pod.get(key) or []
+        return [Container(spec, f"{self._path}.spec.{key}[{spec.get('name')}]", self._journal) for spec in specs]
+
+
+@dataclass(slots=True)
+class Scheduler:
+    """What gang plugins put on every pod of the job."""
+
+    pod_labels: dict[str, str] = field(default_factory=dict)
+    pod_annotations: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class Info:
+    """One job on its way through the phases. Mutable, private to one run of the pipeline."""
+
+    job: api.TrainJob
+    runtime: api.RuntimeSpec
+    """As the runtime's author wrote it, before patches."""
+    template: Json
+    """The JobSet spec being built."""
+    pod_sets: list[PodSet]
+    """One for each replicated job, in the same order."""
+    labels: dict[str, str] = field(default_factory=dict)
+    """For the JobSet's metadata."""
+    annotations: dict[str, str] = field(default_factory=dict)
+    scheduler: Scheduler = field(default_factory=Scheduler)
+    journal: Journal = field(default_factory=Journal)
+
+    @property
+    def trainer(self) -> PodSet | None:
+        """The first pod set labelled as the trainer step."""
+        return self.by_ancestor(api.ANCESTOR_TRAINER)
+
+    @property
+    def trainer_container(self) -> Container | None:
+        """The container `node` of the trainer step, where the user's code runs."""
+        return self.trainer.main_container(api.TRAINER_CONTAINER) if self.trainer else None
+
+    @property
+    def subdomain(self) -> str:
+        """The headless service's name, under which the pods find each other."""
+        return (self.template.get("network") or {}).get("subdomain") or self.job.metadata.name
+
+    @property
+    def coordinator_host(self) -> str:
+        """
+        The short host name of the trainer's first pod, where workers meet.
+
+        Go's Trainer always says `<job>-node-0-0.<job>`, which does not resolve when the runtime names its trainer job
+        or its subdomain otherwise.
+        """
+        return self.host(self.trainer.name if self.trainer else api.TRAINER_CONTAINER, 0, 0)
+
+    def host(self, replicated_job: str, replica: int, pod: int) -> str:
+        """Name one pod as JobSet does: `<jobset>-<replicated job>-<job index>-<pod index>.<subdomain>`."""
+        return f"{self.job.metadata.name}-{replicated_job}-{replica}-{pod}.{self.subdomain}"
+
+    def by_ancestor(self, ancestor: str) -> PodSet | None:
+        """Return the first pod set of this step, or None."""
+        return next((pod_set for pod_set in self.pod_sets if pod_set.ancestor == ancestor), None)
+
+    def by_name(self, name: str) -> PodSet | None:
+        """Return the pod set of this replicated job, or None."""
+        return next((pod_set for pod_set in self.pod_sets if pod_set.name == name), None)
+
+
+def child(parent: Json, key: str) -> Json:
+    """Return the object under *key*, making an empty one if there is none."""
+    value: Json | None = parent.get(key)
+    if not isinstance(value, dict):
+        value = parent[key] = {}
+    return value

@@ -1,0 +1,80 @@
+"""
+Who wrote which field: the provenance of a plan, and the proof that no two plugins disagree.
+
+Every write to an `Info` goes through its journal under the name of the current author. Precedence between the runtime,
+patches, plugins and the TrainJob is a rule (later ones win); between two plugins there is no rule, so a disagreement is
+an error rather than a matter of order.
+"""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+RUNTIME: Final = "runtime"
+TRAIN_JOB: Final = "TrainJob"
+
+
+@dataclass(frozen=True, slots=True)
+class Author:
+    """Who writes: the runtime, the TrainJob, a patch manager, or a plugin (in one of its hooks)."""
+
+    name: str
+    hook: str = ""
+
+    @property
+    def is_plugin(self) -> bool:
+        """Plugins write in hooks; nobody else does."""
+        return bool(self.hook)
+
+    def __str__(self) -> str:
+        return f"plugin {self.name}" if self.is_plugin else self.name
+
+
+class FieldConflict(Exception):
+    """Two plugins differ in a field. The runner turns it into a `PluginConflict` that also names hook and job."""
+
+    def __init__(self, path: str, first: str, second: str) -> None:
+        super().__init__(f"{path}: {first} and {second}")
+        self.path, self.first, self.second = path, first, second
+
+
+class Journal:
+    """The last author of each written field. Fields nobody wrote come from the runtime."""
+
+    __slots__ = ("_author", "_entries")
+
+    def __init__(self) -> None:
+        self._author = Author(RUNTIME)
+        # `Any`: the written values are JSON.
+        self._entries: dict[str, tuple[Author, Any]] = {}
+
+    @contextmanager
+    def writing_as(self, author: Author) -> Iterator[None]:
+        """Let *author* write until the block ends; authors nest."""
+        before, self._author = self._author, author
+        try:
+            yield
+        finally:
+            self._author = before
+
+    def record(self, path: str, value: object) -> None:
+        """
+        Note that the current author set *path* to *value*. Call before the write itself.
+
+        Raises:
+            FieldConflict: Another plugin set it to something else.
+        """
+        author, before = self._author, self._entries.get(path)
+        if before and author.is_plugin and before[0].is_plugin and before[0].name != author.name and before[1] != value:
+            raise FieldConflict(path, before[0].name, author.name)
+        self._entries[path] = (author, value)
+
+    @property
+    def provenance(self) -> Mapping[str, str]:
+        """Path of a field to its author, in the order of the writes."""
+        return {path: str(author) for path, (author, _) in self._entries.items()}

@@ -1,0 +1,97 @@
+"""From a runtime and a TrainJob to the `Info` that the plugins work on."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from ktrain.api import trainer as api
+
+from .errors import PlanError
+from .info import Info, PodSet
+from .journal import TRAIN_JOB, Author, Journal
+from .patches import apply_patches
+
+if TYPE_CHECKING:
+    from ktrain.api.meta import Json
+
+
+class _PatchTemplate(msgspec.Struct, frozen=True, gc=False, rename="camel"):
+    metadata: api.TemplateMeta = api.TemplateMeta()
+    spec: dict[str, Any] | None = None
+
+
+class _RuntimePatchSpec(msgspec.Struct, frozen=True, gc=False, rename="camel"):
+    template: _PatchTemplate = _PatchTemplate()
+
+
+def prepare(job: api.TrainJob, runtime: api.RuntimeSpec) -> Info:
+    """
+    Build the `Info`: patched template, metadata, pod sets with their counts, resources of the trainer.
+
+    Raises:
+        PlanError: The runtime's template or a patch does not have the shape of its schema.
+    """
+    journal = Journal()
+    labels, annotations = dict(runtime.template.metadata.labels), dict(runtime.template.metadata.annotations)
+    patches: list[tuple[str, Json]] = []
+    try:
+        template: Json = msgspec.json.decode(runtime.template.spec, type=dict[str, Any])
+        for patch in job.spec.runtime_patches:
+            if not patch.training_runtime_spec:
+                continue
+            patched = msgspec.json.decode(patch.training_runtime_spec, type=_RuntimePatchSpec).template
+            labels |= patched.metadata.labels
+            annotations |= patched.metadata.annotations
+            if patched.spec:
+                patches.append((patch.manager, patched.spec))
+        template = apply_patches(template, patches, journal)
+        pod_sets = [PodSet(replicated_job, 1, journal) for replicated_job in template.get("replicatedJobs") or ()]
+    except (msgspec.ValidationError, TypeError, AttributeError) as error:
+        raise PlanError(f"the runtime's template or a patch of it is malformed: {error}") from error
+    info = Info(job, runtime, template, pod_sets, labels, annotations, journal=journal)
+    for pod_set in pod_sets:
+        _count(pod_set, runtime)
+    _merge_resources(info)
+    return info
+
+
+def _count(pod_set: PodSet, runtime: api.RuntimeSpec) -> None:
+    if pod_set.ancestor == api.ANCESTOR_TRAINER and runtime.ml_policy:
+        count = runtime.ml_policy.num_nodes
+    else:
+        count = (pod_set.job["template"].get("spec") or {}).get("parallelism")
+    pod_set.count = max(1, 1 if count is None else count)
+
+
+def _merge_resources(info: Info) -> None:
+    """Only a runtime with an ML policy says what a node is; without one, `resourcesPerNode` has no meaning."""
+    trainer = info.job.spec.trainer
+    if not (trainer and trainer.resources_per_node and info.runtime.ml_policy):
+        return
+    resources: Json = msgspec.json.decode(trainer.resources_per_node)
+    with info.journal.writing_as(Author(TRAIN_JOB)):
+        for pod_set in info.pod_sets:
+            container = pod_set.main_container(api.TRAINER_CONTAINER)
+            if container and pod_set.ancestor == api.ANCESTOR_TRAINER:
+                container.merge_resources(resources)
+
+
+def environment(raw: tuple[msgspec.Raw, ...]) -> list[Json]:
+    """
+    Decode the variables of a TrainJob as they go into a container: a literal keeps its value also when it is empty.
+
+    A field reference loses its `apiVersion`, as in Go's Trainer; there has only ever been v1.
+    """
+    entries: list[Json] = []
+    for item in raw:
+        entry: Json = msgspec.json.decode(item)
+        source = entry.get("valueFrom")
+        if not source:
+            entry = {"name": entry["name"], "value": entry.get("value", "")}
+        elif "fieldRef" in source:
+            reference = {"fieldPath": source["fieldRef"].get("fieldPath", "")}
+            entry = {"name": entry["name"], "valueFrom": source | {"fieldRef": reference}}
+        entries.append(entry)
+    return entries

@@ -1,0 +1,155 @@
+"""
+Runs the phases. Every function here is pure: the same inputs give the same plan, on a cluster, offline, or replayed.
+
+`plan` answers what should exist for a TrainJob; `validate`, whether it can work; `terminal_condition` and
+`jobs_status`, how it is. A plugin that raises becomes a `PluginError` that names plugin, hook and job.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, ParamSpec, TypeVar
+
+from .errors import PipelineError, PlanError, PluginConflict, PluginError
+from .findings import Findings
+from .journal import Author, FieldConflict
+from .prepare import prepare
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from ktrain.api.meta import Condition
+    from ktrain.api.trainer import JobStatus, RuntimeSpec, TrainJob
+
+    from .info import Info
+    from .points import Component, Context, Plugin
+    from .registry import Registry
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+HOOK_BUDGET_S: Final = 0.05
+"""What one hook may take for one job. The event loop stands still meanwhile; the whole pipeline is to take 400 us."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What should exist for a TrainJob."""
+
+    components: tuple[Component, ...]
+    provenance: Mapping[str, str]
+    """Path of each field that was set to who set it. Fields not listed come from the runtime."""
+    durations: Mapping[str, float]
+    """Seconds by plugin, all hooks together."""
+
+
+class _Caller:
+    """Calls hooks of one job: authorship, time, and errors that name the plugin."""
+
+    def __init__(self, job: TrainJob, ctx: Context, info: Info | None = None) -> None:
+        self._job = str(job.key)
+        self._ctx = ctx
+        self._info = info
+        self.durations: dict[str, float] = {}
+
+    def call(self, plugin: Plugin, hook: str, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Run one hook of *plugin*."""
+        start = self._ctx.monotonic()
+        try:
+            if self._info is None:
+                return function(*args, **kwargs)
+            with self._info.journal.writing_as(Author(plugin.name, hook)):
+                return function(*args, **kwargs)
+        except FieldConflict as conflict:
+            raise PluginConflict(conflict.path, conflict.first, plugin.name, hook=hook, job=self._job) from conflict
+        except PipelineError:
+            raise
+        except Exception as error:
+            raise PluginError(plugin.name, hook, self._job, error) from error
+        finally:
+            took = self._ctx.monotonic() - start
+            self.durations[plugin.name] = self.durations.get(plugin.name, 0.0) + took
+            if took > HOOK_BUDGET_S:
+                self._ctx.log.warning(
+                    "plugin.slow",
+                    plugin=plugin.name,
+                    hook=hook,
+                    trainjob=self._job,
+                    took_s=took,
+                    budget_s=HOOK_BUDGET_S,
+                )
+
+
+def plan(registry: Registry, job: TrainJob, runtime: RuntimeSpec, ctx: Context) -> Plan:
+    """
+    Build phase: the objects that should exist for *job* on *runtime*, complete and in the order to apply them.
+
+    Raises:
+        PlanError: They cannot be built; the message is for the user.
+        PluginError: A plugin failed, or two contradict each other.
+    """
+    info = prepare(job, runtime)
+    caller = _Caller(job, ctx, info)
+    for gang in registry.pod_group_policies:
+        caller.call(gang, "EnforcePodGroupPolicy", gang.enforce_pod_group_policy, info, ctx)
+    for policy in registry.ml_policies:
+        caller.call(policy, "EnforceMLPolicy", policy.enforce_ml_policy, info, ctx)
+    for pod_spec in registry.pod_specs:
+        caller.call(pod_spec, "EnforcePodSpec", pod_spec.enforce_pod_spec, info, ctx)
+    for network in registry.pod_networks:
+        caller.call(network, "PodNetwork", network.pod_network, info, ctx)
+    components: list[Component] = []
+    for builder in registry.builders:
+        components += caller.call(builder, "ComponentBuilder", builder.build, info, ctx)
+    return Plan(tuple(components), info.journal.provenance, caller.durations)
+
+
+def validate(
+    registry: Registry, job: TrainJob, old: TrainJob | None, runtime: RuntimeSpec | None, ctx: Context
+) -> Findings:
+    """
+    PreExecution phase: what all plugins have to say against *job*, which replaces *old* (None: it is new).
+
+    Raises:
+        PluginError: A plugin failed.
+    """
+    try:
+        info = prepare(job, runtime) if runtime else None
+    except PlanError:
+        # Plugins tolerate an absent Info; the same error comes back, with its own words, when the job is built.
+        info = None
+    caller = _Caller(job, ctx, info)
+    findings = Findings()
+    for validator in registry.validations:
+        findings += caller.call(validator, "CustomValidation", validator.validate, info, job, old, ctx)
+    return findings
+
+
+def terminal_condition(registry: Registry, job: TrainJob, ctx: Context) -> Condition | None:
+    """
+    PostExecution phase: the end of *job*, from the first plugin that knows it; None while it runs.
+
+    Raises:
+        PluginError: A plugin failed.
+    """
+    caller = _Caller(job, ctx)
+    for plugin in registry.terminal_conditions:
+        found = caller.call(plugin, "TerminalCondition", plugin.terminal_condition, job, ctx)
+        if found:
+            return found
+    return None
+
+
+def jobs_status(registry: Registry, job: TrainJob, ctx: Context) -> tuple[JobStatus, ...] | None:
+    """
+    PostExecution phase: the counters of *job*, from the first plugin that has some; None if none has.
+
+    Raises:
+        PluginError: A plugin failed.
+    """
+    caller = _Caller(job, ctx)
+    for plugin in registry.statuses:
+        found = caller.call(plugin, "Status", plugin.jobs_status, job, ctx)
+        if found is not None:
+            return found
+    return None

@@ -1,0 +1,103 @@
+"""
+Builds the JobSet. What the TrainJob says about its steps is laid over the template last, so it wins over the runtime,
+its patches and the other plugins.
+
+Presence decides, not emptiness: an empty `command` clears the runtime's. Steps are found by the ancestor label on the
+Job template; containers by name (`node`, or the initializer's).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from ktrain.api import jobset
+from ktrain.api import trainer as api
+from ktrain.api.meta import owner_reference
+from ktrain.pipeline.info import literal
+from ktrain.pipeline.journal import TRAIN_JOB, Author
+from ktrain.pipeline.prepare import environment
+
+if TYPE_CHECKING:
+    from ktrain.api.meta import Json
+    from ktrain.pipeline.info import Info, PodSet
+
+_LABELLED = (api.ANCESTOR_TRAINER, api.ANCESTOR_DATASET_INITIALIZER, api.ANCESTOR_MODEL_INITIALIZER)
+
+
+def build_job_set(info: Info) -> Json:
+    """Return the JobSet of *info*, complete for server-side apply. Its spec is the Info's template, not a copy."""
+    for pod_set in info.pod_sets:
+        if pod_set.ancestor in _LABELLED:
+            pod_set.job["replicas"] = 1
+    with info.journal.writing_as(Author(TRAIN_JOB)):
+        _initializers(info)
+        for pod_set in info.pod_sets:
+            if pod_set.ancestor == api.ANCESTOR_TRAINER:
+                _trainer(info, pod_set)
+    for pod_set in info.pod_sets:
+        for kind, values in (
+            ("labels", info.scheduler.pod_labels),
+            ("annotations", info.scheduler.pod_annotations),
+        ):
+            for key, value in values.items():
+                pod_set.set_metadata(kind, key, value)
+    info.template.pop("suspend", None)
+    if info.job.spec.suspend is not None:
+        info.template["suspend"] = info.job.spec.suspend
+    return {
+        "apiVersion": f"{jobset.GROUP}/{jobset.VERSION}",
+        "kind": "JobSet",
+        "metadata": _metadata(info),
+        "spec": info.template,
+    }
+
+
+def _metadata(info: Info) -> Json:
+    """The TrainJob's own labels and annotations do not go here: Kueue relies on that."""
+    job = info.job.metadata
+    metadata: Json = {"name": job.name, "namespace": job.namespace}
+    if info.labels:
+        metadata["labels"] = info.labels
+    if info.annotations:
+        metadata["annotations"] = info.annotations
+    metadata["ownerReferences"] = [owner_reference(api.API_VERSION, "TrainJob", job.name, job.uid)]
+    return metadata
+
+
+def _initializers(info: Info) -> None:
+    initializer = info.job.spec.initializer
+    if initializer is None:
+        return
+    for ancestor, asset in (
+        (api.ANCESTOR_DATASET_INITIALIZER, initializer.dataset),
+        (api.ANCESTOR_MODEL_INITIALIZER, initializer.model),
+    ):
+        if asset is None:
+            continue
+        for pod_set in info.pod_sets:
+            container = pod_set.main_container(ancestor)
+            if pod_set.ancestor != ancestor or container is None:
+                continue
+            if asset.storage_uri is not None:
+                container.set_env(literal("STORAGE_URI", asset.storage_uri))
+            container.set_env(*environment(asset.env))
+            if asset.secret_ref:
+                container.add_env_from({"secretRef": msgspec.json.decode(asset.secret_ref)})
+
+
+def _trainer(info: Info, pod_set: PodSet) -> None:
+    trainer = info.job.spec.trainer
+    if trainer is None:
+        return
+    for container in pod_set.containers:
+        if container.name != api.TRAINER_CONTAINER:
+            continue
+        if trainer.image is not None:
+            container.set_image(trainer.image)
+        if trainer.command is not None:
+            container.set_command(trainer.command)
+        if trainer.args is not None:
+            container.set_args(trainer.args)
+        container.set_env(*environment(trainer.env))

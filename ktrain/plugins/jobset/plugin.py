@@ -1,0 +1,86 @@
+"""The JobSet plugin's hooks."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+from ktrain.api import jobset
+from ktrain.api import trainer as api
+from ktrain.api.meta import Condition, Key, find_condition
+from ktrain.pipeline.points import ApplyWhen, Component, Watch
+
+from . import rules
+from .build import build_job_set
+from .state import JOB_SET_STATES, JobSetState
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from ktrain.pipeline.findings import Findings
+    from ktrain.pipeline.info import Info, PodSet
+    from ktrain.pipeline.points import Context
+
+_ENDS: Final = (
+    (jobset.CONDITION_COMPLETED, api.CONDITION_COMPLETE),
+    (jobset.CONDITION_FAILED, api.CONDITION_FAILED),
+)
+
+
+class JobSet:
+    """Builds the JobSet of a TrainJob and reports how it does."""
+
+    name: Final = "JobSet"
+
+    def watches(self) -> Sequence[Watch]:
+        """JobSets of TrainJobs, without their templates."""
+        verbs = ("get", "list", "watch", "create", "patch", "delete")
+        return (Watch(JOB_SET_STATES, owned=True, verbs=verbs),)
+
+    def validate(self, info: Info | None, job: api.TrainJob, old: api.TrainJob | None, ctx: Context) -> Findings:
+        """Check initializers, patches and names against the runtime."""
+        return rules.validate(info, job, old, own_job_set(old or job, ctx))
+
+    def pod_network(self, info: Info, ctx: Context) -> None:  # noqa: ARG002 -- the hook's signature
+        """Name the pods, and make each replicated job exactly as large as its pod set says."""
+        for pod_set in info.pod_sets:
+            pod_set.endpoints = partial(_hosts, info, pod_set)
+            spec = pod_set.job["template"]["spec"]
+            spec["parallelism"] = spec["completions"] = pod_set.count
+
+    def build(self, info: Info, ctx: Context) -> Sequence[Component]:  # noqa: ARG002 -- the hook's signature
+        """Return the JobSet. A running one is never written: JobSet would refuse, or restart its pods."""
+        return (Component(JOB_SET_STATES, build_job_set(info), ApplyWhen.SUSPENDED),)
+
+    def terminal_condition(self, job: api.TrainJob, ctx: Context) -> Condition | None:
+        """Return the JobSet's end under the TrainJob's name for it; reason, message and time are the JobSet's."""
+        child = own_job_set(job, ctx)
+        if child is None or child.status is None:
+            return None
+        for theirs, ours in _ENDS:
+            found = find_condition(child.status.conditions, theirs)
+            if found and found.is_true:
+                return Condition(ours, "True", found.reason, found.message, found.last_transition_time)
+        return None
+
+    def jobs_status(self, job: api.TrainJob, ctx: Context) -> tuple[api.JobStatus, ...] | None:
+        """Return the JobSet's counters, all six always there. They count Jobs, not pods."""
+        child = own_job_set(job, ctx)
+        if child is None:
+            return None
+        return tuple(
+            api.JobStatus(s.name, s.ready, s.succeeded, s.failed, s.active, s.suspended)
+            for s in (child.status.replicated_jobs_status if child.status else ())
+        )
+
+
+def own_job_set(job: api.TrainJob, ctx: Context) -> JobSetState | None:
+    """Return the JobSet of *job*, if there is one and it is really this job's: the owner's UID decides."""
+    child = ctx.lookup(JOB_SET_STATES, Key(job.metadata.namespace, job.metadata.name))
+    return child if child and child.metadata.is_controlled_by(job.metadata.uid) else None
+
+
+def _hosts(info: Info, pod_set: PodSet) -> Iterator[str]:
+    for replica in range(pod_set.replicas):
+        for pod in range(pod_set.count):
+            yield info.host(pod_set.name, replica, pod)

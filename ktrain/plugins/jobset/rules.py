@@ -1,0 +1,187 @@
+"""
+What a TrainJob may ask of its runtime. The texts are Kubeflow Trainer's.
+
+Patches are checked against the runtime as its author wrote it. Go's Trainer checks them against the already patched
+template, where every name exists; the API server then refuses the JobSet for ever.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from ktrain.api import trainer as api
+from ktrain.pipeline.findings import FieldError, Findings, forbidden, invalid
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ktrain.api.meta import Json
+    from ktrain.pipeline.info import Info
+
+    from .state import JobSetState
+
+_PATCHES: Final = "spec.runtimePatches"
+_INITIALIZER_VOLUME: Final = "initializer"
+_OWN_CONTAINERS: Final = (api.ANCESTOR_DATASET_INITIALIZER, api.ANCESTOR_MODEL_INITIALIZER, api.TRAINER_CONTAINER)
+_MAX_POD_NAME: Final = 63
+_POD_SUFFIX: Final = "-abcde"
+
+_SUBDOMAIN: Final = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*"
+_NOT_A_SUBDOMAIN: Final = (
+    "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and"
+    f" end with an alphanumeric character (e.g. 'example.com', regex used for validation is '{_SUBDOMAIN}')"
+)
+_HTTP_PATH: Final = r"[A-Za-z0-9/\-._~%!$&'()*+,;=:]+"
+
+
+def validate(info: Info | None, job: api.TrainJob, old: api.TrainJob | None, job_set: JobSetState | None) -> Findings:
+    """Check *job*. *job_set* is its own JobSet, if it has one; *info* is None if the runtime is not there."""
+    errors: list[FieldError] = []
+    replicated_jobs: list[Json] | None = None
+    if info is not None:
+        template = msgspec.json.decode(info.runtime.template.spec, type=dict[str, Any])
+        replicated_jobs = template.get("replicatedJobs") or []
+        errors += _initializers(job, replicated_jobs)
+        if old is None:
+            errors += _pod_names(info)
+    if old is not None:
+        errors += _late_changes(job, old, job_set)
+    for patch in job.spec.runtime_patches:
+        errors += _manager(patch.manager)
+    if replicated_jobs is not None:
+        errors += _patch_targets(job, replicated_jobs)
+    return Findings(tuple(errors))
+
+
+def _pod_spec(replicated_job: Json) -> Json:
+    found = replicated_job
+    for key in ("template", "spec", "template", "spec"):
+        found = found.get(key) or {}
+    return found
+
+
+def _names(items: list[Json] | None) -> set[str]:
+    return {str(item.get("name", "")) for item in items or ()}
+
+
+def _initializers(job: api.TrainJob, replicated_jobs: list[Json]) -> Iterator[FieldError]:
+    initializer = job.spec.initializer
+    if initializer is None:
+        return
+    ref = job.spec.runtime_ref
+    value = {"name": ref.name, "apiGroup": ref.api_group, "kind": ref.kind}
+    for asset, name, config in (
+        (initializer.dataset, api.ANCESTOR_DATASET_INITIALIZER, "datasetConfig"),
+        (initializer.model, api.ANCESTOR_MODEL_INITIALIZER, "modelConfig"),
+    ):
+        if asset and (detail := _missing_initializer(name, config, replicated_jobs)):
+            yield invalid("spec.runtimeRef", value, detail)
+
+
+def _missing_initializer(name: str, config: str, replicated_jobs: list[Json]) -> str | None:
+    """Say what the runtime lacks for an initializer. The job is found by name here, although it is built by label."""
+    found = next((rjob for rjob in replicated_jobs if rjob.get("name") == name), None)
+    if found is None:
+        return f"must have {name} job when trainJob is configured with input {config}"
+    pod = _pod_spec(found)
+    if name not in _names(pod.get("containers")) | _names(pod.get("initContainers")):
+        return f"must have container with name - {name} in the {name} job"
+    mounts = [
+        mount for c in pod.get("containers") or () if c.get("name") == name for mount in c.get("volumeMounts") or ()
+    ]
+    if _INITIALIZER_VOLUME not in _names(mounts):
+        return f"must have volumeMount with name - {_INITIALIZER_VOLUME} in container {name} of the {name} job"
+    return None
+
+
+def _pod_names(info: Info) -> Iterator[FieldError]:
+    """JobSet refuses names whose pods' names would be no DNS label; Go's Trainer finds out when it is too late."""
+    name = info.job.metadata.name
+    nodes = info.job.spec.trainer.num_nodes if info.job.spec.trainer else None
+    for pod_set in info.pod_sets:
+        count = nodes if nodes is not None and pod_set is info.trainer else pod_set.count
+        longest = f"{name}-{pod_set.name}-{max(pod_set.replicas - 1, 0)}-{max(count - 1, 0)}{_POD_SUFFIX}"
+        if len(longest) > _MAX_POD_NAME:
+            excess = len(longest) - _MAX_POD_NAME
+            detail = f"is {excess} characters too long: a pod would be called {longest}, and 63 are allowed"
+            yield invalid("metadata.name", name, detail)
+            return
+
+
+def _late_changes(job: api.TrainJob, old: api.TrainJob, job_set: JobSetState | None) -> Iterator[FieldError]:
+    if job.spec.trainer is not None and old.spec.trainer is None:
+        # The CRD's own rule does not see a field that is added; JobSet would refuse the result for ever.
+        yield invalid("spec.trainer", msgspec.to_builtins(job.spec.trainer), "field is immutable")
+    if _comparable(job) == _comparable(old):
+        return
+    if not (job.is_suspended or old.is_suspended):
+        detail = "RuntimePatches can only be modified when the TrainJob is suspended before or after the update"
+        yield forbidden(_PATCHES, detail)
+        return
+    for status in job_set.status.replicated_jobs_status if job_set and job_set.status else ():
+        if status.active > 0:
+            detail = f"RuntimePatches cannot be modified when the JobSet's ReplicatedJob {status.name} is still active"
+            yield forbidden(_PATCHES, detail)
+
+
+def _comparable(job: api.TrainJob) -> list[tuple[Any, ...]]:
+    return [
+        (p.manager, p.time, msgspec.json.decode(p.training_runtime_spec) if p.training_runtime_spec else None)
+        for p in job.spec.runtime_patches
+    ]
+
+
+def _manager(manager: str) -> Iterator[FieldError]:
+    """A domain-prefixed path, as k8s.io/apimachinery's IsDomainPrefixedPath has it; the path shows no index."""
+    path = f"{_PATCHES}.manager"
+    if not manager:
+        yield FieldError(path, "Required value", "")
+        return
+    host, slash, rest = manager.partition("/")
+    if not (host and slash and rest):
+        yield invalid(path, manager, 'must be a domain-prefixed path (such as "acme.io/foo")')
+        return
+    if len(host) > 253:
+        yield invalid(path, host, "must be no more than 253 characters")
+    if not re.fullmatch(_SUBDOMAIN, host):
+        yield invalid(path, host, _NOT_A_SUBDOMAIN)
+    if not re.fullmatch(_HTTP_PATH, rest):
+        yield invalid(path, rest, f"Invalid path (regex used for validation is '{_HTTP_PATH}')")
+
+
+def _patch_targets(job: api.TrainJob, replicated_jobs: list[Json]) -> Iterator[FieldError]:
+    by_name = {rjob.get("name"): _pod_spec(rjob) for rjob in replicated_jobs}
+    value = msgspec.to_builtins([_shown(patch) for patch in job.spec.runtime_patches])
+    for patch in job.spec.runtime_patches:
+        spec = msgspec.json.decode(patch.training_runtime_spec) if patch.training_runtime_spec else {}
+        for target in ((spec.get("template") or {}).get("spec") or {}).get("replicatedJobs") or ():
+            for detail in _target_errors(target, by_name):
+                yield invalid(_PATCHES, value, detail)
+
+
+def _shown(patch: api.RuntimePatch) -> Json:
+    shown: Json = {"manager": patch.manager}
+    if patch.time:
+        shown["time"] = patch.time
+    if patch.training_runtime_spec:
+        shown["trainingRuntimeSpec"] = msgspec.json.decode(patch.training_runtime_spec)
+    return shown
+
+
+def _target_errors(target: Json, by_name: dict[Any, Json]) -> Iterator[str]:
+    name = target.get("name")
+    if name not in by_name:
+        yield "must not have replicated job that doesn't exist in the runtime job template"
+        return
+    known = _names(by_name[name].get("containers")) | _names(by_name[name].get("initContainers"))
+    pod = _pod_spec(target)
+    if _names(pod.get("initContainers")) - known:
+        yield f"must not have initContainer that doesn't exist in the runtime job {name}"
+    for container in pod.get("containers") or ():
+        if container.get("name") not in known:
+            yield f"must not have container that doesn't exist in the runtime job {name}"
+        elif container.get("env") and container.get("name") in _OWN_CONTAINERS:
+            yield "must not have envs for the dataset-initializer, model-initializer, node containers"

@@ -1,0 +1,73 @@
+"""Fixtures: YAML to typed objects, and a plan without a cluster."""
+
+from __future__ import annotations
+
+import random
+from datetime import UTC, datetime
+
+import msgspec
+import pytest
+import structlog
+import yaml
+
+from ktrain.api import trainer as api
+from ktrain.pipeline import Context, Registry, plan, validate
+from ktrain.plugins.jobset import JobSet
+from ktrain.plugins.plainml import PlainML
+from ktrain.plugins.torch import Torch
+
+TRAINER_LABEL = "{trainer.kubeflow.org/trainjob-ancestor-step: trainer}"
+
+
+class Kit:
+    """Turns YAML into what the pipeline takes, and runs it over the built-in plugins. `L` is the trainer's label."""
+
+    def __init__(self) -> None:
+        self.registry = Registry([JobSet(), Torch(), PlainML()])
+        self.objects: dict = {}
+
+    @property
+    def context(self) -> Context:
+        return Context(
+            lookup=lambda resource, key: self.objects.get((resource.plural, key)),
+            now=datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC),
+            random=random.Random(1),
+            log=structlog.get_logger(),
+            monotonic=lambda: 0.0,
+        )
+
+    def job(self, text: str) -> api.TrainJob:
+        return msgspec.json.decode(msgspec.json.encode(load(text)), type=api.TrainJob)
+
+    def runtime(self, text: str) -> api.RuntimeSpec:
+        return msgspec.json.decode(msgspec.json.encode(load(text)["spec"]), type=api.RuntimeSpec)
+
+    def plan(self, runtime: str, job: str):
+        return plan(self.registry, self.job(job), self.runtime(runtime), self.context)
+
+    def job_set(self, runtime: str, job: str) -> dict:
+        (component,) = self.plan(runtime, job).components
+        return component.body
+
+    def container(self, runtime: str, job: str, index: int = 0) -> dict:
+        spec = self.job_set(runtime, job)["spec"]["replicatedJobs"][index]
+        return spec["template"]["spec"]["template"]["spec"]["containers"][0]
+
+    def errors(self, runtime: str | None, job: str, old: str | None = None) -> list[str]:
+        findings = validate(
+            self.registry,
+            self.job(job),
+            self.job(old) if old else None,
+            self.runtime(runtime) if runtime else None,
+            self.context,
+        )
+        return [str(error) for error in findings.errors]
+
+
+def load(text: str) -> dict:
+    return yaml.safe_load(text.replace("labels: L", f"labels: {TRAINER_LABEL}"))
+
+
+@pytest.fixture
+def kit() -> Kit:
+    return Kit()

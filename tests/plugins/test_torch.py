@@ -1,0 +1,157 @@
+"""The Torch plugin: what torchrun is told."""
+
+import pytest
+
+from ktrain.pipeline import PlanError
+
+RUNTIME = """
+spec:
+  mlPolicy: {numNodes: 1, torch: {}}
+  template: {spec: {replicatedJobs: [{name: node, template: {metadata: {labels: L}, spec: {template: {spec: {
+    containers: [{name: node, image: "pytorch:x"%s}]}}}}}]}}
+"""
+JOB = "{metadata: {name: mnist, namespace: team, uid: u}, spec: {runtimeRef: {name: rt}, suspend: false%s}}"
+RANK = {
+    "name": "PET_NODE_RANK",
+    "valueFrom": {"fieldRef": {"fieldPath": "metadata.annotations['batch.kubernetes.io/job-completion-index']"}},
+}
+
+
+def nproc(container: dict) -> str:
+    return next(e["value"] for e in container["env"] if e["name"] == "PET_NPROC_PER_NODE")
+
+
+def test_a_trainers_own_variables_come_before_torchruns(kit):
+    trainer = (
+        ", trainer: {numNodes: 2, command: [torchrun, train.py],"
+        " env: [{name: WANDB, valueFrom: {secretKeyRef: {name: w, key: k}}}],"
+        " resourcesPerNode: {requests: {cpu: 3500m}}}"
+    )
+    job_set = kit.job_set(RUNTIME % "", JOB % trainer)
+    rjob = job_set["spec"]["replicatedJobs"][0]
+    spec = rjob["template"]["spec"]
+
+    assert job_set["spec"]["suspend"] is False
+    assert (rjob["replicas"], spec["parallelism"], spec["completions"]) == (1, 2, 2)
+    assert spec["template"]["spec"]["containers"] == [
+        {
+            "name": "node",
+            "image": "pytorch:x",
+            "command": ["torchrun", "train.py"],
+            "resources": {"requests": {"cpu": "3500m"}},
+            "ports": [{"containerPort": 29500, "protocol": "TCP"}],
+            "env": [
+                {"name": "WANDB", "valueFrom": {"secretKeyRef": {"name": "w", "key": "k"}}},
+                {"name": "PET_NNODES", "value": "2"},
+                {"name": "PET_NPROC_PER_NODE", "value": "4"},
+                RANK,
+                {"name": "PET_MASTER_ADDR", "value": "mnist-node-0-0.mnist"},
+                {"name": "PET_MASTER_PORT", "value": "29500"},
+            ],
+        }
+    ]
+
+
+@pytest.mark.parametrize(
+    ("runtime", "trainer", "expected"),
+    [
+        (", resources: {limits: {cpu: 8}}", "{}", "8"),
+        ("", "{}", "1"),
+        (", resources: {limits: {cpu: 1}}", "{}", "1"),
+        (", resources: {requests: {cpu: 4}}", "{}", "4"),
+        (", resources: {limits: {cpu: 2500m}}", "{}", "3"),
+        (", resources: {limits: {cpu: 2500m}, requests: {cpu: 3500m}}", "{}", "4"),
+        (", resources: {limits: {nvidia.com/gpu: 2, cpu: 8}}", "{}", "auto"),
+        (", resources: {limits: {nvidia.com/gpu: 2}}", "{numProcPerNode: 2}", "2"),
+        (", resources: {limits: {google.com/tpu: 4}}", "{}", "1"),
+        ("", "{resourcesPerNode: {limits: {AMD.com/GPU: 1}}}", "auto"),
+        (", resources: {limits: {cpu: 8}}", "{resourcesPerNode: {requests: {memory: 1Gi}}}", "1"),
+    ],
+)
+def test_processes_per_node(kit, runtime, trainer, expected):
+    container = kit.container(RUNTIME % runtime, JOB % f", trainer: {trainer}")
+
+    assert nproc(container) == expected
+
+
+def test_a_job_that_only_asks_for_cpu_keeps_the_runtimes_gpus(kit):
+    trainer = ", trainer: {resourcesPerNode: {limits: {cpu: 2500m}}}"
+    container = kit.container(RUNTIME % ", resources: {limits: {nvidia.com/gpu: 4}}", JOB % trainer)
+
+    assert nproc(container) == "auto"
+    assert container["resources"] == {"limits": {"nvidia.com/gpu": 4, "cpu": "2500m"}}
+
+
+def test_without_a_trainer_nothing_is_injected_but_the_count_holds(kit):
+    runtime = (RUNTIME % "").replace("numNodes: 1", "numNodes: 3")
+    job_set = kit.job_set(runtime, JOB % "")
+    spec = job_set["spec"]["replicatedJobs"][0]["template"]["spec"]
+
+    assert spec["parallelism"] == 3
+    assert spec["template"]["spec"]["containers"] == [{"name": "node", "image": "pytorch:x"}]
+
+
+def test_zero_nodes_is_a_number_of_nodes(kit):
+    spec = kit.job_set(RUNTIME % "", JOB % ", trainer: {numNodes: 0}")["spec"]["replicatedJobs"][0]["template"]["spec"]
+
+    assert (spec["parallelism"], spec["completions"]) == (0, 0)
+
+
+def test_the_master_is_where_the_trainers_first_pod_really_is(kit):
+    runtime = """
+    spec:
+      mlPolicy: {torch: {}}
+      template: {spec: {network: {subdomain: sub}, replicatedJobs: [{name: worker, template: {metadata: {labels: L},
+        spec: {template: {spec: {containers: [{name: node}]}}}}}]}}
+    """
+    env = kit.container(runtime, JOB % ", trainer: {}")["env"]
+
+    assert {"name": "PET_MASTER_ADDR", "value": "mnist-worker-0-0.sub"} in env
+
+
+def test_an_unnamed_port_of_the_user_stays_beside_the_rendezvous_port(kit):
+    container = kit.container(RUNTIME % ", ports: [{containerPort: 9100}]", JOB % ", trainer: {}")
+
+    assert [p["containerPort"] for p in container["ports"]] == [9100, 29500]
+
+
+INJECTING = """
+spec:
+  mlPolicy: {numNodes: 2, torch: {envInjection: {targets: [{jobName: node, containerNames: [preflight]}]}}}
+  template: {spec: {replicatedJobs: [{name: node, template: {metadata: {labels: L}, spec: {template: {spec: {
+    initContainers: [{name: %s, image: "check:1"}],
+    containers: [{name: node, image: "pytorch:x", resources: {limits: {nvidia.com/gpu: 8}}}]}}}}}]}}
+"""
+
+
+def test_injection_reaches_init_containers_also_without_a_trainer(kit):
+    job_set = kit.job_set(INJECTING % "preflight", JOB % "")
+    pod = job_set["spec"]["replicatedJobs"][0]["template"]["spec"]["template"]["spec"]
+
+    assert "env" not in pod["containers"][0]
+    assert pod["initContainers"][0]["env"] == [
+        {"name": "PET_NNODES", "value": "2"},
+        {"name": "PET_NPROC_PER_NODE", "value": "auto"},
+        RANK,
+        {"name": "PET_MASTER_ADDR", "value": "mnist-node-0-0.mnist"},
+        {"name": "PET_MASTER_PORT", "value": "29500"},
+    ]
+
+
+def test_injection_into_a_container_that_is_not_there_is_refused_and_cannot_be_built(kit):
+    detail = 'envInjection target podSet "node" container "preflight" not found in runtime template'
+
+    assert kit.errors(INJECTING % "other", JOB % "") == [
+        f'spec.runtimeRef: Invalid value: {{"jobName":"node","containerNames":["preflight"]}}: {detail}'
+    ]
+    with pytest.raises(PlanError, match="envInjection target podSet"):
+        kit.plan(INJECTING % "other", JOB % "")
+
+
+def test_torchruns_variables_are_reserved(kit):
+    env = "[{name: PET_NODE_RANK, value: '1'}, {name: A, value: '1'}, {name: PET_MASTER_PORT, value: '2'}]"
+    errors = kit.errors(RUNTIME % "", JOB % f", trainer: {{env: {env}}}")
+
+    assert len(errors) == 1
+    assert errors[0].startswith('spec.trainer.env: Invalid value: [{"name":"PET_NODE_RANK","value":"1"},')
+    assert errors[0].endswith(": must not have reserved envs, invalid envs configured: [PET_MASTER_PORT PET_NODE_RANK]")
