@@ -13,15 +13,16 @@ from __future__ import annotations
 import math
 import re
 from dataclasses import dataclass, field
-from typing import Final, TypeVar, TYPE_CHECKING
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from ktrain.api import quantity
+from ktrain.local.sandbox.executor import StartError
 
 from .spec import ConfigMap, Container, EnvFromSource, EnvVarSource, KeySelector, Pod, ResourceSelector, Secret
 
 if TYPE_CHECKING:
-    from pathlib import PurePath
     from collections.abc import Mapping, Sequence
+    from pathlib import PurePath
 
 V = TypeVar("V")
 
@@ -80,10 +81,10 @@ def command_line(container: Container, variables: Mapping[str, str]) -> list[str
     Return the program and its arguments, expanded with the final variables.
 
     Raises:
-        ConfigError: Neither command nor args: the image's entry point is wanted, and images are not run.
+        StartError: Neither command nor args: the image's entry point is wanted, and images are not run.
     """
     if not container.command and not container.args:
-        raise ConfigError(
+        raise StartError(
             f"container {container.name!r} has neither command nor args; images are not run here, "
             f"so the entry point of {container.image or 'its image'!r} is unknown: set command"
         )

@@ -1,4 +1,4 @@
-"""The ConfigMaps and Secrets that a pod refers to, read when they are needed: no informer holds what pods do not use."""
+"""The ConfigMaps and Secrets that a pod refers to, read when needed: no informer holds what pods do not use."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from .spec import CONFIG_MAPS, SECRETS
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Iterable
+
     from ktrain.framework.client import Client
 
 T = TypeVar("T")

@@ -173,8 +173,13 @@ class Volume(Struct, frozen=True):
     secret: SecretVolume | None = None
     downward_api: DownwardVolume | None = msgspec.field(default=None, name="downwardAPI")
     projected: ProjectedVolume | None = None
-    persistent_volume_claim: ClaimVolume | None = None
+    claim: ClaimVolume | None = msgspec.field(default=None, name="persistentVolumeClaim")
     host_path: HostPathVolume | None = None
+
+    @property
+    def shows_api(self) -> bool:
+        """Whether its files come from API objects, and follow their changes."""
+        return any(source is not None for source in (self.config_map, self.secret, self.downward_api, self.projected))
 
 
 class VolumeMount(Struct, frozen=True):

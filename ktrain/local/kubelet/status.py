@@ -11,14 +11,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
-from typing import Final, TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from ktrain.api.meta import Condition, Json, find_condition, format_time
 
-
 if TYPE_CHECKING:
-    from .spec import Container, Pod
     from datetime import datetime
+
+    from .spec import Container, Pod
 
 
 class Role(Enum):

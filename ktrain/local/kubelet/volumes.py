@@ -1,5 +1,5 @@
 """
-What a pod mounts: each volume becomes a directory (or a path) of this machine, each volumeMount a `Mount` of the executor.
+What a pod mounts: a volume becomes a directory (or a path) of this machine, a volumeMount a `Mount` of the executor.
 
 What a volume must contain is computed without touching a disk (`payload`); writing happens in `files`, off the event
 loop. Volumes that come from the API are written again now and then, so changes reach running pods, as in a cluster,
@@ -33,6 +33,7 @@ from .spec import (
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
+
     from ktrain.framework.client import Client
 
     from .spec import Container
@@ -52,11 +53,9 @@ class PodVolumes:
         self._facts = facts
         self._rewrite = rewrite
         self._paths: dict[str, Path] = {}
-
-    @property
-    def from_api(self) -> bool:
-        """Whether any volume shows API objects, so that refreshing makes sense."""
-        return any(path.parent == self._directory / "api" for path in self._paths.values())
+        # What shows API objects is read-only in a cluster, too; a write would be lost with the next refresh.
+        self._read_only = {v.name for v in pod.spec.volumes if v.shows_api or (v.claim and v.claim.read_only)}
+        self.shows_api = any(v.shows_api for v in pod.spec.volumes)
 
     async def set_up(self, pod: Pod) -> None:
         """
@@ -85,24 +84,19 @@ class PodVolumes:
         Raises:
             VolumeError: A subPath cannot be used.
         """
-        plain = [m for m in container.volume_mounts if not (m.sub_path or m.sub_path_expr)]
-        found = [Mount(self._path(m.name), m.mount_path, self._read_only(m.name, read_only=m.read_only)) for m in plain]
-        for mount in (m for m in container.volume_mounts if m.sub_path or m.sub_path_expr):
-            inside = mount.sub_path or expand(mount.sub_path_expr, variables)
-            if "$(" in inside and mount.sub_path_expr:
-                raise VolumeError(f"subPathExpr {mount.sub_path_expr!r} names a variable that is not set")
-            path = await anyio.to_thread.run_sync(prepare_sub_path, self._path(mount.name), inside)
-            found.append(Mount(path, mount.mount_path, self._read_only(mount.name, read_only=mount.read_only)))
+        found = []
+        for mount in container.volume_mounts:
+            path = self._path(mount.name)
+            if mount.sub_path or mount.sub_path_expr:
+                inside = mount.sub_path or _expanded_sub_path(mount.sub_path_expr, variables)
+                path = await anyio.to_thread.run_sync(prepare_sub_path, path, inside)
+            found.append(Mount(path, mount.mount_path, mount.read_only or mount.name in self._read_only))
         return tuple(sorted(found, key=lambda m: m.target.rstrip("/").count("/")))
 
     def _path(self, name: str) -> Path:
         if name not in self._paths:
             raise VolumeError(f"volumeMounts name {name!r}, but the pod has no such volume")
         return self._paths[name]
-
-    def _read_only(self, name: str, *, read_only: bool) -> bool:
-        # What shows API objects is read-only in a cluster, too; a write would be lost with the next refresh.
-        return read_only or self._paths[name].parent == self._directory / "api"
 
     async def _set_up(self, volume: Volume, pod: Pod, found: Sources) -> Path:
         content = payload(volume, pod, self._facts, found)
@@ -113,8 +107,7 @@ class PodVolumes:
         if (host := volume.host_path) is not None:
             await anyio.to_thread.run_sync(check_host_path, Path(host.path), host.type)
             return Path(host.path)
-        mode = 0o777
-        if (claim := volume.persistent_volume_claim) is not None:
+        if (claim := volume.claim) is not None:
             await self._check_claim(claim.claim_name, pod)
             path = self._claims / claim.claim_name
         elif volume.empty_dir is not None:
@@ -126,7 +119,7 @@ class PodVolumes:
                 "projected, persistentVolumeClaim or hostPath"
             )
         group = pod.spec.security_context.fs_group
-        await anyio.to_thread.run_sync(lambda: make_directory(path, mode=mode, group=group))
+        await anyio.to_thread.run_sync(lambda: make_directory(path, mode=0o777, group=group))
         return path
 
     async def _check_claim(self, name: str, pod: Pod) -> None:
@@ -146,6 +139,13 @@ class PodVolumes:
             except UnicodeDecodeError:
                 result[path] = file
         return result
+
+
+def _expanded_sub_path(expression: str, variables: Mapping[str, str]) -> str:
+    expanded = expand(expression, variables)
+    if "$(" in expanded:
+        raise VolumeError(f"subPathExpr {expression!r} names a variable that is not set")
+    return expanded
 
 
 def referenced(volumes: Iterable[Volume]) -> tuple[set[str], set[str]]:

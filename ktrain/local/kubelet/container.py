@@ -1,0 +1,259 @@
+"""
+One container of a pod: its attempts, restarts, hooks and probes.
+
+A `ContainerRunner` runs as one task of its pod's worker and reports every change as a new `ContainerRecord`. It does
+not know the pod's order of things: the worker starts and stops it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from contextlib import aclosing
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
+
+import anyio
+
+from ktrain.framework.errors import FrameworkError
+from ktrain.local.sandbox.executor import SandboxError, StartError
+
+from .deadline import Deadline
+from .environment import ConfigError
+from .files import VolumeError
+from .probes import Target, verdicts
+from .restarts import RestartBackoff, RestartPolicy, restarts
+from .status import ContainerRecord, Role, Running, Terminated, Waiting
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+    from datetime import datetime
+
+    from anyio.abc import TaskGroup
+
+    from ktrain.framework.env import Env
+    from ktrain.local.sandbox.executor import Process, Sandbox
+
+    from .launch import Attempt
+    from .spec import Probe
+
+CONFIG_RETRY_S: Final = 1.0
+"""Between looks for a ConfigMap or Secret that a container needs."""
+_TERM_AT_LEAST_S: Final = 2.0
+"""What is left for SIGTERM when preStop has used up the grace period (pod lifecycle: termination flow)."""
+_HOOK_TIMEOUT_S: Final = 86_400.0
+"""postStart has no limit of its own; one day is none either."""
+
+
+@dataclass(frozen=True, slots=True)
+class PodSide:
+    """What a container needs of its pod; the worker provides it."""
+
+    env: Env
+    label: str
+    """`name_namespace(uid)`, as messages name the pod."""
+    restart_policy: str
+    grace_s: int
+    restarts: RestartPolicy
+    sandbox: Callable[[], Sandbox]
+    prepare: Callable[[ContainerRecord], Awaitable[Attempt]]
+    """Raises ConfigError, VolumeError, FrameworkError (tried again) or StartError (counts as an attempt)."""
+    changed: Callable[[], None]
+    event: Callable[[str, str, str], None]
+    """Type, reason, message."""
+
+
+class ContainerRunner:
+    """Runs one container until it has ended for good. `record` is what is known of it, at any time."""
+
+    def __init__(self, record: ContainerRecord, pod: PodSide) -> None:
+        self.record = record
+        self.initialized = asyncio.Event()
+        """What comes after this container may start; also set when it has ended for good."""
+        self.ended = asyncio.Event()
+        self._pod = pod
+        self._backoff = RestartBackoff(pod.restarts)
+        self._stopping = asyncio.Event()
+        self._process: Process | None = None
+        self._target: Target | None = None
+        self._terminating: Process | None = None
+        self._begun = False
+
+    @property
+    def name(self) -> str:
+        """The container's name."""
+        return self.record.container.name
+
+    def begin(self, tasks: TaskGroup) -> None:
+        """Start running, as a task of this group."""
+        self._begun = True
+        tasks.start_soon(self._run, name=f"container {self.name} of {self._pod.label}")
+
+    async def stop(self, deadline: Deadline) -> None:
+        """End it for good: preStop, SIGTERM, and SIGKILL at the deadline. Returns when it has ended."""
+        self._stopping.set()
+        if self._process is not None:
+            await self._terminate(self._process, deadline)
+        if self._begun:
+            await self.ended.wait()
+
+    async def _run(self) -> None:
+        try:
+            while not self._stopping.is_set():
+                ended = await self._attempt()
+                if ended is None:
+                    await self._pause(CONFIG_RETRY_S)
+                elif self._stopping.is_set() or not self._restarts(ended):
+                    break
+                else:
+                    await self._back_off(ended)
+        finally:
+            self.initialized.set()
+            self.ended.set()
+
+    def _restarts(self, ended: Terminated) -> bool:
+        return restarts(self.record.role, self._pod.restart_policy, ended.exit_code)
+
+    async def _back_off(self, ended: Terminated) -> None:
+        delay = self._backoff.delay_s(ended)
+        if not delay:
+            return
+        before = self.record
+        message = f"back-off {delay:g}s restarting failed container={self.name} pod={self._pod.label}"
+        self._set(replace(before, state=Waiting("CrashLoopBackOff", message), last=ended))
+        self._pod.event("Warning", "BackOff", message)
+        await self._pause(delay)
+        if self._stopping.is_set():
+            self._set(before)
+
+    async def _pause(self, seconds: float) -> None:
+        """Wait, or until it is to be stopped."""
+        with anyio.move_on_after(seconds):
+            await self._stopping.wait()
+
+    async def _attempt(self) -> Terminated | None:
+        """Run it once and return how it ended; None when it cannot be configured yet."""
+        before = self.record
+        previous = before.state if isinstance(before.state, Terminated) else before.last
+        begun = self._pod.env.clock.now()
+        try:
+            attempt = await self._pod.prepare(before)
+        except (ConfigError, VolumeError, FrameworkError) as error:
+            self._set(replace(before, state=Waiting("CreateContainerConfigError", str(error)), last=previous))
+            self._pod.event("Warning", "Failed", f"container {self.name}: {error}")
+            return None
+        except StartError as error:
+            return self._not_started(error, begun, previous)
+        try:
+            process = await self._pod.sandbox().start(attempt.process)
+        except (StartError, SandboxError) as error:
+            attempt.logs.end(attempt.log)
+            return self._not_started(error, begun, previous)
+        self.record = replace(before, attempts=before.attempts + 1, last=previous)
+        ended = await self._live(process, attempt, begun)
+        self._set(replace(self.record, state=ended, ready=False, started=False))
+        return ended
+
+    def _not_started(self, error: Exception, begun: datetime, previous: Terminated | None) -> Terminated:
+        self._pod.event("Warning", "Failed", f"container {self.name}: {error}")
+        ended = Terminated(128, "StartError", begun, self._pod.env.clock.now(), str(error))
+        self._set(replace(self.record, state=ended, last=previous, attempts=self.record.attempts + 1))
+        return ended
+
+    async def _live(self, process: Process, attempt: Attempt, begun: datetime) -> Terminated:
+        self._process = process
+        self._target = Target(self._pod.sandbox(), self.record.container, attempt.process, self._pod.env.clock)
+        if self._stopping.is_set():
+            process.signal(signal.SIGKILL)
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(self._watch_over, process, self._target, begun)
+            code = await process.wait()
+            tasks.cancel_scope.cancel()
+        self._process = self._target = None
+        message = await attempt.finish(code)
+        reason = "OOMKilled" if process.oom_killed else "Completed" if code == 0 else "Error"
+        return Terminated(code, reason, begun, self._pod.env.clock.now(), message)
+
+    async def _watch_over(self, process: Process, target: Target, begun: datetime) -> None:
+        """Carry out postStart, then the startup probe, then the others; cancelled when the process has ended."""
+        container = self.record.container
+        hook = container.lifecycle.post_start
+        if hook is not None and (failure := await target.perform(hook, _HOOK_TIMEOUT_S)):
+            self._pod.event("Warning", "FailedPostStartHook", f"container {self.name}: {failure}")
+            await self._end_by_itself(process, self._pod.grace_s)
+            return
+        self._set(replace(self.record, state=Running(begun)))
+        if container.startup_probe is not None and not await self._starts_up(process, target, container.startup_probe):
+            return
+        self._set(replace(self.record, started=True, ready=container.readiness_probe is None))
+        if self.record.role is Role.SIDECAR:
+            self.initialized.set()
+        async with anyio.create_task_group() as probes:
+            if container.readiness_probe is not None:
+                probes.start_soon(self._watch_readiness, target, container.readiness_probe)
+            if container.liveness_probe is not None:
+                probes.start_soon(self._watch_liveness, process, target, container.liveness_probe)
+
+    async def _starts_up(self, process: Process, target: Target, probe: Probe) -> bool:
+        # It counts as neither up nor down: the first verdict decides, whichever it is.
+        async with aclosing(verdicts(probe, target.perform, self._pod.env.clock, healthy=None)) as found:
+            async for verdict in found:
+                if verdict.healthy:
+                    return True
+                await self._fail(process, "startup", verdict.message, probe)
+                return False
+        return False
+
+    async def _watch_readiness(self, target: Target, probe: Probe) -> None:
+        async with aclosing(verdicts(probe, target.perform, self._pod.env.clock, healthy=False)) as found:
+            async for verdict in found:
+                self._set(replace(self.record, ready=verdict.healthy))
+                if not verdict.healthy:
+                    self._pod.event("Warning", "Unhealthy", f"container {self.name}: readiness: {verdict.message}")
+
+    async def _watch_liveness(self, process: Process, target: Target, probe: Probe) -> None:
+        async with aclosing(verdicts(probe, target.perform, self._pod.env.clock, healthy=True)) as found:
+            async for verdict in found:
+                if not verdict.healthy:
+                    await self._fail(process, "liveness", verdict.message, probe)
+                    return
+
+    async def _fail(self, process: Process, kind: str, message: str, probe: Probe) -> None:
+        self._pod.event("Warning", "Unhealthy", f"container {self.name}: {kind}: {message}")
+        self._pod.event("Normal", "Killing", f"container {self.name} failed its {kind} probe and is stopped")
+        grace = probe.termination_grace_period_seconds
+        await self._end_by_itself(process, self._pod.grace_s if grace is None else grace)
+
+    async def _end_by_itself(self, process: Process, grace_s: float) -> None:
+        deadline = Deadline(self._pod.env.clock)
+        deadline.shorten(grace_s)
+        await self._terminate(process, deadline)
+
+    async def _terminate(self, process: Process, deadline: Deadline) -> None:
+        """End a process: preStop and SIGTERM while there is time and nobody did it before, then SIGKILL."""
+        if deadline.remaining_s > 0:
+            if self._terminating is not process:
+                self._terminating = process
+                await self._pre_stop(deadline)
+                process.signal(signal.SIGTERM)
+            hooked = self.record.container.lifecycle.pre_stop is not None
+            with deadline.scope(at_least_s=_TERM_AT_LEAST_S if hooked else 0):
+                await process.wait()
+                return
+        process.signal(signal.SIGKILL)
+        await process.wait()
+
+    async def _pre_stop(self, deadline: Deadline) -> None:
+        hook = self.record.container.lifecycle.pre_stop
+        if hook is None or self._target is None:
+            return
+        failure: str | None = "the grace period ended first"
+        with deadline.scope():
+            failure = await self._target.perform(hook, min(deadline.remaining_s, _HOOK_TIMEOUT_S))
+        if failure:
+            self._pod.event("Warning", "FailedPreStopHook", f"container {self.name}: {failure}")
+
+    def _set(self, record: ContainerRecord) -> None:
+        if record != self.record:
+            self.record = record
+            self._pod.changed()

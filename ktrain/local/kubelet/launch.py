@@ -1,0 +1,171 @@
+"""How one attempt of a container is started: everything a process needs, put together; and what it leaves behind."""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import anyio.to_thread
+
+from ktrain.api import quantity
+from ktrain.api.jobset import RESTART_ATTEMPT
+from ktrain.local.sandbox.executor import ProcessSpec, SandboxSpec, pod_names
+
+from .environment import command_line, container_variables, process_environment, referenced
+from .files import VolumeError
+from .logs import KEPT_ATTEMPTS, AttemptLog, LogStore, tail
+from .sources import fetch
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from pathlib import Path
+
+    from ktrain.framework.client import Client
+
+    from .environment import PodFacts
+    from .spec import Container, Pod
+    from .status import ContainerRecord
+    from .volumes import PodVolumes
+
+# How much a container may say about its end (core/v1 Container, terminationMessagePolicy).
+_MESSAGE_BYTES: Final = 4096
+_FALLBACK_BYTES: Final = 2048
+_FALLBACK_LINES: Final = 80
+# What tells one attempt of a job from the next.
+_JOBSET_UID: Final = "jobset.sigs.k8s.io/jobset-uid"
+_JOB_UID: Final = "batch.kubernetes.io/controller-uid"
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """What is the same for all processes of a kubelet."""
+
+    node_name: str
+    host_ip: str
+    allocatable: Mapping[str, str]
+    """Quantities by resource name."""
+    base_env: Mapping[str, str]
+    cwd: str
+    """Where processes start whose container names no workingDir."""
+    has_gpus: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """One attempt of a container: how to start it, and where it leaves its log and its last words."""
+
+    process: ProcessSpec
+    container: Container
+    message: Path
+    log: AttemptLog
+    logs: LogStore
+
+    async def finish(self, exit_code: int) -> str:
+        """Close the log and return the termination message."""
+        self.logs.end(self.log)
+        return await anyio.to_thread.run_sync(self._message, exit_code)
+
+    def _message(self, exit_code: int) -> str:
+        text = tail(self.message, size=_MESSAGE_BYTES)
+        if not text and exit_code and self.container.termination_message_policy == "FallbackToLogsOnError":
+            text = tail(self.log.path, size=_FALLBACK_BYTES, lines=_FALLBACK_LINES)
+        return text.decode("utf-8", "replace")
+
+
+class Launcher:
+    """Prepares the attempts of one pod's containers. Owned by its worker."""
+
+    def __init__(
+        self,
+        pod: Callable[[], Pod],
+        *,
+        directory: Path,
+        client: Client,
+        facts: PodFacts,
+        volumes: PodVolumes,
+        machine: Machine,
+        gpus: Mapping[str, Sequence[str]],
+        logs: LogStore,
+    ) -> None:
+        self._pod = pod
+        self._directory = directory
+        self._client = client
+        self._facts = facts
+        self._volumes = volumes
+        self._machine = machine
+        self._gpus = gpus
+        self._logs = logs
+
+    async def prepare(self, record: ContainerRecord) -> Attempt:
+        """
+        Put together the next attempt of a container.
+
+        Raises:
+            ConfigError: Something it refers to is missing; try again.
+            VolumeError: A subPath or a file cannot be made; try again.
+            FrameworkError: The API server did not answer; try again.
+            StartError: It says nothing that could be started.
+        """
+        pod, container = self._pod(), record.container
+        found = await fetch(self._client, pod.metadata.namespace, *referenced([container]))
+        variables = container_variables(pod, container, self._facts, found)
+        argv = command_line(container, variables)
+        gpus = self._gpus.get(container.name, ()) if self._machine.has_gpus else None
+        mounts = await self._volumes.mounts(container, variables)
+        directory, number = self._directory / container.name, record.attempts + 1
+        message, path = directory / f"{number}.message", directory / f"{number}.log"
+        await anyio.to_thread.run_sync(_make_room, directory, number)
+        security, shared = container.security_context, pod.spec.security_context
+        process = ProcessSpec(
+            argv=tuple(argv),
+            env=process_environment(self._machine.base_env, pod, variables, gpus),
+            cwd=container.working_dir or self._machine.cwd,
+            log=path,
+            uid=shared.run_as_user if security.run_as_user is None else security.run_as_user,
+            gid=shared.run_as_group if security.run_as_group is None else security.run_as_group,
+            mounts=mounts,
+            termination_log=message,
+            termination_path=container.termination_message_path,
+            memory_limit=_memory_limit(container),
+        )
+        return Attempt(process, container, message, self._logs.begin(pod.key, container.name, path), self._logs)
+
+
+def sandbox_spec(pod: Pod, directory: Path) -> SandboxSpec:
+    """Tell the executor about a pod; its directory must exist."""
+    labels = pod.metadata.labels
+    restart = (labels[key] for key in (_JOBSET_UID, RESTART_ATTEMPT) if key in labels)
+    return SandboxSpec(
+        uid=pod.uid,
+        namespace=pod.metadata.namespace,
+        name=pod.metadata.name,
+        hostname=pod.hostname,
+        subdomain=pod.spec.subdomain,
+        names=pod_names(pod.hostname, pod.spec.subdomain, pod.metadata.namespace),
+        attempt="-".join(restart) or labels.get(_JOB_UID, ""),
+        root=directory,
+        host_network=pod.spec.host_network,
+    )
+
+
+def _memory_limit(container: Container) -> int | None:
+    limit = container.resources.limits.get("memory")
+    return None if limit is None else int(quantity.parse(limit))
+
+
+def _make_room(directory: Path, number: int) -> None:
+    """Make an attempt's directory and empty message file, and delete what the attempt before the last one left."""
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        message = directory / f"{number}.message"
+        message.touch()
+        # The container may run as another user.
+        message.chmod(0o666)
+        (directory / f"{number}.log").touch()
+    except OSError as error:
+        raise VolumeError(f"cannot prepare {directory}: {os.strerror(error.errno or 0)}") from error
+    for suffix in ("log", "message"):
+        with suppress(OSError):
+            (directory / f"{number - KEPT_ATTEMPTS}.{suffix}").unlink(missing_ok=True)

@@ -1,0 +1,297 @@
+"""
+One pod: from bound to gone. The worker is a task per pod, owns its state, and is the only writer of its status.
+
+    accept ── sandbox ── volumes ── init containers and sidecars, in order ── main containers ── sidecars stop ── end
+       │          └─ tried again ─┘                                                │
+       └── refused (no GPU left)         deletion, deadline, shutdown: `stop` ─────┘
+
+Everything that ends a pod early is one thing, `stop(grace)`: it cancels the sequence where it stands, and what runs is
+brought to its end: main containers together, then sidecars in reverse, each with preStop, SIGTERM and, at the deadline,
+SIGKILL. Only when nothing of the pod runs any more is a terminal phase written, and only then the object deleted.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import anyio
+import anyio.to_thread
+import structlog
+
+from ktrain.framework.backoff import Backoff
+from ktrain.framework.errors import Conflict, FrameworkError, NotFound
+from ktrain.local.sandbox.executor import SandboxError
+
+from .container import ContainerRunner, PodSide
+from .deadline import Deadline
+from .environment import PodFacts
+from .files import VolumeError
+from .launch import Launcher, Machine, sandbox_spec
+from .reporter import StatusReporter
+from .spec import PODS, Pod
+from .status import LOST, PodRecord, Role, new_records, pod_status
+from .volumes import PodVolumes
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+    from anyio.abc import TaskGroup
+
+    from ktrain.api.meta import Json
+    from ktrain.framework.client import Client
+    from ktrain.framework.env import Env
+    from ktrain.framework.events import EventRecorder
+    from ktrain.local.sandbox.executor import Executor, Sandbox
+
+    from .gpus import GpuSlots
+    from .logs import LogStore
+    from .restarts import RestartPolicy
+
+REFRESH_S: Final = 60.0
+"""How often volumes that show API objects are brought up to date (the kubelet's own sync period)."""
+
+log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Surroundings:
+    """What all pods of a kubelet share."""
+
+    client: Client
+    env: Env
+    executor: Executor
+    recorder: EventRecorder
+    logs: LogStore
+    gpus: GpuSlots
+    machine: Machine
+    restarts: RestartPolicy
+    pods_directory: Path
+    claims_directory: Path
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """Where a pod's containers run, once there is such a place."""
+
+    sandbox: Sandbox
+    volumes: PodVolumes
+    launcher: Launcher
+
+
+class PodWorker:
+    """Runs one pod. `run` is its task; the other methods may be called at any time from the same event loop."""
+
+    def __init__(self, pod: Pod, shared: Surroundings) -> None:
+        self.pod = pod
+        self._shared = shared
+        self._directory = shared.pods_directory / pod.uid
+        self._deadline = Deadline(shared.env.clock)
+        self._sequence = anyio.CancelScope()
+        self._place: _Place | None = None
+        self._failure: tuple[str, str] | None = None
+        self._ended = False
+        self._start_time = shared.env.clock.now()
+        self._reporter = StatusReporter(
+            shared.client, shared.env, key=pod.key, uid=pod.uid, build=self._status, stored=self.update
+        )
+        side = PodSide(
+            env=shared.env,
+            label=f"{pod.metadata.name}_{pod.metadata.namespace}({pod.uid})",
+            restart_policy=pod.spec.restart_policy,
+            grace_s=pod.spec.termination_grace_period_seconds,
+            restarts=shared.restarts,
+            sandbox=lambda: self._set_place().sandbox,
+            prepare=lambda record: self._set_place().launcher.prepare(record),
+            changed=self._reporter.changed,
+            event=self._event,
+        )
+        self._containers = [ContainerRunner(record, side) for record in new_records(pod)]
+
+    # What the kubelet tells
+
+    def update(self, pod: Pod) -> None:
+        """Take notice of a newer version of the pod. Never waits."""
+        if _version(pod) < _version(self.pod):
+            return
+        self.pod = pod
+        if pod.metadata.deletion_timestamp is not None:
+            self.stop(pod.grace_s)
+
+    def stop(self, grace_s: float) -> None:
+        """Bring the pod to its end within this many seconds; a later call can only shorten that. Never waits."""
+        self._deadline.shorten(grace_s)
+        self._sequence.cancel()
+
+    def kill(self) -> None:
+        """The object is gone (deleted by force): end what runs at once, and write nothing any more."""
+        self._reporter.gone = True
+        self.stop(0)
+
+    # The life of the pod
+
+    async def run(self) -> None:
+        """
+        Run the pod until nothing of it is left: processes ended, final status stored, the object deleted if it was to.
+
+        Cancelled, it kills the processes and writes nothing.
+        """
+        try:
+            async with anyio.create_task_group() as background:
+                background.start_soon(self._reporter.run)
+                background.start_soon(self._keep_active_deadline)
+                background.start_soon(self._refresh_volumes)
+                await self._run_containers()
+                background.cancel_scope.cancel()
+        except Exception as error:
+            # The boundary of a pod: a defect costs this pod, says so in its status, and harms no other.
+            log.exception("pod.worker_failed", pod=str(self.pod.key))
+            self._failure = ("InternalError", f"the kubelet failed on this pod: {error!r}")
+        finally:
+            with anyio.CancelScope(shield=True):
+                await self._clear_away()
+        await self._reporter.flush()
+        if self.pod.metadata.deletion_timestamp is not None and not self._reporter.gone:
+            await self._delete()
+
+    async def _run_containers(self) -> None:
+        async with anyio.create_task_group() as tasks:
+            with self._sequence:
+                await self._advance(tasks)
+            # When the sequence came to its own end only sidecars are left: they have the pod's own time to stop.
+            self._deadline.shorten(self.pod.grace_s)
+            async with anyio.create_task_group() as stopping:
+                for runner in self._of(Role.MAIN, Role.INIT):
+                    stopping.start_soon(runner.stop, self._deadline)
+            for runner in reversed(self._of(Role.SIDECAR)):
+                await runner.stop(self._deadline)
+
+    async def _advance(self, tasks: TaskGroup) -> None:
+        """Go through the pod's life as far as nobody stops it. Returns when no main container runs any more."""
+        if self.pod.status.start_time is not None:
+            self._failure = (LOST, "the pod was started by a kubelet that has gone, and its processes with it")
+            return
+        gpus = self._shared.gpus.take(self.pod)
+        if gpus is None:
+            self._failure = ("UnexpectedAdmissionError", f"node {self._shared.node_name} has not enough free GPUs")
+            return
+        await self._set_up(gpus)
+        for runner in self._of(Role.INIT, Role.SIDECAR):
+            runner.begin(tasks)
+            await runner.initialized.wait()
+            if runner.record.role is Role.INIT and not runner.record.succeeded:
+                return
+        mains = self._of(Role.MAIN)
+        for runner in mains:
+            runner.begin(tasks)
+        for runner in mains:
+            await runner.ended.wait()
+
+    async def _set_up(self, gpus: Mapping[str, Sequence[str]]) -> None:
+        """Make the sandbox and the volumes, as often as it takes; meanwhile the pod is ContainerCreating."""
+        backoff = Backoff(self._shared.env, base_s=0.5, cap_s=30.0)
+        while True:
+            try:
+                if self._place is None:
+                    self._place = await self._make_place(gpus)
+                await self._place.volumes.set_up(self.pod)
+            except (SandboxError, OSError) as error:
+                self._event("Warning", "FailedCreatePodSandBox", str(error))
+            except VolumeError as error:
+                self._event("Warning", "FailedMount", str(error))
+            else:
+                return
+            self._reporter.changed()
+            await backoff.sleep()
+
+    async def _make_place(self, gpus: Mapping[str, Sequence[str]]) -> _Place:
+        shared = self._shared
+        await anyio.to_thread.run_sync(lambda: self._directory.mkdir(parents=True, exist_ok=True))
+        sandbox = await shared.executor.create_sandbox(sandbox_spec(self.pod, self._directory))
+        facts = PodFacts(shared.machine.node_name, shared.machine.host_ip, sandbox.ip, shared.machine.allocatable)
+        volumes = PodVolumes(
+            self.pod,
+            directory=self._directory / "volumes",
+            claims=shared.claims_directory,
+            client=shared.client,
+            facts=facts,
+            rewrite=sandbox.rewrite,
+        )
+        launcher = Launcher(
+            lambda: self.pod,
+            directory=self._directory / "containers",
+            client=shared.client,
+            facts=facts,
+            volumes=volumes,
+            machine=shared.machine,
+            gpus=gpus,
+            logs=shared.logs,
+        )
+        return _Place(sandbox, volumes, launcher)
+
+    async def _keep_active_deadline(self) -> None:
+        seconds = self.pod.spec.active_deadline_seconds
+        if seconds is not None:
+            await self._shared.env.clock.sleep(seconds)
+            self._failure = ("DeadlineExceeded", "Pod was active on the node longer than the specified deadline")
+            self.stop(self.pod.grace_s)
+
+    async def _refresh_volumes(self) -> None:
+        while any(volume.shows_api for volume in self.pod.spec.volumes):
+            await self._shared.env.clock.sleep(REFRESH_S)
+            if self._place is not None:
+                try:
+                    await self._place.volumes.set_up(self.pod)
+                except VolumeError as error:
+                    self._event("Warning", "FailedMount", str(error))
+
+    async def _clear_away(self) -> None:
+        """Kill what is left, and give back what the pod held."""
+        if self._place is not None:
+            await self._place.sandbox.kill()
+        self._shared.gpus.release(self.pod.uid)
+        self._ended = True
+
+    async def _delete(self) -> None:
+        backoff = Backoff(self._shared.env, base_s=0.1, cap_s=5.0)
+        while True:
+            try:
+                await self._shared.client.delete(PODS, self.pod.key, uid=self.pod.uid, grace_period_s=0)
+            except (NotFound, Conflict):
+                return
+            except FrameworkError as error:
+                log.warning("pod.not_deleted", pod=str(self.pod.key), error=str(error))
+                await backoff.sleep()
+            else:
+                return
+
+    # What others ask
+
+    def _of(self, *roles: Role) -> list[ContainerRunner]:
+        return [runner for runner in self._containers if runner.record.role in roles]
+
+    def _set_place(self) -> _Place:
+        if self._place is None:
+            raise SandboxError("the pod has no sandbox yet")
+        return self._place
+
+    def _status(self) -> Json:
+        record = PodRecord(
+            containers=tuple(runner.record for runner in self._containers),
+            start_time=self._start_time,
+            host_ip=self._shared.machine.host_ip,
+            pod_ip=self._place.sandbox.ip if self._place else "",
+            sandbox_ready=self._place is not None and not self._ended,
+            failure=self._failure,
+            ended=self._ended,
+        )
+        return pod_status(self.pod, record, self._shared.env.clock.now())
+
+    def _event(self, type_: str, reason: str, message: str) -> None:
+        self._shared.recorder.event(PODS, self.pod, type=type_, reason=reason, message=message, action=reason)
+
+
+def _version(pod: Pod) -> int:
+    version = pod.metadata.resource_version
+    return int(version) if version.isdecimal() else 0
