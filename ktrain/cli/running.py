@@ -248,7 +248,7 @@ class _Changes:
         for informer in follower.informers:
             informer.add_handler(self)
 
-    def on_add(self, _obj: object, _initial: bool) -> None:  # noqa: FBT001 -- the handler's signature
+    def on_add(self, _obj: object, *, initial: bool) -> None:  # noqa: ARG002 -- the handler's signature
         self.notify()
 
     def on_update(self, _old: object, _new: object) -> None:
