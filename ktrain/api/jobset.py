@@ -6,19 +6,30 @@ from typing import Final
 
 import msgspec
 
-from .meta import Condition, Object, Resource, Struct
+from .core import JobStatus
+from .meta import Condition, Json, Object, Resource, Struct
 
 GROUP: Final = "jobset.x-k8s.io"
 VERSION: Final = "v1alpha2"
 
 JOBSET_NAME: Final = "jobset.sigs.k8s.io/jobset-name"
-"""Label and annotation on child Jobs and their pods: the JobSet's name. Prefix of all other keys: `jobset.sigs.k8s.io/`."""
+"""Label and annotation on child Jobs and their pods: the JobSet's name. The other keys have the same prefix."""
 REPLICATED_JOB_NAME: Final = "jobset.sigs.k8s.io/replicatedjob-name"
+JOB_INDEX: Final = "jobset.sigs.k8s.io/job-index"
+RESTART_ATTEMPT: Final = "jobset.sigs.k8s.io/restart-attempt"
+"""Label and annotation on child Jobs: `status.restarts` when the Job was made. A lower one: the Job is outdated."""
 MANAGED_BY: Final = "jobset.sigs.k8s.io/jobset-controller"
+EXCLUSIVE_TOPOLOGY: Final = "alpha.jobset.sigs.k8s.io/exclusive-topology"
+"""Annotation of a JobSet or of a Job template: the node label whose domains hold one child Job each."""
+NODE_SELECTOR_STRATEGY: Final = "alpha.jobset.sigs.k8s.io/node-selector"
+"""Annotation beside the previous one: nodes were labelled by hand, so a node selector does the placement."""
 
 CONDITION_COMPLETED: Final = "Completed"
 CONDITION_FAILED: Final = "Failed"
 CONDITION_SUSPENDED: Final = "Suspended"
+CONDITION_RESTARTING: Final = "RestartingJobSet"
+CONDITION_STARTUP_IN_PROGRESS: Final = "StartupPolicyInProgress"
+CONDITION_STARTUP_COMPLETED: Final = "StartupPolicyCompleted"
 
 
 class DependsOn(Struct, frozen=True):
@@ -141,4 +152,34 @@ class JobSet(Object, frozen=True):
     status: JobSetStatus | None = None
 
 
+class ChildPodSpec(Struct, frozen=True):
+    """The lists of a child's pod template that a resume extends; a merge patch can only replace them whole."""
+
+    tolerations: tuple[Json, ...] = ()
+    scheduling_gates: tuple[Json, ...] = ()
+
+
+class ChildPodTemplate(Struct, frozen=True):
+    """The pod template of a child Job, by what a resume needs of it."""
+
+    spec: ChildPodSpec = ChildPodSpec()
+
+
+class ChildJobSpec(Struct, frozen=True):
+    """The part of a Job's spec that the JobSet controller reads."""
+
+    parallelism: int | None = None
+    completions: int | None = None
+    suspend: bool = False
+    template: ChildPodTemplate = ChildPodTemplate()
+
+
+class ChildJob(Object, frozen=True):
+    """A batch/v1 Job as the JobSet controller reads it."""
+
+    spec: ChildJobSpec = ChildJobSpec()
+    status: JobStatus = JobStatus()
+
+
 JOBSETS: Final = Resource(GROUP, VERSION, "JobSet", "jobsets", namespaced=True, type=JobSet)
+CHILD_JOBS: Final = Resource("batch", "v1", "Job", "jobs", namespaced=True, type=ChildJob)

@@ -1,0 +1,177 @@
+"""
+The decision: from what was observed to what shall be done, without side effects.
+
+The steps and their order are the contract. Failure comes before success and before any creation; a pass that ends or
+restarts a JobSet deletes and creates nothing for that reason: the write of the status brings the next pass, which acts
+on it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING
+
+from ktrain.api.jobset import ChildJob, JobSet, JobSetStatus
+
+from . import conditions
+from .buckets import Buckets, count, sort_jobs
+from .children import Slot, build_service, has_dns, slots, subdomain
+from .conditions import Notice, StatusDraft
+from .errors import Undecidable
+from .ordering import Stage, StartPlan, start_plan
+from .policies import apply_failure_policy, is_successful
+from .suspend import Wake, to_resume, to_suspend
+from .volumes import build_claims
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ktrain.api.meta import Json
+
+
+@dataclass(frozen=True, slots=True)
+class Observed:
+    """
+    A JobSet that is ours to work on, and the Jobs that it controls by UID.
+
+    `services` and `claims` are the names taken in its namespace, by whomever, among those that it would use.
+    """
+
+    jobset: JobSet
+    jobs: tuple[ChildJob, ...] = ()
+    services: frozenset[str] = frozenset()
+    claims: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What to do, in the order in which it is done. The status, if not None, is written once; then notices go out."""
+
+    delete: tuple[ChildJob, ...] = ()
+    service: Json | None = None
+    claims: tuple[Json, ...] = ()
+    create: tuple[Slot, ...] = ()
+    suspend: tuple[ChildJob, ...] = ()
+    resume: tuple[Wake, ...] = ()
+    status: JobSetStatus | None = None
+    notices: tuple[Notice, ...] = ()
+    expired: bool = False
+    """The time to live is over: delete the JobSet itself."""
+    requeue_after_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Children:
+    """What steps 10 to 14 do to children."""
+
+    service: Json | None = None
+    claims: tuple[Json, ...] = ()
+    create: tuple[Slot, ...] = ()
+    suspend: tuple[ChildJob, ...] = ()
+    resume: tuple[Wake, ...] = ()
+
+
+def decide(observed: Observed, now: datetime) -> Decision:
+    """
+    Decide one pass over an unmanaged-by-others, not terminating JobSet.
+
+    Raises:
+        Undecidable: A Job carries no valid attempt, a finished JobSet has no time of its end, or a rule needs a feature
+            that is off.
+    """
+    jobset = observed.jobset
+    stored = jobset.status or JobSetStatus()
+    buckets = sort_jobs(observed.jobs, stored.restarts)
+    draft = StatusDraft(stored, now)
+    draft.replicated_jobs = count(jobset.spec.replicated_jobs, buckets)
+    if conditions.finished_condition(stored.conditions) is not None:
+        return _after_the_end(jobset, buckets, draft)
+    children = _work(observed, buckets, draft)
+    status = draft.result()
+    return Decision(
+        delete=tuple(job for job in buckets.previous if job.metadata.deletion_timestamp is None),
+        service=children.service,
+        claims=children.claims,
+        create=children.create,
+        suspend=children.suspend,
+        resume=children.resume,
+        status=status if status != stored else None,
+        notices=tuple(draft.notices),
+    )
+
+
+def _after_the_end(jobset: JobSet, buckets: Buckets, draft: StatusDraft) -> Decision:
+    """Only what still runs goes; what ended is kept for inspection until the time to live is over."""
+    expires_in_s = _expires_in_s(jobset, draft.now)
+    status = draft.result()
+    return Decision(
+        delete=tuple(job for job in buckets.active if job.metadata.deletion_timestamp is None),
+        status=status if status != draft.stored else None,
+        expired=expires_in_s is not None and expires_in_s <= 0,
+        requeue_after_s=expires_in_s if expires_in_s is not None and expires_in_s > 0 else None,
+    )
+
+
+def _expires_in_s(jobset: JobSet, now: datetime) -> float | None:
+    """Seconds until the time to live of a finished JobSet is over; None without one."""
+    ttl_s = jobset.spec.ttl_seconds_after_finished
+    if ttl_s is None or jobset.status is None:
+        return None
+    end = conditions.finished_condition(jobset.status.conditions)
+    if end is None or end.last_transition_time is None:
+        raise Undecidable(f"unable to find the time when the JobSet {jobset.key} finished")
+    return (end.last_transition_time + timedelta(seconds=ttl_s) - now).total_seconds()
+
+
+def _work(observed: Observed, buckets: Buckets, draft: StatusDraft) -> _Children:
+    """Steps 7 to 14: judge what has ended, then bring into being and to its state what is missing."""
+    jobset = observed.jobset
+    spec = jobset.spec
+    if not spec.suspend and _all_ready(jobset, draft):
+        conditions.all_ready(draft)
+    if buckets.failed:
+        apply_failure_policy(draft, spec.failure_policy, buckets.failed)
+        return _Children()
+    if buckets.successful and is_successful(spec, buckets.successful):
+        conditions.complete(draft)
+        return _Children()
+    plan = start_plan(spec, draft.replicated_jobs)
+    if spec.suspend:
+        conditions.suspended(draft)
+    else:
+        _note_start(plan, draft)
+    return _Children(
+        service=build_service(jobset) if has_dns(jobset) and subdomain(jobset) not in observed.services else None,
+        claims=tuple(claim for claim in build_claims(jobset) if claim["metadata"]["name"] not in observed.claims),
+        create=_missing(jobset, buckets, plan),
+        suspend=to_suspend(buckets.active) if spec.suspend else (),
+        resume=() if spec.suspend else tuple(to_resume(buckets.active, plan.running)),
+    )
+
+
+def _all_ready(jobset: JobSet, draft: StatusDraft) -> bool:
+    done = sum(entry.ready + entry.succeeded for entry in draft.replicated_jobs)
+    return done == sum(rj.replicas for rj in jobset.spec.replicated_jobs)
+
+
+def _note_start(plan: StartPlan, draft: StatusDraft) -> None:
+    """In order, Suspended stays True until the last replicated job has started; otherwise it goes at once."""
+    if plan.stage is Stage.IN_PROGRESS:
+        conditions.startup_in_progress(draft)
+        return
+    if plan.stage is Stage.COMPLETED:
+        conditions.startup_completed(draft)
+    conditions.resumed(draft)
+
+
+def _missing(jobset: JobSet, buckets: Buckets, plan: StartPlan) -> tuple[Slot, ...]:
+    """Slots without a Job of any generation: a Job that is still terminating holds its own slot."""
+    policy = jobset.spec.failure_policy
+    if buckets.previous and policy is not None and policy.restart_strategy == "BlockingRecreate":
+        return ()
+    return tuple(_free(jobset, plan, buckets.names()))
+
+
+def _free(jobset: JobSet, plan: StartPlan, taken: set[str]) -> Iterator[Slot]:
+    return (slot for rj in plan.existing for slot in slots(jobset, rj) if slot.name not in taken)

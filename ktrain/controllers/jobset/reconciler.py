@@ -1,0 +1,238 @@
+"""
+The JobSet controller: observe from caches, decide, act.
+
+The acts of a pass go out in the order of the decision. Whatever fails in it ends it before the status is written, and
+the next pass decides anew: so counters move exactly once, under the resource version that the decision was made on.
+Ownership is by UID alone; names and labels prove nothing.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from itertools import groupby
+from typing import TYPE_CHECKING, Any, Final
+
+from ktrain.api.core import PERSISTENT_VOLUME_CLAIMS, SERVICES
+from ktrain.api.jobset import CHILD_JOBS, GROUP, JOBSET_NAME, JOBSETS, MANAGED_BY, ChildJob, JobSet
+from ktrain.api.meta import Key
+from ktrain.framework import Controller, Result
+from ktrain.framework.errors import AlreadyExists, ApiError, Conflict, NotFound
+from ktrain.framework.parallel import run_all
+
+from .children import JobBuilder, Slot, subdomain
+from .conditions import status_json
+from .decide import Decision, Observed, decide
+from .errors import CreationFailed, Undecidable
+from .volumes import claim_name, template_names
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Iterable, Sequence
+
+    from ktrain.api.meta import Json, Object, Resource
+    from ktrain.framework import Cache, Client, Env, EventRecorder, Informer
+
+    from .conditions import EventType
+    from .suspend import Wake
+
+PARALLEL_CALLS: Final = 50
+BY_JOBSET: Final = "jobset"
+"""Index of Jobs: UID of the JobSet that controls them."""
+
+
+def make_controller(client: Client, cache: Cache, env: Env, recorder: EventRecorder) -> Controller:
+    """
+    Make the JobSet controller. It watches JobSets, and the Jobs and Services they control.
+
+    Of claims, only those labelled as a JobSet's are cached; one made by hand under the right name is found by posting.
+    """
+    jobsets, jobs, services = cache.informer(JOBSETS), cache.informer(CHILD_JOBS), cache.informer(SERVICES)
+    claims = cache.informer(PERSISTENT_VOLUME_CLAIMS, label_selector=JOBSET_NAME)
+    jobs.add_index(BY_JOBSET, _controlling_jobset)
+    reconciler = JobSetReconciler(client, env, recorder, jobsets=jobsets, jobs=jobs, services=services, claims=claims)
+    controller = Controller("jobset", reconciler.reconcile, env=env, cache=cache, max_concurrent_reconciles=4)
+    controller.watches(jobsets)
+    controller.owns(jobs, owner=JOBSETS)
+    controller.owns(services, owner=JOBSETS)
+    return controller
+
+
+def _controlling_jobset(job: ChildJob) -> Iterable[str]:
+    owner = job.metadata.controller
+    if owner is not None and owner.kind == JOBSETS.kind and owner.api_version.startswith(f"{GROUP}/"):
+        yield owner.uid
+
+
+class JobSetReconciler:
+    """Brings the children and the status of one JobSet to what its spec says."""
+
+    def __init__(
+        self,
+        client: Client,
+        env: Env,
+        recorder: EventRecorder,
+        *,
+        jobsets: Informer[JobSet],
+        jobs: Informer[ChildJob],
+        services: Informer[Object],
+        claims: Informer[Object],
+    ) -> None:
+        self._client = client
+        self._env = env
+        self._recorder = recorder
+        self._jobsets = jobsets
+        self._jobs = jobs
+        self._services = services
+        self._claims = claims
+
+    async def reconcile(self, key: Key) -> Result | None:
+        """Run one pass over a JobSet. One that others manage, or that is being deleted, is left alone."""
+        jobset = self._jobsets.get(key)
+        if jobset is None or jobset.metadata.deletion_timestamp is not None:
+            return None
+        if jobset.spec.managed_by not in (None, MANAGED_BY):
+            return None
+        try:
+            decision = decide(self._observe(jobset), self._env.clock.now())
+            await self._act(jobset, decision)
+        except Undecidable as error:
+            self._warn(jobset, "ReconcileFailed", str(error))
+            raise
+        except CreationFailed as error:
+            self._warn(jobset, error.reason, str(error))
+            raise
+        return None if decision.requeue_after_s is None else Result(requeue_after_s=decision.requeue_after_s)
+
+    def _observe(self, jobset: JobSet) -> Observed:
+        namespace = jobset.metadata.namespace
+        jobs = sorted(self._jobs.by_index(BY_JOBSET, jobset.metadata.uid), key=lambda job: job.metadata.name)
+        claims = (claim_name(name, jobset.metadata.name) for name in template_names(jobset))
+        return Observed(
+            jobset,
+            tuple(jobs),
+            services=_present(self._services, namespace, (subdomain(jobset),)),
+            claims=_present(self._claims, namespace, claims),
+        )
+
+    async def _act(self, jobset: JobSet, decision: Decision) -> None:
+        await run_all([partial(self._delete_job, job) for job in decision.delete], limit=PARALLEL_CALLS)
+        await self._create_companions(decision)
+        await self._create_jobs(jobset, decision.create)
+        await run_all([partial(self._suspend, job) for job in decision.suspend], limit=PARALLEL_CALLS)
+        await run_all([partial(self._resume, wake) for wake in decision.resume], limit=PARALLEL_CALLS)
+        if decision.status is not None:
+            await self._write_status(jobset, status_json(decision.status))
+            for notice in decision.notices:
+                self._event(jobset, notice.type, notice.reason, notice.message)
+        if decision.expired:
+            await self._delete(JOBSETS, jobset)
+
+    async def _create_companions(self, decision: Decision) -> None:
+        if decision.service is not None:
+            await self._create_all(
+                "HeadlessServiceCreationFailed", [partial(self._create, SERVICES, "service", decision.service)]
+            )
+        creations = [partial(self._create, PERSISTENT_VOLUME_CLAIMS, "pvc", claim) for claim in decision.claims]
+        await self._create_all("PVCCreationFailed", creations)
+
+    async def _create_jobs(self, jobset: JobSet, wanted: Iterable[Slot]) -> None:
+        """One replicated job after the other, in spec order; a refusal in one keeps all later ones from being made."""
+        restarts = 0 if jobset.status is None else jobset.status.restarts
+        builder = JobBuilder(jobset, restarts)
+        for _, siblings in groupby(wanted, key=lambda slot: slot.replicated_job.name):
+            calls = [partial(self._create_job, jobset, builder, slot) for slot in siblings]
+            await self._create_all("JobCreationFailed", calls)
+
+    async def _create_all(self, reason: str, calls: Sequence[Callable[[], Awaitable[None]]]) -> None:
+        """
+        Try every call.
+
+        Raises:
+            CreationFailed: What was refused, after the others have had their turn.
+        """
+        refused: list[str] = []
+
+        async def attempt(call: Callable[[], Awaitable[None]]) -> None:
+            try:
+                await call()
+            except _Refused as error:
+                refused.append(str(error))
+
+        await run_all([partial(attempt, call) for call in calls], limit=PARALLEL_CALLS)
+        if refused:
+            raise CreationFailed(reason, "\n".join(sorted(refused)))
+
+    async def _create(self, resource: Resource[Any], noun: str, body: Json) -> None:
+        """Create a Service or claim. These are known by name: whoever has made it, it is there."""
+        try:
+            await self._client.create(resource, body)
+        except AlreadyExists:
+            return
+        except ApiError as error:
+            raise _Refused(noun, body["metadata"]["name"], error) from error
+
+    async def _create_job(self, jobset: JobSet, builder: JobBuilder, slot: Slot) -> None:
+        try:
+            await self._client.create(CHILD_JOBS, builder.build(slot))
+        except AlreadyExists as error:
+            # A create of ours whose answer was lost is no conflict; a Job of somebody else keeps the slot blocked.
+            if not await self._is_ours(jobset, slot.name):
+                raise _Refused("job", slot.name, error) from error
+        except ApiError as error:
+            raise _Refused("job", slot.name, error) from error
+
+    async def _is_ours(self, jobset: JobSet, name: str) -> bool:
+        """Whether the Job of this name is the JobSet's. Asks the server only when the cache does not know the Job."""
+        try:
+            job = self._jobs.get(Key(jobset.metadata.namespace, name))
+            if job is None:
+                job = await self._client.get(CHILD_JOBS, name, jobset.metadata.namespace)
+        except NotFound:
+            return False
+        return job.metadata.is_controlled_by(jobset.metadata.uid)
+
+    async def _delete_job(self, job: ChildJob) -> None:
+        await self._delete(CHILD_JOBS, job)
+
+    async def _delete(self, resource: Resource[Any], obj: Object) -> None:
+        """Delete in the foreground: the name stays taken until the last pod is gone. Being gone already is as good."""
+        try:
+            await self._client.delete(resource, obj.key, uid=obj.metadata.uid, propagation="Foreground")
+        except (NotFound, Conflict):
+            return
+
+    async def _suspend(self, job: ChildJob) -> None:
+        await self._patch_job(job, {"spec": {"suspend": True}})
+
+    async def _resume(self, wake: Wake) -> None:
+        if wake.reset_start:
+            await self._patch_job(wake.job, {"status": {"startTime": None}}, subresource="status")
+        await self._patch_job(wake.job, wake.patch)
+
+    async def _patch_job(self, job: ChildJob, patch: Json, *, subresource: str = "") -> None:
+        body = {"metadata": {"uid": job.metadata.uid}, **patch}
+        try:
+            await self._client.patch(CHILD_JOBS, job.key, body, subresource=subresource)
+        except NotFound:
+            return
+
+    async def _write_status(self, jobset: JobSet, status: Json) -> None:
+        """Write under the version that the decision was made on: a stale decision must not count a restart again."""
+        body: Json = {"metadata": {"resourceVersion": jobset.metadata.resource_version}, "status": status}
+        await self._client.patch(JOBSETS, jobset.key, body, subresource="status")
+
+    def _warn(self, jobset: JobSet, reason: str, message: str) -> None:
+        self._event(jobset, "Warning", reason, message)
+
+    def _event(self, jobset: JobSet, type_: EventType, reason: str, message: str) -> None:
+        self._recorder.event(JOBSETS, jobset, type=type_, reason=reason, message=message, action="Reconciling")
+
+
+class _Refused(Exception):
+    """The API server refused one child."""
+
+    def __init__(self, noun: str, name: str, cause: ApiError) -> None:
+        super().__init__(f'{noun} "{name}" creation failed with error: {cause.status.message or cause}')
+
+
+def _present(informer: Informer[Object], namespace: str, names: Iterable[str]) -> frozenset[str]:
+    return frozenset(name for name in names if informer.get(Key(namespace, name)) is not None)
