@@ -1,1 +1,70 @@
-"""framework."""
+"""
+A controller runtime for asyncio. It knows nothing of training.
+
+    env, errors, backoff, parallel     the seam for time and randomness; errors; waiting; bounded fan-out
+    client/                            a typed client over bytes, and its transports
+    cache/                             informers: reflector, store, indexes, handlers
+    writes                             read your own writes
+    workqueue, controller              keys in, reconciles out
+    manager, election                  ordered start and stop; one leader
+    events, health, metrics, webhook   what the outside sees
+    logging                            structlog, once per process
+
+The names below load on first use: `ktrain --help` must not pay for them.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from .cache.cache import Cache as Cache
+    from .cache.informer import Handler as Handler
+    from .cache.informer import Informer as Informer
+    from .client.client import Client as Client
+    from .client.client import ObjectList as ObjectList
+    from .client.client import PatchType as PatchType
+    from .client.http import HttpTransport as HttpTransport
+    from .client.http import connect as connect
+    from .client.transport import Transport as Transport
+    from .controller import Controller as Controller
+    from .controller import Result as Result
+    from .election import LeaderElection as LeaderElection
+    from .env import Env as Env
+    from .env import system_env as system_env
+    from .events import EventRecorder as EventRecorder
+    from .manager import Manager as Manager
+    from .metrics import Metrics as Metrics
+    from .webhook import WebhookServer as WebhookServer
+    from .workqueue import WorkQueue as WorkQueue
+
+_HOMES: Final = {
+    "Cache": "cache.cache",
+    "Client": "client.client",
+    "Controller": "controller",
+    "Env": "env",
+    "EventRecorder": "events",
+    "Handler": "cache.informer",
+    "HttpTransport": "client.http",
+    "Informer": "cache.informer",
+    "LeaderElection": "election",
+    "Manager": "manager",
+    "Metrics": "metrics",
+    "ObjectList": "client.client",
+    "PatchType": "client.client",
+    "Result": "controller",
+    "Transport": "client.transport",
+    "WebhookServer": "webhook",
+    "WorkQueue": "workqueue",
+    "connect": "client.http",
+    "system_env": "env",
+}
+
+__all__ = [*_HOMES]
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f".{_HOMES[name]}", __name__), name)

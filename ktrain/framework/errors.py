@@ -11,6 +11,9 @@ Errors of the framework.
     │   ├── TooManyRequests 429
     │   └── ServerError 5xx
     ├── DecodeError             an answer that does not fit the declared type
+    ├── CacheSyncTimeout        an informer did not get its first content in time
+    ├── LeadershipLost          this process may not write any more
+    ├── ShutdownTimeout         something did not stop within the grace period
     └── TerminalError           raised by a reconciler: do not retry until the object changes
 """
 
@@ -37,6 +40,18 @@ class DecodeError(FrameworkError):
 
 class TerminalError(FrameworkError):
     """Raised by a reconciler when a retry cannot help; the key waits for its next event."""
+
+
+class CacheSyncTimeout(FrameworkError):
+    """Informers without content when the time was up; the text names each and the last error it met."""
+
+
+class LeadershipLost(FrameworkError):
+    """The lease could be another's by now: the write was not sent, and the process must end its work."""
+
+
+class ShutdownTimeout(FrameworkError):
+    """Work went on after the grace period and was cancelled; the text says what."""
 
 
 class StatusCause(Struct, frozen=True):
@@ -155,10 +170,22 @@ def error_from(code: int, body: bytes, *, method: str = "", path: str = "") -> A
         status = Status(message=body[:1024].decode("utf-8", "replace").strip())
     if not status.code:
         status = msgspec.structs.replace(status, code=code)
-    kind = _BY_CODE.get(code, ServerError if code >= 500 else ApiError)
-    if code == 409:
+    return error_from_status(status, method=method, path=path)
+
+
+def error_from_status(status: Status, *, method: str = "", path: str = "") -> ApiError:
+    """Build the typed error for a Status, which also comes as an ERROR event of a watch."""
+    kind = _BY_CODE.get(status.code, ServerError if status.code >= 500 else ApiError)
+    if status.code == 409:
         if status.reason == "AlreadyExists":
             kind = AlreadyExists
         elif any(cause.reason == "FieldManagerConflict" for cause in status.details.causes):
             kind = ApplyConflict
     return kind(status, method=method, path=path)
+
+
+def is_version_too_large(error: FrameworkError) -> bool:
+    """Whether the server has not yet reached the resource version asked for (a restored etcd, a lagging replica)."""
+    return isinstance(error, ApiError) and any(
+        cause.reason == "ResourceVersionTooLarge" for cause in error.status.details.causes
+    )

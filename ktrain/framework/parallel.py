@@ -1,4 +1,4 @@
-"""Several API calls at once, with a bound."""
+"""Several calls at once, with a bound; and the one error inside a group of errors."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ async def run_all(calls: Iterable[Callable[[], Awaitable[Any]]], *, limit: int) 
         for call in pending:
             try:
                 await call()
-            except Exception as error:  # noqa: BLE001 - raised below, after the others have had their turn
+            except Exception as error:  # noqa: BLE001 - raised below, when the others have had their turn
                 errors.append(error)
 
     async with anyio.create_task_group() as tasks:
@@ -33,3 +33,14 @@ async def run_all(calls: Iterable[Callable[[], Awaitable[Any]]], *, limit: int) 
             tasks.start_soon(work)
     if errors:
         raise errors[0]
+
+
+def unwrap(error: BaseException) -> BaseException:
+    """
+    Return the one error inside exception groups; a group of several as it is.
+
+    Task groups wrap everything; callers want the error that they can catch by its type.
+    """
+    while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
+        error = error.exceptions[0]
+    return error

@@ -8,8 +8,10 @@ without a socket. Tests put fault injectors between. A transport knows nothing o
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager
-from typing import NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+if TYPE_CHECKING:
+    from contextlib import AbstractAsyncContextManager
 
 Query = Sequence[tuple[str, str]]
 """Query parameters in order; names may repeat."""

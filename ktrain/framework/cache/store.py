@@ -1,0 +1,117 @@
+"""
+Objects of one kind by key, and indexes over them.
+
+Plain dicts; nothing awaits, so that a change and its indexes appear to everyone at once. Dicts also serve as sets: they
+keep insertion order, which makes a simulation repeat itself whatever the hash seed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
+
+if TYPE_CHECKING:
+    from ktrain.api.meta import Key
+
+T = TypeVar("T")
+
+IndexFunction = Callable[[T], Iterable[str]]
+
+
+class Change(NamedTuple, Generic[T]):
+    """One difference between two contents. `new` is None for a deletion, `old` for an addition."""
+
+    key: Key
+    old: T | None
+    new: T | None
+
+
+class Index(Generic[T]):
+    """Keys by a value computed from the object. The function must be pure: it runs again to find the old values."""
+
+    def __init__(self, function: IndexFunction[T]) -> None:
+        self._function = function
+        self._keys: dict[str, dict[Key, None]] = {}
+
+    def keys(self, value: str) -> Iterable[Key]:
+        """Keys of the objects that have this value, in the order they got it."""
+        return self._keys.get(value, ())
+
+    def replace(self, key: Key, old: T | None, new: T | None) -> None:
+        """Move one object from its old values to its new ones."""
+        before = () if old is None else tuple(self._function(old))
+        after = () if new is None else tuple(self._function(new))
+        if before == after:
+            return
+        for value in before:
+            keys = self._keys.get(value)
+            if keys is not None:
+                keys.pop(key, None)
+                if not keys:
+                    # An empty set per value ever seen is a leak (kubernetes/kubernetes#84959).
+                    del self._keys[value]
+        for value in after:
+            self._keys.setdefault(value, {})[key] = None
+
+
+class Store(Generic[T]):
+    """The content of one informer."""
+
+    def __init__(self) -> None:
+        self._objects: dict[Key, T] = {}
+        self._indexes: dict[str, Index[T]] = {}
+
+    def __len__(self) -> int:
+        return len(self._objects)
+
+    def get(self, key: Key) -> T | None:
+        """The object, or None."""
+        return self._objects.get(key)
+
+    def values(self) -> Iterable[T]:
+        """Every object. Do not await while iterating."""
+        return self._objects.values()
+
+    def items(self) -> Iterable[tuple[Key, T]]:
+        """Every key and object. Do not await while iterating."""
+        return self._objects.items()
+
+    def by_index(self, name: str, value: str) -> list[T]:
+        """The objects with this value of the index. KeyError if there is no such index."""
+        return [self._objects[key] for key in self._indexes[name].keys(value)]
+
+    def add_index(self, name: str, function: IndexFunction[T]) -> None:
+        """Add an index and build it from the content. ValueError if the name is taken."""
+        if name in self._indexes:
+            raise ValueError(f"there is already an index named {name!r}")
+        index = Index(function)
+        for key, obj in self._objects.items():
+            index.replace(key, None, obj)
+        self._indexes[name] = index
+
+    def put(self, key: Key, new: T) -> T | None:
+        """Add or replace an object; return the one before."""
+        old = self._objects.get(key)
+        self._objects[key] = new
+        for index in self._indexes.values():
+            index.replace(key, old, new)
+        return old
+
+    def remove(self, key: Key) -> T | None:
+        """Remove an object; return it, or None if there was none."""
+        old = self._objects.pop(key, None)
+        if old is not None:
+            for index in self._indexes.values():
+                index.replace(key, old, None)
+        return old
+
+    def replace_all(self, objects: Mapping[Key, T]) -> list[Change[T]]:
+        """Make this the whole content; return what changed, deletions first."""
+        gone = [Change(key, old, None) for key, old in self._objects.items() if key not in objects]
+        kept = [Change(key, self._objects.get(key), new) for key, new in objects.items()]
+        changes = gone + kept
+        self._objects = dict(objects)
+        for index in self._indexes.values():
+            for change in changes:
+                index.replace(*change)
+        return changes

@@ -1,0 +1,227 @@
+"""
+From the bytes of an answer to objects, once and in one pass.
+
+Two things are done here that msgspec leaves to its users. A `msgspec.Raw` field is a view that keeps the whole answer
+alive, so every one is copied out: a cached object of 1 KB must not pin a page of 5 MB. And one object that does not fit
+the declared type must not hide its neighbours: it is reported as a `BadObject`, and the rest go on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final, Generic, TypeVar, cast
+
+import msgspec
+from msgspec import inspect
+
+from ktrain.api.meta import Json, Key, Object, ObjectMeta, Resource, Struct
+from ktrain.framework.errors import DecodeError, Status
+
+T = TypeVar("T")
+
+Detach = Callable[[Any], Any]
+"""Copies every `Raw` inside a decoded value; the types vary with the declaration, hence `Any`."""
+
+INITIAL_EVENTS_END: Final = "k8s.io/initial-events-end"
+
+
+class Event(msgspec.Struct, Generic[T], gc=False):
+    """One line of a watch."""
+
+    type: str
+    object: T
+
+
+class ListMeta(Struct, frozen=True):
+    """Metadata of a list. Watches start from its version, never from an item's."""
+
+    resource_version: str = ""
+    continue_: str = msgspec.field(default="", name="continue")
+
+
+class RawPage(Struct, frozen=True):
+    """A page of a list whose items are not decoded yet."""
+
+    metadata: ListMeta = ListMeta()
+    items: tuple[msgspec.Raw, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class BadObject:
+    """An object that does not fit the declared type: which one, and what is wrong with it."""
+
+    key: Key
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Page(Generic[T]):
+    """One decoded page of a list."""
+
+    items: list[T]
+    bad: list[BadObject]
+    resource_version: str
+    continue_token: str
+
+
+def metadata_of(obj: object) -> ObjectMeta:
+    """Metadata of a typed object, or of one decoded to a dict."""
+    if isinstance(obj, dict):
+        return msgspec.convert(obj.get("metadata") or {}, ObjectMeta)
+    return cast("Object", obj).metadata
+
+
+class Codec(Generic[T]):
+    """Decodes answers about one resource. Make them with `codec_for`, which keeps one per resource."""
+
+    def __init__(self, resource: Resource[T]) -> None:
+        self._resource = resource
+        self._object = msgspec.json.Decoder(resource.type)
+        self._event: msgspec.json.Decoder[Event[T]] = msgspec.json.Decoder(Event[resource.type])  # type: ignore[name-defined]  # the type is a value here
+        self._detach = _detacher(resource.type)
+
+    def decode(self, body: bytes | msgspec.Raw) -> T:
+        """
+        Decode one object.
+
+        Raises:
+            DecodeError: The body is not JSON, or does not fit the type; the text has the path of the field.
+        """
+        try:
+            return self._finish(self._object.decode(body))
+        except msgspec.MsgspecError as error:
+            raise DecodeError(f"a {self._resource.kind} from the API server cannot be read: {error}") from error
+
+    def decode_page(self, body: bytes) -> Page[T]:
+        """Decode one page of a list. Items that do not fit are in `bad`, not raised; a body that is no list is."""
+        try:
+            page = _PAGE.decode(body)
+        except msgspec.MsgspecError as error:
+            raise DecodeError(f"a list of {self._resource.plural} cannot be read: {error}") from error
+        items: list[T] = []
+        bad: list[BadObject] = []
+        for raw in page.items:
+            try:
+                items.append(self._finish(self._object.decode(raw)))
+            except msgspec.MsgspecError as error:
+                bad.append(BadObject(_key_of(raw), str(error)))
+        return Page(items, bad, page.metadata.resource_version, page.metadata.continue_)
+
+    def decode_event(self, line: bytes) -> tuple[str, T | ObjectMeta | Status | BadObject]:
+        """
+        Decode one line of a watch: the event's type, and what it is about.
+
+        ADDED, MODIFIED and DELETED carry the object; BOOKMARK its metadata; ERROR the Status. An object that does not
+        fit comes as a `BadObject`, a deleted one as far as its metadata goes.
+
+        Raises:
+            DecodeError: The line is no event at all.
+        """
+        try:
+            event = self._event.decode(line)
+        except msgspec.MsgspecError as error:
+            return _decode_unfit(line, error)
+        if event.type == "BOOKMARK" or event.type == "ERROR":  # noqa: PLR1714 - faster than a set on the hot path
+            return _decode_unfit(line, None)
+        return event.type, self._finish(event.object)
+
+    def _finish(self, obj: T) -> T:
+        if self._detach is not None:
+            obj = self._detach(obj)
+        # Items of a list come without the two fields that say what they are.
+        if isinstance(obj, dict):
+            obj.setdefault("apiVersion", self._resource.api_version)
+            obj.setdefault("kind", self._resource.kind)
+        elif isinstance(obj, Object) and not obj.kind:
+            msgspec.structs.force_setattr(obj, "api_version", self._resource.api_version)
+            msgspec.structs.force_setattr(obj, "kind", self._resource.kind)
+        return obj
+
+
+def codec_for(resource: Resource[T]) -> Codec[T]:
+    """Return the codec of a resource; building one inspects the type, so it is done once."""
+    found: Codec[T] | None = _codecs.get(resource)
+    if found is None:
+        found = _codecs[resource] = Codec(resource)
+    return found
+
+
+def _decode_unfit(line: bytes, error: msgspec.MsgspecError | None) -> tuple[str, ObjectMeta | Status | BadObject]:
+    try:
+        event = _RAW_EVENT.decode(line)
+        if event.type == "ERROR":
+            return event.type, msgspec.json.decode(event.object, type=Status)
+        if event.type == "BOOKMARK":
+            return event.type, _METADATA.decode(event.object).metadata
+    except msgspec.MsgspecError as malformed:
+        raise DecodeError(f"a line of a watch cannot be read: {malformed}") from malformed
+    return event.type, BadObject(_key_of(event.object), str(error))
+
+
+def _key_of(raw: msgspec.Raw) -> Key:
+    """Find out as much of an object's key as can be read."""
+    try:
+        return _METADATA.decode(raw).key
+    except msgspec.MsgspecError:
+        pass
+    try:
+        document: Json = msgspec.json.decode(raw)
+        return Key(str(document["metadata"].get("namespace", "")), str(document["metadata"]["name"]))
+    except (msgspec.MsgspecError, KeyError, TypeError, AttributeError):
+        return Key("", "?")
+
+
+def _detacher(type_: type) -> Detach | None:
+    if type_ is dict:
+        return None
+    return _detach_of(inspect.type_info(type_))
+
+
+def _detach_of(info: inspect.Type) -> Detach | None:  # noqa: PLR0911 - one line per shape
+    """Compile the copier for a type, or None if no `Raw` can be inside."""
+    match info:
+        case inspect.RawType():
+            return msgspec.Raw.copy
+        case inspect.StructType(fields=fields):
+            inner = [(f.name, copy) for f in fields if (copy := _detach_of(f.type)) is not None]
+            return _detach_fields(inner) if inner else None
+        case inspect.ListType(item_type=item):
+            return _detach_items(_detach_of(item), list)
+        case inspect.VarTupleType(item_type=item):
+            return _detach_items(_detach_of(item), tuple)
+        case inspect.DictType(value_type=item):
+            return _detach_values(_detach_of(item))
+        case inspect.UnionType(types=types):
+            # msgspec allows Raw or one struct beside None in a union, nothing that would need telling apart.
+            return _detach_optional(next((copy for t in types if (copy := _detach_of(t)) is not None), None))
+    return None
+
+
+def _detach_items(copy: Detach | None, container: type[list[Any]] | type[tuple[Any, ...]]) -> Detach | None:
+    return None if copy is None else lambda items: container(map(copy, items))
+
+
+def _detach_values(copy: Detach | None) -> Detach | None:
+    return None if copy is None else lambda mapping: {name: copy(value) for name, value in mapping.items()}
+
+
+def _detach_optional(copy: Detach | None) -> Detach | None:
+    return None if copy is None else lambda value: None if value is None else copy(value)
+
+
+def _detach_fields(fields: list[tuple[str, Detach]]) -> Detach:
+    def detach(value: msgspec.Struct) -> msgspec.Struct:
+        # Frozen only for those who have not seen it yet: nobody has.
+        for name, copy in fields:
+            msgspec.structs.force_setattr(value, name, copy(getattr(value, name)))
+        return value
+
+    return detach
+
+
+# One codec per resource for the life of the process; resources are constants, so this does not grow.
+_codecs: Final[dict[Resource[Any], Codec[Any]]] = {}
+_PAGE: Final = msgspec.json.Decoder(RawPage)
+_RAW_EVENT: Final = msgspec.json.Decoder(Event[msgspec.Raw])
+_METADATA: Final = msgspec.json.Decoder(Object)
