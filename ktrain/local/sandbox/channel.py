@@ -33,7 +33,7 @@ class Channel:
     """One socket, owned: `close` closes it. Must be made on a running event loop."""
 
     def __init__(self, sock: socket.socket, on_event: Callable[[Frame], None], on_end: Callable[[], None]) -> None:
-        sock.setblocking(False)
+        sock.settimeout(0)
         self._socket = sock
         self._on_event = on_event
         self._on_end = on_end

@@ -1,8 +1,8 @@
 """
 The /etc/hosts of pods: one file per subdomain, bound into all its pods, so that a new pod is one write for all of them.
 
-Each address appears twice, as IPv4 and as IPv4 in IPv6 (`::ffff:`): torch looks up the latter, and without a line it asks
-a name server that does not answer, 10 s per process.
+Each address appears twice, as IPv4 and as IPv4 in IPv6 (`::ffff:`): torch looks up the latter, and without a line it
+asks a name server that does not answer, 10 s per process.
 """
 
 from __future__ import annotations
@@ -55,8 +55,8 @@ class HostsFile:
 def _text(entries: dict[str, tuple[str, ...]]) -> str:
     owner = {name: ip for ip, names in entries.items() for name in names}
     lines = [_HEAD]
-    for ip in entries:
-        names = " ".join(name for name in entries[ip] if owner[name] == ip)
-        if names:
-            lines.append(f"{ip} {names}\n::ffff:{ip} {names}\n")
+    for ip, names in entries.items():
+        own = " ".join(name for name in names if owner[name] == ip)
+        if own:
+            lines.append(f"{ip} {own}\n::ffff:{ip} {own}\n")
     return "".join(lines)

@@ -71,7 +71,9 @@ class NamespaceExecutor(SupervisedExecutor):
     async def create_sandbox(self, spec: SandboxSpec) -> NamespaceSandbox:
         """Fork the pod, connect it, name it; see `executor.Executor.create_sandbox`."""
         if not spec.host_network and not self._free:
-            raise SandboxError(f"no address is left for pod {spec.namespace}/{spec.name}: {_ADDRESSES} pods are running")
+            raise SandboxError(
+                f"no address is left for pod {spec.namespace}/{spec.name}: {_ADDRESSES} pods are running"
+            )
         ip = "127.0.0.1" if spec.host_network else self._free.popleft()
         key = next(self._keys)
         sandbox = NamespaceSandbox(spec, self._helper, key, ip, self)

@@ -2,8 +2,8 @@
 What both executors share: a helper process (`helper`) that holds the pods, and a socket to each.
 
 An executor starts the helper with one end of a socket pair. Per pod it sends one end of another, and from then on talks
-to the pod's own process; the helper is asked only to kill. All of it ends when the sockets do, so a runner that is killed
-leaves nothing behind, and the helper's janitor removes the runner's directory.
+to the pod's own process; the helper is asked only to kill. All of it ends when the sockets do, so a runner that is
+killed leaves nothing behind, and the helper's janitor removes the runner's directory.
 """
 
 from __future__ import annotations
@@ -25,10 +25,9 @@ from ktrain.local.sandbox.channel import Channel, Refused
 from ktrain.local.sandbox.executor import SandboxError, StartError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from typing import Self
 
-    from ktrain.local.sandbox.executor import ProcessSpec, Sandbox, SandboxSpec
+    from ktrain.local.sandbox.executor import ProcessSpec, SandboxSpec
     from ktrain.local.sandbox.wire import Frame
 
 log = structlog.get_logger(__name__)
@@ -37,8 +36,8 @@ _START_TIMEOUT_S: Final = 20.0
 _KILL_TIMEOUT_S: Final = 20.0
 _KILLED: Final = 137
 
-# The package's place goes in by hand: -I and -S keep everything else out of the helper's path, so that it starts in 20 ms
-# whatever is installed, and imports nothing of the user's.
+# The package's place goes in by hand: -I and -S keep everything else out of the helper's path, so that it starts in
+# milliseconds whatever is installed, and imports nothing of the user's.
 _BOOT: Final = "import sys; sys.path.append({root!r}); from ktrain.local.sandbox.helper.main import main; main({args})"
 
 
@@ -113,7 +112,7 @@ class SupervisedProcess:
 
 
 class SupervisedSandbox:
-    """One pod held by the helper. Subclasses say how a `ProcessSpec` is shown to the pod, and what else to clear away."""
+    """One pod held by the helper. Subclasses say how the pod is shown a `ProcessSpec`, and what to give back."""
 
     def __init__(self, spec: SandboxSpec, helper: Helper, key: int, ip: str) -> None:
         self.spec = spec
@@ -143,9 +142,7 @@ class SupervisedSandbox:
         self._channel = Channel(ours, self._on_event, self._on_end)
         try:
             with theirs:
-                await self._helper.channel.request(
-                    {"op": "create", "sandbox": self._key} | setup, (theirs.fileno(),)
-                )
+                await self._helper.channel.request({"op": "create", "sandbox": self._key} | setup, (theirs.fileno(),))
             async with asyncio.timeout(_START_TIMEOUT_S):
                 await asyncio.shield(self._ready)
         except Refused as error:
@@ -184,7 +181,7 @@ class SupervisedSandbox:
             except (Refused, SandboxError) as error:
                 raise ConnectionError(str(error)) from None
             sock = socket.socket(fileno=fds[0])
-            sock.setblocking(False)
+            sock.settimeout(0)
             try:
                 await loop.sock_connect(sock, address)
             except BaseException:
@@ -274,7 +271,7 @@ class SupervisedExecutor:
         except Refused as error:
             raise OSError(error.errno, f"cannot listen on {self.gateway}:{port}: {error}") from None
         sock = socket.socket(fileno=fds[0])
-        sock.setblocking(False)
+        sock.settimeout(0)
         return sock
 
     async def aclose(self) -> None:

@@ -1,9 +1,10 @@
 """
 How runner and helper talk: frames of JSON over a UNIX stream socket, file descriptors beside them (SCM_RIGHTS).
 
-A frame is its length and its number of descriptors (two 32-bit numbers), then JSON. A stream, not packets: an environment
-may be larger than a packet. Descriptors travel with the first bytes of their frame, and the kernel keeps their order, so
-a reader takes them off a queue. Used on both sides; imports the standard library only, because the helper does.
+A frame is its length and its number of descriptors (two 32-bit numbers), then JSON. A stream, not packets: an
+environment may be larger than a packet. Descriptors travel with the first bytes of their frame, and the kernel keeps
+their order, so a reader takes them off a queue. Used on both sides; imports the standard library only, as the helper
+must.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ def encode(frame: Frame, fd_count: int = 0) -> bytes:
     return _HEADER.pack(len(body), fd_count) + body
 
 
-def send_some(sock: socket.socket, data: bytes, fds: tuple[int, ...] = ()) -> int:
+def send_some(sock: socket.socket, data: bytes | memoryview, fds: tuple[int, ...] = ()) -> int:
     """Send what fits, and the descriptors with it; return the number of bytes sent. OSErrors of the socket."""
     rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", fds))] if fds else []
     return sock.sendmsg([data], rights)

@@ -1,9 +1,9 @@
 """
 The helper: the process that holds the sandboxes of one runner, and what it forks.
 
-Namespaces need a process with a single thread that may fork, and a runner is neither: it has an event loop, threads, and
-memory nobody wants copied. So each executor starts one fresh interpreter (`python -IS`, about 20 ms), which imports the
-standard library only, few modules of it, and talks to the runner over UNIX sockets (`wire`):
+Namespaces need a process with a single thread that may fork, and a runner is no such thing: it has an event loop,
+threads, and memory nobody wants copied. So each executor starts one fresh interpreter (`python -IS`), which imports
+little, of the standard library only, and talks to the runner over UNIX sockets (`wire`):
 
     runner ─┬─ janitor (main.py)      waits for the holder, then removes the runner's directory
             │   └─ holder (main.py)   forks pods; in ns mode PID 1 of a namespace around everything below

@@ -12,6 +12,7 @@ from __future__ import annotations
 import errno
 import os
 import signal
+
 from ktrain.local.sandbox.helper import linux, mounts, tree
 
 TYPE_CHECKING = False  # Not imported: `typing` would cost the helper a quarter of its start.
@@ -21,7 +22,13 @@ if TYPE_CHECKING:
     from ktrain.local.sandbox.helper.mounts import View
 
 _FORWARDED = frozenset(signal.valid_signals()) - {
-    signal.SIGKILL, signal.SIGSTOP, signal.SIGCHLD, signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGILL
+    signal.SIGKILL,
+    signal.SIGSTOP,
+    signal.SIGCHLD,
+    signal.SIGSEGV,
+    signal.SIGBUS,
+    signal.SIGFPE,
+    signal.SIGILL,
 }
 
 
@@ -29,8 +36,8 @@ def supervise(spec: dict[str, Any], log: int, report: int, host_proc: int, view:
     """
     Start the program that `spec` describes, wait for its end, and return its exit code. Runs in a process of its own.
 
-    What happened goes to `report`: the program's PID (by the /proc that `host_proc` is open on), then end-of-file once it
-    runs; or an error as a sentence.
+    What happened goes to `report`: the program's PID (by the /proc that `host_proc` is open on), then end-of-file once
+    it runs; or an error as a sentence.
     """
     signal.pthread_sigmask(signal.SIG_BLOCK, _FORWARDED)
     try:
@@ -114,7 +121,7 @@ def _enter_directory(path: str) -> None:
 
 
 def _change_user(uid: int | None, gid: int | None) -> None:
-    """Take the ids of runAsUser and runAsGroup: for real as root, in a user namespace of the program's own otherwise."""
+    """Take the ids of runAsUser and runAsGroup: for real as root, else in a user namespace of the program's own."""
     own_uid, own_gid = os.geteuid(), os.getegid()
     uid, gid = own_uid if uid is None else uid, own_gid if gid is None else gid
     if (uid, gid) == (own_uid, own_gid):
@@ -138,7 +145,7 @@ def map_ids(uid: tuple[int, int], gid: tuple[int, int]) -> None:
 def _execute(argv: list[str], env: dict[str, str]) -> None:
     program = argv[0]
     try:
-        os.execvpe(program, argv, env)
+        os.execvpe(program, argv, env)  # noqa: S606 - no shell unless the pod asks for one
     except FileNotFoundError:
         found = "/" in program and os.path.exists(program)
         where = "" if "/" in program else f" in PATH ({env.get('PATH', os.defpath)})"
@@ -151,5 +158,3 @@ def _execute(argv: list[str], env: dict[str, str]) -> None:
             raise OSError(error.errno, error.strerror, program) from None
         reason = f"not a program for {os.uname().machine} and no script with a first line (#!)"
         raise OSError(errno.ENOEXEC, reason, program) from None
-
-

@@ -33,7 +33,7 @@ def fork_into_new_pid_namespace(own: int) -> int:
     """
     fork(); the child is PID 1 of a new PID namespace. `own` is a file of the caller's.
 
-    unshare(CLONE_NEWPID) works once: the way back to the own namespace must be taken before the next (pid_namespaces(7)).
+    unshare(CLONE_NEWPID) works once; before the next, the way back must be taken (pid_namespaces(7)).
     """
     linux.unshare(linux.CLONE_NEWPID)
     pid = os.fork()

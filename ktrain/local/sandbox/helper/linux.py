@@ -1,5 +1,5 @@
 """
-The system calls that Python 3.11 does not have, through ctypes. Linux only; errors are OSErrors that name the call.
+System calls that Python 3.11 does not have, through ctypes. Failures are OSErrors naming the call.
 
 Everything runs through `PyDLL`, which keeps the interpreter lock: the helper has one thread, and `unshare` must not find
 another.
@@ -74,7 +74,9 @@ def pivot_root_here() -> None:
     """Make the working directory, a mount point, the root, and forget the old root."""
     number = _SYS_PIVOT_ROOT.get(os.uname().machine)
     if number is None:
-        raise OSError(f"pivot_root is not known for {os.uname().machine}: create the missing directory below / yourself")
+        raise OSError(
+            f"pivot_root is not known for {os.uname().machine}: create the missing directory below / yourself"
+        )
     # pivot_root(2), "pivot_root(".", ".")": the old root ends up on top of the new one and can be taken off.
     _check(_libc.syscall(ctypes.c_long(number), b".", b"."), "pivot_root")
     _check(_libc.umount2(b".", _MNT_DETACH), "umount")

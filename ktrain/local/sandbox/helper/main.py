@@ -71,7 +71,7 @@ def main(control_fd: int, mode: str, directory: str) -> None:
 
 
 def _remove(directory: str) -> None:
-    import shutil  # noqa: PLC0415 - not while the first pod is waiting
+    import shutil
 
     shutil.rmtree(directory, ignore_errors=True)
     # Programs may have made directories that even their owner cannot list.
@@ -268,7 +268,9 @@ def _in_child(make: Callable[[], tuple[int, int]]) -> tuple[int, int]:
     with ours:
         frames = wire.Reader().receive(ours)
     os.waitpid(pid, 0)
-    frame, fds = frames[0] if frames else ({"errno": None, "error": "the helper's child died"}, ())
+    if not frames:
+        raise OSError("the helper's child died")
+    frame, fds = frames[0]
     if "error" in frame:
         raise OSError(frame["errno"], frame["error"])
-    return frame["ok"], fds[0]
+    return int(frame["ok"]), fds[0]

@@ -1,6 +1,6 @@
 """
-Memory limits without cgroups, which an ordinary user may not make: held memory is sampled, and the kernel's count of OOM
-kills tells whether a SIGKILL that nobody sent was one of them.
+Memory limits without cgroups, which an ordinary user may not make: held memory is sampled, and the kernel's count of
+OOM kills tells whether a SIGKILL that nobody sent was one of them.
 """
 
 from __future__ import annotations

@@ -2,10 +2,10 @@
 What a pod sees of the file system: the machine's, with its volumes, its own /dev/shm, /proc and /etc/hosts on top.
 
 The hard part is a mount whose target does not exist (`/workspace`, `/dev/termination-log`): the machine must not be
-changed, and an ordinary user could not. Such a target appears by *shadowing* its nearest existing ancestor: a tmpfs takes
-its place, everything that was in it is bound into the tmpfs, and there is room for more. An overlay was rejected: it
-needs a recent kernel, refuses `/`, and hides mounts below the ancestor. The price: new files made directly in a shadowed
-directory go with the pod, so a directory the program works in is never shadowed.
+changed, and an ordinary user could not. Such a target appears by *shadowing* its nearest existing ancestor: a tmpfs
+takes its place, everything that was in it is bound into the tmpfs, and there is room for more. An overlay was rejected:
+it needs a recent kernel, refuses `/`, and hides mounts below the ancestor. The price: new files made directly in a
+shadowed directory go with the pod, so a directory the program works in is never shadowed.
 
 All of it happens in a mount namespace of the caller's own.
 """
@@ -18,10 +18,18 @@ import stat
 from ktrain.local.sandbox.helper import linux
 
 # Mount flags must be repeated when a bind mount is made read-only: in a user namespace the kernel refuses to drop them.
-_KEPT_FLAGS = {2: linux.MS_NOSUID, 4: linux.MS_NODEV, 8: linux.MS_NOEXEC, 1024: linux.MS_NOATIME,
-               2048: linux.MS_NODIRATIME, 4096: linux.MS_RELATIME}
+_KEPT_FLAGS = {
+    2: linux.MS_NOSUID,
+    4: linux.MS_NODEV,
+    8: linux.MS_NOEXEC,
+    1024: linux.MS_NOATIME,
+    2048: linux.MS_NODIRATIME,
+    4096: linux.MS_RELATIME,
+}
 # Consoles, disks and the like: hundreds of nodes that no training program opens, each of them a mount.
 _BORING_DEVICES = ("tty", "loop", "ram", "vcs", "hvc", "nbd", "dm-")
+
+SHARED_MEMORY = "/dev/shm"  # noqa: S108 - a mount point, not a temporary file
 
 
 def isolate() -> None:
@@ -41,8 +49,8 @@ def mount_proc() -> bool:
 
 def mount_shared_memory() -> None:
     """Give the pod a /dev/shm of its own: MPI and torch take what they find there for shared with the same host."""
-    if os.path.isdir("/dev/shm"):
-        linux.mount("tmpfs", "/dev/shm", "tmpfs", linux.MS_NOSUID | linux.MS_NODEV, "mode=1777")
+    if os.path.isdir(SHARED_MEMORY):
+        linux.mount("tmpfs", SHARED_MEMORY, "tmpfs", linux.MS_NOSUID | linux.MS_NODEV, "mode=1777")
 
 
 class View:
@@ -56,7 +64,7 @@ class View:
     def copy(self, stage: str) -> View:
         """Return a view for a forked process, which goes on from here."""
         view = View(stage)
-        view._rooms, view._ours = set(self._rooms), list(self._ours)  # noqa: SLF001 - same class
+        view._rooms, view._ours = set(self._rooms), list(self._ours)
         return view
 
     def show(self, mounts: list[tuple[str, str, bool]], cwd: str = "") -> None:
@@ -89,7 +97,9 @@ class View:
         path = os.path.realpath(target)
         if os.path.exists(path):
             if os.path.isdir(path) != is_directory:
-                raise OSError(20 if is_directory else 21, f"{'a file' if is_directory else 'a directory'} is there", path)
+                raise OSError(
+                    20 if is_directory else 21, f"{'a file' if is_directory else 'a directory'} is there", path
+                )
             return path
         ancestor = os.path.dirname(path)
         while not os.path.isdir(ancestor):

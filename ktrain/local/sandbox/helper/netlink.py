@@ -51,12 +51,14 @@ class Netlink:
         """Make a bridge and bring it up. A fixed MAC: else it changes with the ports, and neighbours lose it."""
         info = _attribute(_IFLA_LINKINFO, _name(_IFLA_INFO_KIND, "bridge"))
         self._request(
-            _RTM_NEWLINK, _link_header(up=True) + _name(_IFLA_IFNAME, name) + _attribute(_IFLA_ADDRESS, mac) + info,
-            f"bridge {name}", create=True,
+            _RTM_NEWLINK,
+            _link_header(up=True) + _name(_IFLA_IFNAME, name) + _attribute(_IFLA_ADDRESS, mac) + info,
+            f"bridge {name}",
+            create=True,
         )
 
     def add_veth(self, name: str, bridge: int, peer: str, peer_namespace_fd: int) -> None:
-        """Make a pair: this end on the bridge with that index, up; the peer in another network namespace, still down."""
+        """Make a pair: this end up, on the bridge with that index; the peer in another network namespace, down."""
         other = _link_header() + _name(_IFLA_IFNAME, peer)
         other += _attribute(_IFLA_NET_NS_FD, struct.pack("=i", peer_namespace_fd))
         info = _name(_IFLA_INFO_KIND, "veth") + _attribute(_IFLA_INFO_DATA, _attribute(_VETH_INFO_PEER, other))

@@ -34,7 +34,7 @@ def parents() -> dict[int, int]:
 
 
 def descendants(roots: set[int], *, spare: frozenset[int] = frozenset()) -> set[int]:
-    """Return all living processes below `roots`, the roots left out; whoever is spared is left out with all below it."""
+    """Return all living processes below `roots`, without the roots; who is spared is left out with all below it."""
     below: dict[int, list[int]] = {}
     for pid, parent in parents().items():
         below.setdefault(parent, []).append(pid)
@@ -73,7 +73,7 @@ def reap(pids: set[int]) -> None:
 
 
 def _parents_by_ps() -> dict[int, int]:
-    import subprocess  # noqa: PLC0415 - costs 10 ms, and only systems without /proc need it
+    import subprocess
 
     listing = subprocess.run(["ps", "-axo", "pid=,ppid=,stat="], capture_output=True, text=True, check=False).stdout  # noqa: S607 - ps is where the system has it
     rows = (line.split(None, 2) for line in listing.splitlines())
