@@ -24,6 +24,7 @@ import anyio.to_thread
 import structlog
 
 from ktrain.api.meta import Key
+from ktrain.local.apiserver.logs import LogOptions, LogUnavailable
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
@@ -40,22 +41,6 @@ _KEEP_SIZE_PUNCH_HOLE: Final = 0x03
 _BLOCK: Final = 4096
 
 log = structlog.get_logger(__name__)
-
-
-class LogUnavailable(Exception):
-    """There is no such log (yet); the message says why and names the container."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LogOptions:
-    """What a reader wants; the fields of `v1.PodLogOptions`. Sizes in bytes, lines counted from the end."""
-
-    follow: bool = False
-    previous: bool = False
-    timestamps: bool = False
-    tail_lines: int | None = None
-    limit_bytes: int | None = None
-    since: datetime | None = None
 
 
 @dataclass(slots=True)
@@ -164,10 +149,11 @@ class LogStore:
 
     async def _pieces(self, attempt: AttemptLog, options: LogOptions) -> AsyncIterator[tuple[int, bytes]]:
         """Yield (offset behind the piece, piece)."""
+        since = _since(options, self._env.clock.now())
         attempt.observe(self._env.clock.now())
         file = await anyio.to_thread.run_sync(_open, attempt.path)
         try:
-            position = max(attempt.start, attempt.offset_at(options.since) if options.since else 0)
+            position = attempt.offset_at(since) if since else 0
             if options.tail_lines is not None:
                 tail = await anyio.to_thread.run_sync(_tail_offset, file, options.tail_lines)
                 position = max(position, tail)
@@ -207,9 +193,13 @@ class LogStore:
             yield when.strftime("%Y-%m-%dT%H:%M:%S.%fZ ").encode() + line
 
 
-def since_seconds(now: datetime, seconds: int) -> datetime:
-    """`sinceSeconds` as a time."""
-    return now - timedelta(seconds=seconds)
+def _since(options: LogOptions, now: datetime) -> datetime | None:
+    if options.since_seconds is not None:
+        return now - timedelta(seconds=options.since_seconds)
+    try:
+        return datetime.fromisoformat(options.since_time) if options.since_time else None
+    except ValueError:
+        raise LogUnavailable(f"sinceTime {options.since_time!r} is not an RFC 3339 time") from None
 
 
 def tail(path: Path, *, size: int, lines: int | None = None) -> bytes:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 import structlog
 
 from ktrain.framework.backoff import Backoff
-from ktrain.framework.client import PatchType
+from ktrain.framework.client.client import PatchType
 from ktrain.framework.errors import Conflict, FrameworkError, NotFound
 
 from .spec import PODS
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ktrain.api.meta import Json, Key
-    from ktrain.framework.client import Client
+    from ktrain.framework.client.client import Client
     from ktrain.framework.env import Env
 
     from .spec import Pod
@@ -99,3 +99,18 @@ class StatusReporter:
             else:
                 self._written = status
                 self._stored(pod)
+
+
+async def delete_finally(client: Client, env: Env, pod: Pod) -> None:
+    """Let a pod go that was deleted and has ended: DELETE without grace, until the API server has taken it."""
+    backoff = Backoff(env, base_s=0.1, cap_s=5.0)
+    while True:
+        try:
+            await client.delete(PODS, pod.key, uid=pod.uid, grace_period_s=0)
+        except (NotFound, Conflict):
+            return
+        except FrameworkError as error:
+            log.warning("pod.not_deleted", pod=str(pod.key), error=str(error))
+            await backoff.sleep()
+        else:
+            return

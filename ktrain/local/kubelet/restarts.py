@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from .status import Role
 
@@ -19,6 +19,9 @@ class RestartPolicy:
     longest_s: float = 300.0
     healthy_after_s: float = 600.0
     """A container that ran this long starts over with its delays."""
+
+
+KUBERNETES_RESTARTS: Final = RestartPolicy()
 
 
 class RestartBackoff:

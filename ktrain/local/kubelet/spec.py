@@ -272,8 +272,8 @@ class ContainerPort(Struct, frozen=True):
 class ResourceRequirements(Struct, frozen=True):
     """Quantities by resource name."""
 
-    requests: dict[str, str] = msgspec.field(default_factory=dict)
-    limits: dict[str, str] = msgspec.field(default_factory=dict)
+    requests: dict[str, str | int] = msgspec.field(default_factory=dict)
+    limits: dict[str, str | int] = msgspec.field(default_factory=dict)
 
 
 class ContainerSecurity(Struct, frozen=True):

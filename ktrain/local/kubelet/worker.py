@@ -12,6 +12,7 @@ SIGKILL. Only when nothing of the pod runs any more is a terminal phase written,
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -20,17 +21,16 @@ import anyio.to_thread
 import structlog
 
 from ktrain.framework.backoff import Backoff
-from ktrain.framework.errors import Conflict, FrameworkError, NotFound
 from ktrain.local.sandbox.executor import SandboxError
 
 from .container import ContainerRunner, PodSide
 from .deadline import Deadline
 from .environment import PodFacts
 from .files import VolumeError
-from .launch import Launcher, Machine, sandbox_spec
-from .reporter import StatusReporter
+from .launch import Attempt, Launcher, Machine, sandbox_spec
+from .reporter import StatusReporter, delete_finally
 from .spec import PODS, Pod
-from .status import LOST, PodRecord, Role, new_records, pod_status
+from .status import LOST, ContainerRecord, PodRecord, Role, new_records, pod_status
 from .volumes import PodVolumes
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from anyio.abc import TaskGroup
 
     from ktrain.api.meta import Json
-    from ktrain.framework.client import Client
+    from ktrain.framework.client.client import Client
     from ktrain.framework.env import Env
     from ktrain.framework.events import EventRecorder
     from ktrain.local.sandbox.executor import Executor, Sandbox
@@ -92,6 +92,8 @@ class PodWorker:
         self._place: _Place | None = None
         self._failure: tuple[str, str] | None = None
         self._ended = False
+        self.finished = asyncio.Event()
+        """Set when `run` has done all it does."""
         self._start_time = shared.env.clock.now()
         self._reporter = StatusReporter(
             shared.client, shared.env, key=pod.key, uid=pod.uid, build=self._status, stored=self.update
@@ -103,7 +105,7 @@ class PodWorker:
             grace_s=pod.spec.termination_grace_period_seconds,
             restarts=shared.restarts,
             sandbox=lambda: self._set_place().sandbox,
-            prepare=lambda record: self._set_place().launcher.prepare(record),
+            prepare=self._prepare,
             changed=self._reporter.changed,
             event=self._event,
         )
@@ -151,9 +153,12 @@ class PodWorker:
         finally:
             with anyio.CancelScope(shield=True):
                 await self._clear_away()
-        await self._reporter.flush()
-        if self.pod.metadata.deletion_timestamp is not None and not self._reporter.gone:
-            await self._delete()
+        try:
+            await self._reporter.flush()
+            if self.pod.metadata.deletion_timestamp is not None and not self._reporter.gone:
+                await delete_finally(self._shared.client, self._shared.env, self.pod)
+        finally:
+            self.finished.set()
 
     async def _run_containers(self) -> None:
         async with anyio.create_task_group() as tasks:
@@ -174,7 +179,10 @@ class PodWorker:
             return
         gpus = self._shared.gpus.take(self.pod)
         if gpus is None:
-            self._failure = ("UnexpectedAdmissionError", f"node {self._shared.node_name} has not enough free GPUs")
+            self._failure = (
+                "UnexpectedAdmissionError",
+                f"node {self._shared.machine.node_name} has not enough free GPUs",
+            )
             return
         await self._set_up(gpus)
         for runner in self._of(Role.INIT, Role.SIDECAR):
@@ -253,23 +261,13 @@ class PodWorker:
         self._shared.gpus.release(self.pod.uid)
         self._ended = True
 
-    async def _delete(self) -> None:
-        backoff = Backoff(self._shared.env, base_s=0.1, cap_s=5.0)
-        while True:
-            try:
-                await self._shared.client.delete(PODS, self.pod.key, uid=self.pod.uid, grace_period_s=0)
-            except (NotFound, Conflict):
-                return
-            except FrameworkError as error:
-                log.warning("pod.not_deleted", pod=str(self.pod.key), error=str(error))
-                await backoff.sleep()
-            else:
-                return
-
     # What others ask
 
     def _of(self, *roles: Role) -> list[ContainerRunner]:
         return [runner for runner in self._containers if runner.record.role in roles]
+
+    async def _prepare(self, record: ContainerRecord) -> Attempt:
+        return await self._set_place().launcher.prepare(record)
 
     def _set_place(self) -> _Place:
         if self._place is None:

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     import socket
     from pathlib import Path
 
-    from ktrain.framework.env import Clock
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Act:
@@ -113,7 +111,7 @@ class SimSandbox:
         self._executor.started.append((self.spec, process))
         return started
 
-    async def connect(self, host: str, port: int, timeout_s: float) -> socket.socket:
+    async def connect(self, host: str, port: int, timeout_s: float) -> socket.socket:  # noqa: ARG002 -- the interface
         """Nothing listens."""
         raise ConnectionRefusedError(f"nothing listens at {host}:{port}: the processes are simulated")
 
