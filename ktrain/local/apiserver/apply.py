@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from ktrain.api.meta import Json, format_time
+from ktrain.api.patch import equal
 
 from . import managed
 from .comparing import Comparison, compare
@@ -222,7 +223,7 @@ def _apply(
     merged = merge(live, config, writer.schema.root)
     dropped = difference(last.fields, fields) if last else EMPTY
     if dropped:
-        everyone = fields
+        everyone = union(fields, _NEVER_OWNED)  # what nobody may own is the server's, and never goes
         for manager, owned in managers.items():
             if manager != me:
                 everyone = union(everyone, owned.fields)
@@ -235,10 +236,11 @@ def _apply(
         if conflicts:
             raise ApplyConflict(conflicts)
     after = _take(others, union(changed, found.removed))
+    is_same = equal(live, merged)
     if fields:
-        time = writer.now if not found.is_same else last.time if last else ""
+        time = writer.now if not is_same else last.time if last else ""
         after[me] = Owned(fields, writer.api_version, time)
-    return (live if found.is_same and live else merged), after
+    return (live if is_same else merged), after
 
 
 def _update(managers: Managers, old: Json, new: Json, me: Manager, writer: _Writer) -> Managers:

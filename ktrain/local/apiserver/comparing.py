@@ -28,11 +28,6 @@ class Comparison(NamedTuple):
     removed: FieldSet
     modified: FieldSet
 
-    @property
-    def is_same(self) -> bool:
-        """Whether there is no difference; the order of granular lists is none."""
-        return not (self.added or self.removed or self.modified)
-
 
 def compare(old: Json, new: Json, schema: Node) -> Comparison:
     """Compare two objects."""

@@ -97,7 +97,7 @@ def prune(merged: Json, config: Json, schema: Node, *, dropped: FieldSet, manage
 
     A field of a struct counts as managed as long as something below it is; a list item or a free key only by itself.
     What goes takes along what nobody owned inside it: a probe's defaults go with the probe. A container that this
-    empties goes, too, unless the configuration holds it.
+    empties goes, too, unless the configuration holds it or somebody owns it by itself.
     """
     pruned: Json = _prune_map(merged, config, schema, dropped, managed)
     return pruned
@@ -115,7 +115,7 @@ def _prune_map(value: Json, config: Value, node: Node, dropped: FieldSet, manage
         is_field = key in node.properties
         left = MISSING
         if is_member(owned) or (is_field and owned) or not (is_field or is_member(below)):
-            left = _prune_inside(result[key], wanted.get(key, MISSING), child_node(node, key), below, owned or EMPTY)
+            left = _prune_inside(result[key], wanted.get(key, MISSING), child_node(node, key), below, owned)
         if left is MISSING:
             del result[key]
         else:
@@ -133,18 +133,18 @@ def _prune_list(value: list[Any], config: Value, node: Node, dropped: FieldSet, 
         if below is None:
             result.append(item)
         elif is_member(owned) or not is_member(below):
-            left = _prune_inside(item, wanted.get(element, MISSING), item_node, below, owned or EMPTY)
+            left = _prune_inside(item, wanted.get(element, MISSING), item_node, below, owned)
             if left is not MISSING:
                 result.append(left)
     return result
 
 
-def _prune_inside(value: Value, config: Value, node: Node, dropped: FieldSet, managed: FieldSet) -> Value:
-    """Return what is left of a value that stays by itself, MISSING if it is a container that got empty."""
+def _prune_inside(value: Value, config: Value, node: Node, dropped: FieldSet, owned: FieldSet | None) -> Value:
+    """Return what is left of a value that stays by itself; MISSING if it got empty and nobody asked for it empty."""
     if isinstance(value, dict):
-        left: Value = _prune_map(value, config, node, dropped, managed)
+        left: Value = _prune_map(value, config, node, dropped, owned or EMPTY)
     elif isinstance(value, list):
-        left = _prune_list(value, config, node, dropped, managed)
+        left = _prune_list(value, config, node, dropped, owned or EMPTY)
     else:
         return value
-    return left if left or not value or config is not MISSING else MISSING
+    return left if left or not value or config is not MISSING or is_member(owned) else MISSING
