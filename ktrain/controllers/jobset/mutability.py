@@ -28,7 +28,7 @@ _IMMUTABLE: Final = "field is immutable"
 _STRINGS: Final = frozenset({"labels", "annotations", "nodeSelector", "matchLabels"})
 _QUANTITIES: Final = frozenset({"requests", "limits"})
 _STRUCTS: Final = frozenset({"metadata", "resources"})
-_NOTHING: Final = (None, [], "")
+_NOTHING: Final[tuple[JsonValue, ...]] = (None, [], "")
 
 
 def refusals_on_update(new: Json, old: Json) -> list[Cause]:

@@ -46,7 +46,7 @@ def refusals_on_create(jobset: Json, find_claim: FindClaim | None = None) -> lis
     metadata: Json = jobset.get("metadata") or {}
     spec: Json = jobset.get("spec") or {}
     name = _effective_name(metadata)
-    return [
+    causes = (
         *_gates(spec),
         *_dependency_of_first(spec),
         *_network(spec),
@@ -56,7 +56,9 @@ def refusals_on_create(jobset: Json, find_claim: FindClaim | None = None) -> lis
         *map(internal, failure_policy_errors(spec.get("failurePolicy") or {}, _names(spec))),
         *map(internal, _coordinator(name, spec)),
         *volume_errors(name, metadata.get("namespace", ""), spec, find_claim),
-    ]
+    )
+    # A bad name breaks both the Jobs' names and the pods', in the same words: said once.
+    return list(dict.fromkeys(causes))
 
 
 def _effective_name(metadata: Json) -> str:
