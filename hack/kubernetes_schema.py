@@ -63,10 +63,12 @@ FREE_FORM |= {
     for name in ("JSON", "JSONSchemaPropsOrArray", "JSONSchemaPropsOrBool", "JSONSchemaPropsOrStringArray")
 }
 INT_OR_STRING = {"x-kubernetes-int-or-string": True}
-# A quantity is written as a string, and numbers are read, too.
+# A quantity is written as a string, and numbers are read, too. The pattern is the grammar that its type documents.
+_NUMBER = r"([0-9]+(\.[0-9]*)?|\.[0-9]+)"
+_QUANTITY = rf"^[+-]?{_NUMBER}([KMGTPE]i|[numkMGTPE]|[eE][+-]?[0-9]+)?$"
 SCALARS = {
     "io.k8s.apimachinery.pkg.util.intstr.IntOrString": INT_OR_STRING,
-    "io.k8s.apimachinery.pkg.api.resource.Quantity": {**INT_OR_STRING, "format": "quantity"},
+    "io.k8s.apimachinery.pkg.api.resource.Quantity": {**INT_OR_STRING, "pattern": _QUANTITY},
 }
 
 
@@ -119,10 +121,23 @@ def roots(schemas: dict[str, Json]) -> dict[str, str]:
     return found
 
 
+def resources(documents: list[Json]) -> dict[str, Json]:
+    """`v1/Pod` -> its plural and scope, from the paths that its objects are created at."""
+    found: dict[str, Json] = {}
+    for path, operations in ((p, o) for d in documents for p, o in d["paths"].items()):
+        match = re.fullmatch(r"/apis?(?:/[^/]+){1,2}(/namespaces/\{namespace\})?/([a-z]+)", path)
+        if match and "post" in operations:
+            gvk = operations["post"]["x-kubernetes-group-version-kind"]
+            version = f"{gvk['group']}/{gvk['version']}".removeprefix("/")
+            found[f"{version}/{gvk['kind']}"] = {"plural": match[2], "namespaced": match[1] is not None}
+    return found
+
+
 def extract(documents: list[Json], version: str) -> Json:
     """The kinds wanted, and every definition they reach."""
     schemas = definitions(documents)
     kinds = roots(schemas)
+    served = resources(documents)
     todo = [*kinds.values(), *EXTRA, *(META_PREFIX + name for name in META)]
     done: dict[str, Json] = {}
     while todo:
@@ -134,7 +149,7 @@ def extract(documents: list[Json], version: str) -> Json:
         todo.extend(refs)
     return {
         "version": version,
-        "kinds": {kind: short(name) for kind, name in sorted(kinds.items())},
+        "kinds": {kind: {"definition": short(name)} | served.get(kind, {}) for kind, name in sorted(kinds.items())},
         "definitions": dict(sorted(done.items())),
     }
 

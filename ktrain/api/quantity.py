@@ -2,8 +2,8 @@
 Kubernetes quantities (`1500m`, `2560Mi`, `3e9`), read and written exactly.
 
 The canonical form keeps the value and the family of the suffix (binary, decimal, exponent), has no fraction, and takes
-the largest suffix that allows that: `1.5Gi` is `1536Mi`, `4.5` is `4500m`. Amounts finer than a nano are rounded up, away
-from zero, as the API server does. Source: the documentation of `k8s.io/apimachinery/pkg/api/resource`.
+the largest suffix that allows that: `1.5Gi` is `1536Mi`, `4.5` is `4500m`. Amounts finer than a nano are rounded up,
+away from zero, as the API server does. Source: the documentation of `k8s.io/apimachinery/pkg/api/resource`.
 """
 
 from __future__ import annotations
@@ -32,9 +32,8 @@ def parse(quantity: str | float) -> Fraction:
     text = repr(quantity) if isinstance(quantity, float) else str(quantity)
     match = _QUANTITY.fullmatch(text)
     if match is None or isinstance(quantity, bool):
-        raise ValueError(
-            f"{quantity!r} is not a quantity: expected a number with m, k, M, G, T, P, E, Ki, Mi, Gi, Ti, Pi, Ei or an exponent"
-        )
+        expected = "a number with m, k, M, G, T, P, E, Ki, Mi, Gi, Ti, Pi, Ei or an exponent"
+        raise ValueError(f"{quantity!r} is not a quantity: expected {expected}")
     number = Fraction(match["number"].rstrip("."))
     exponent = int(match["exponent"] or 0)
     if abs(exponent) > _MAX_EXPONENT:

@@ -32,6 +32,7 @@ are nearly always absent would cost more than the work. References between built
 Source of the rules: structural schemas (`apiextensions.k8s.io/v1`), CEL rules (KEP-2876), ratcheting (KEP-4008).
 """
 
+from .builtin import BuiltinKind as BuiltinKind
 from .builtin import builtin_kinds as builtin_kinds
 from .builtin import definitions as definitions
 from .causes import Cause as Cause

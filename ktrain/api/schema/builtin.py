@@ -14,9 +14,17 @@ from .node import Node, compile_node
 _FILE: Final = Path(__file__).parent.parent / "kubernetes.json"
 
 
+class BuiltinKind(msgspec.Struct, frozen=True):
+    """A built-in kind: its definition, and where its objects live. Without a plural it is only a request's body."""
+
+    definition: str
+    plural: str = ""
+    namespaced: bool = False
+
+
 class _Document(msgspec.Struct, frozen=True):
     version: str
-    kinds: dict[str, str]
+    kinds: dict[str, BuiltinKind]
     definitions: dict[str, Json]
 
 
@@ -37,14 +45,9 @@ def builtin_node(name: str) -> Node:
     return node
 
 
-def kind_definition(api_version: str, kind: str) -> str:
-    """The name of a built-in kind's definition; empty if it is not one."""
-    return _document().kinds.get(f"{api_version}/{kind}", "")
-
-
-def builtin_kinds() -> list[tuple[str, str]]:
-    """(apiVersion, kind) of all built-in kinds there is a schema for."""
-    return [(key.rpartition("/")[0], key.rpartition("/")[2]) for key in _document().kinds]
+def builtin_kinds() -> dict[str, BuiltinKind]:
+    """All built-in kinds there is a schema for, by `apiVersion/kind`."""
+    return _document().kinds
 
 
 def definitions() -> dict[str, Json]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
 from .formats import CHECKS
@@ -19,6 +20,7 @@ MISSING: Final[Any] = object()
 
 Resolve = Callable[[str], "Node"]
 
+_PLAIN_KEYWORDS: Final = frozenset({"type", "format", "description"})
 _ROOT_FIELDS: Final = ("apiVersion", "kind", "metadata")
 
 
@@ -115,7 +117,18 @@ def compile_node(schema: Json, resolve: Resolve, into: Node | None = None) -> No
     """
     if "$ref" in schema and len(schema) == 1:
         return resolve(schema["$ref"])
-    node = into or Node()
+    if into is None and schema.keys() <= _PLAIN_KEYWORDS:
+        return _plain(schema.get("type", ""), schema.get("format", ""))
+    return _compile(schema, resolve, into or Node())
+
+
+@lru_cache(maxsize=256)
+def _plain(kind: str, form: str) -> Node:
+    """The node of a mere type, shared: two of three nodes are such."""
+    return _compile({"type": kind, "format": form}, _no_references, Node())
+
+
+def _compile(schema: Json, resolve: Resolve, node: Node) -> Node:
     if "$ref" in schema:
         target = resolve(schema["$ref"])
         for slot in Node.__slots__:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
-from .builtin import builtin_node, kind_definition
+from .builtin import builtin_kinds, builtin_node
 from .causes import NO_FIELD, Cause, invalid
 from .defaults import fill
 from .node import MISSING, Node, compile_node, object_meta
@@ -112,5 +112,5 @@ def _validate(node: Node, value: JsonValue, old: JsonValue, report: Report, warn
 @lru_cache(maxsize=64)
 def builtin(api_version: str, kind: str) -> Schema | None:
     """The schema of a built-in kind, or None."""
-    name = kind_definition(api_version, kind)
-    return Schema(builtin_node(name)) if name else None
+    found = builtin_kinds().get(f"{api_version}/{kind}")
+    return Schema(builtin_node(found.definition)) if found else None

@@ -1,0 +1,68 @@
+"""
+The files that ship beside the code: `config/` of a checkout, or `ktrain/_config` of an installed wheel.
+
+CRDs are read from the one JSON file that the generator writes beside the YAML files: parsing a megabyte of YAML would
+cost `ktrain run` more than everything else it does before the first pod starts.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+if TYPE_CHECKING:
+    from .meta import Json
+
+_PACKAGE: Final = Path(__file__).parent.parent
+
+
+class AssetsMissing(Exception):
+    """The installation has no `config` directory."""
+
+    def __init__(self, places: list[Path]) -> None:
+        self.places = places
+        looked = " and ".join(str(place) for place in places)
+        super().__init__(f"the shipped CRDs and runtimes are missing: looked in {looked}; reinstall ktrain-operator")
+
+
+@lru_cache(maxsize=1)
+def config_directory() -> Path:
+    """
+    Where the shipped configuration lies.
+
+    Raises:
+        AssetsMissing: If it is in neither place.
+    """
+    places = [_PACKAGE / "_config", _PACKAGE.parent / "config"]
+    for place in places:
+        if (place / "crd").is_dir():
+            return place
+    raise AssetsMissing(places)
+
+
+def crds() -> list[Json]:
+    """
+    The CRDs of trainer.kubeflow.org and JobSet, decoded anew for each caller.
+
+    Raises:
+        AssetsMissing: If the configuration is not there.
+    """
+    content = (config_directory() / "crd" / "embedded" / "crds.json").read_bytes()
+    found: list[Json] = msgspec.json.decode(content)
+    return found
+
+
+def runtimes() -> list[Json]:
+    """
+    The shipped runtimes, in the order of their file names.
+
+    Raises:
+        AssetsMissing: If the configuration is not there.
+    """
+    from .documents import load  # brings YAML, which readers of CRDs do not need
+
+    files = sorted((config_directory() / "runtimes").glob("*.yaml"))
+    return [document.object for document in load(files)]

@@ -1,0 +1,198 @@
+"""Words to write structural schemas in, and built-in definitions inlined into them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from ..schema import definitions
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ..meta import Json, JsonValue
+
+_DROPPED: Final = frozenset({"x-kubernetes-patch-merge-key", "x-kubernetes-patch-strategy"})
+"""Strategic merge knows built-in kinds only; in a CRD these keywords do not exist."""
+
+
+def obj(
+    properties: Json | None = None,
+    *,
+    required: Sequence[str] = (),
+    rules: Sequence[Json] = (),
+    description: str = "",
+    **keywords: JsonValue,
+) -> Json:
+    """An object with these properties."""
+    schema: Json = {"description": description} if description else {}
+    schema |= {"type": "object"}
+    if properties:
+        schema["properties"] = properties
+    if required:
+        schema["required"] = list(required)
+    return with_rules(schema | keywords, *rules)
+
+
+def text(low: int | None = None, high: int | None = None, *, description: str = "", **keywords: JsonValue) -> Json:
+    """A string of so many characters."""
+    schema: Json = {"description": description} if description else {}
+    schema |= {"type": "string"}
+    if low is not None:
+        schema["minLength"] = low
+    if high is not None:
+        schema["maxLength"] = high
+    return schema | keywords
+
+
+def integer(low: int | None = None, *, bits: int = 32, description: str = "", **keywords: JsonValue) -> Json:
+    """An integer, by default of 32 bits."""
+    schema: Json = {"description": description} if description else {}
+    schema |= {"type": "integer", "format": f"int{bits}"}
+    if low is not None:
+        schema["minimum"] = low
+    return schema | keywords
+
+
+def flag(*, description: str = "", **keywords: JsonValue) -> Json:
+    """A boolean."""
+    schema: Json = {"description": description} if description else {}
+    return schema | {"type": "boolean"} | keywords
+
+
+def array(items: Json, *, keys: Sequence[str] = (), kind: str = "", high: int | None = None, **more: JsonValue) -> Json:
+    """A list: a map by `keys`, or of the kind `set` or `atomic`; of at most `high` items."""
+    schema: Json = {"type": "array", "items": items}
+    if high is not None:
+        schema["maxItems"] = high
+    if keys:
+        schema |= {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": list(keys)}
+    elif kind:
+        schema["x-kubernetes-list-type"] = kind
+    return schema | more
+
+
+def rule(expression: str, message: str) -> Json:
+    """A CEL rule."""
+    return {"rule": expression, "message": message}
+
+
+def with_rules(schema: Json, *rules: Json) -> Json:
+    """The schema with CEL rules added to those it has."""
+    if not rules:
+        return schema
+    return {**schema, "x-kubernetes-validations": [*schema.get("x-kubernetes-validations", []), *rules]}
+
+
+def immutable(schema: Json, message: str = "field is immutable") -> Json:
+    """The schema, its value fixed once set. It can be added and removed: the rule needs a value before and after."""
+    return with_rules(schema, rule("self == oldSelf", message))
+
+
+TEMPLATE_METADATA: Final[Json] = {
+    "type": "object",
+    "properties": {
+        "annotations": {"type": "object", "additionalProperties": {"type": "string"}},
+        "finalizers": {"type": "array", "items": {"type": "string"}},
+        "labels": {"type": "object", "additionalProperties": {"type": "string"}},
+        "name": {"type": "string"},
+        "namespace": {"type": "string"},
+    },
+}
+"""What a template may say about the metadata of the objects made from it."""
+
+_NAME: Final = r"([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]"
+_DNS: Final = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?"
+CONDITION: Final[Json] = obj(
+    {
+        "lastTransitionTime": {"type": "string", "format": "date-time"},
+        "message": text(high=32768),
+        "observedGeneration": integer(0, bits=64),
+        "reason": text(1, 1024, pattern="^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$"),
+        "status": text(enum=["True", "False", "Unknown"]),
+        "type": text(high=316, pattern=rf"^({_DNS}(\.{_DNS})*/)?({_NAME})$"),
+    },
+    required=("lastTransitionTime", "message", "reason", "status", "type"),
+)
+"""metav1.Condition; the bounds are those its Go type declares."""
+
+
+def builtin_schema(name: str) -> Json:
+    """A built-in definition (`core.v1.PodSpec`) as a structural schema of its own, all references resolved."""
+    if name == "meta.v1.ObjectMeta":
+        return TEMPLATE_METADATA
+    return _inline(definitions()[name])
+
+
+def _inline(schema: Json) -> Json:
+    if "$ref" in schema:
+        resolved = builtin_schema(schema["$ref"])
+        return resolved | {key: value for key, value in schema.items() if key not in _DROPPED and key != "$ref"}
+    out: Json = {}
+    for key, value in schema.items():
+        if key == "properties":
+            out[key] = {name: _inline(child) for name, child in value.items()}
+        elif key in {"items", "additionalProperties"} and isinstance(value, dict):
+            out[key] = _inline(value)
+        elif key not in _DROPPED:
+            out[key] = value
+    if out.get("x-kubernetes-int-or-string"):
+        # Says the same again for clients that do not know the extension.
+        out = {"anyOf": [{"type": "integer"}, {"type": "string"}], **out}
+    return _with_key_defaults(out)
+
+
+def _with_key_defaults(schema: Json) -> Json:
+    """
+    Give an optional key of a list map a default, as structural schemas require.
+
+    Go's types leave such a key empty when it is missing, so that is the default (`imagePullSecrets[].name`).
+    """
+    items = schema.get("items", {})
+    optional = [
+        key
+        for key in schema.get("x-kubernetes-list-map-keys", ())
+        if key not in items.get("required", ()) and "default" not in items["properties"][key]
+    ]
+    if not optional:
+        return schema
+    properties = {
+        key: child | {"default": ""} if key in optional else child for key, child in items["properties"].items()
+    }
+    return schema | {"items": items | {"properties": properties}}
+
+
+def crd(
+    group: str,
+    version: str,
+    kind: str,
+    plural: str,
+    schema: Json,
+    *,
+    namespaced: bool = True,
+    columns: Sequence[Json] = (),
+) -> Json:
+    """A CustomResourceDefinition of one served and stored version. With a `status` property it has that subresource."""
+    served: Json = {"name": version, "served": True, "storage": True}
+    if "status" in schema["properties"]:
+        served["subresources"] = {"status": {}}
+    if columns:
+        served["additionalPrinterColumns"] = list(columns)
+    own = {"apiVersion": {"type": "string"}, "kind": {"type": "string"}, "metadata": {"type": "object"}}
+    served["schema"] = {"openAPIV3Schema": schema | {"properties": own | schema["properties"]}}
+    names = {"kind": kind, "listKind": f"{kind}List", "plural": plural, "singular": kind.lower()}
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": f"{plural}.{group}"},
+        "spec": {
+            "group": group,
+            "names": names,
+            "scope": "Namespaced" if namespaced else "Cluster",
+            "versions": [served],
+        },
+    }
+
+
+def column(name: str, path: str, kind: str = "string") -> Json:
+    """A column that `kubectl get` prints."""
+    return {"name": name, "type": kind, "jsonPath": path}
