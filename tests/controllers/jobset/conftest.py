@@ -65,7 +65,7 @@ def make_job(
     start_time: bool = False,
     **status: Any,
 ) -> ChildJob:
-    """The Job of slot `short` (`a-0`), as the Job controller has left it. `end` is Complete, Failed, or another condition."""
+    """The Job of slot `short` (`a-0`), as the Job controller has left it. `end` is a condition that is True."""
     rj, _, index = short.rpartition("-")
     when = format_time(NOW - timedelta(seconds=failed_s_ago))
     labels = {
@@ -95,25 +95,25 @@ def make_job(
     return msgspec.json.decode(msgspec.json.encode(document), type=ChildJob)
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def jobset():
     """Builds JobSets."""
     return make_jobset
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def job():
     """Builds Jobs of the JobSet `js`."""
     return make_job
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def now():
     """The time of the pass."""
     return NOW
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def run():
     """Decides a pass: `run(jobset, *jobs)`."""
 
@@ -123,7 +123,7 @@ def run():
     return run_pass
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def condition():
     """Finds a condition in a decision: `condition(decision, "Failed")`."""
 
@@ -134,7 +134,7 @@ def condition():
     return find
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def counters():
     """The counters of a decision that are not 0: `{"a": {"ready": 1}}`."""
 

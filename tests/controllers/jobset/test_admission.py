@@ -171,9 +171,9 @@ def test_the_first_has_no_dependencies_not_even_none():
 
 
 def test_the_number_of_pods_must_fit_an_int32():
-    assert refused(replicated_job("a", replicas=2, job={"parallelism": 2**30})) == [
-        "<nil>: Internal error: the product of replicas and parallelism must not exceed 2147483647 for replicatedJob 'a'"
-    ]
+    product = "the product of replicas and parallelism must not exceed 2147483647 for replicatedJob 'a'"
+
+    assert refused(replicated_job("a", replicas=2, job={"parallelism": 2**30})) == [f"<nil>: Internal error: {product}"]
 
 
 @pytest.mark.parametrize(
