@@ -172,7 +172,7 @@ def conditions(pod: Pod, record: PodRecord, current: str) -> list[Condition]:
 
 def container_status(pod: Pod, record: ContainerRecord) -> Json:
     """Build one entry of containerStatuses or initContainerStatuses."""
-    container = record.container
+    container, latest, waits = record.container, record.attempts, isinstance(record.state, Waiting)
     status: Json = {
         "name": container.name,
         "image": container.image,
@@ -180,11 +180,11 @@ def container_status(pod: Pod, record: ContainerRecord) -> Json:
         "ready": record.ready or (record.role is Role.INIT and record.succeeded),
         "started": record.started,
         "restartCount": max(record.attempts - 1, 0),
-        "state": _state(pod, record, record.state),
-        "lastState": _state(pod, record, record.last, attempts_ago=1) if record.last else {},
+        "state": _state(pod, record, record.state, attempt=latest),
+        "lastState": _state(pod, record, record.last, attempt=latest - (not waits)) if record.last else {},
     }
-    if record.attempts and not isinstance(record.state, Waiting):
-        status["containerID"] = container_id(pod, container.name, record.attempts)
+    if latest and not waits:
+        status["containerID"] = container_id(pod, container.name, latest)
     return status
 
 
@@ -193,7 +193,7 @@ def container_id(pod: Pod, name: str, attempt: int) -> str:
     return f"process://{pod.uid}/{name}/{attempt}"
 
 
-def _state(pod: Pod, record: ContainerRecord, state: State, *, attempts_ago: int = 0) -> Json:
+def _state(pod: Pod, record: ContainerRecord, state: State, *, attempt: int) -> Json:
     if isinstance(state, Running):
         return {"running": {"startedAt": format_time(state.started_at)}}
     if isinstance(state, Waiting):
@@ -204,7 +204,7 @@ def _state(pod: Pod, record: ContainerRecord, state: State, *, attempts_ago: int
         "reason": state.reason,
         "startedAt": format_time(state.started_at),
         "finishedAt": format_time(state.finished_at),
-        "containerID": container_id(pod, record.container.name, max(record.attempts - attempts_ago, 1)),
+        "containerID": container_id(pod, record.container.name, attempt),
     }
     return {"terminated": ended | ({"message": state.message} if state.message else {})}
 
