@@ -1,0 +1,168 @@
+"""
+What is asked before TrainJobs and runtimes are stored: one default, and the rules that a schema cannot express.
+
+Plain functions of the objects and of lookups, called by the webhook server on a cluster and by the embedded API server
+in its own process. The texts are Kubeflow Trainer's; field paths and quirks of spelling are part of them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+import msgspec
+
+from ktrain import pipeline
+from ktrain.api import trainer as api
+from ktrain.api.meta import Key, format_time
+from ktrain.pipeline.findings import FieldError, Findings, invalid
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from ktrain.api.meta import Json
+    from ktrain.pipeline import Context, Registry
+
+Operation = Literal["CREATE", "UPDATE"]
+
+MISSING_RUNTIME: Final = "must be created before the TrainJob is created"
+"""In every refusal of a TrainJob whose runtime is not there; whoever sees it can list those that are."""
+
+_CONTAINERS: Final = {
+    api.ANCESTOR_TRAINER: api.TRAINER_CONTAINER,
+    api.ANCESTOR_DATASET_INITIALIZER: api.ANCESTOR_DATASET_INITIALIZER,
+    api.ANCESTOR_MODEL_INITIALIZER: api.ANCESTOR_MODEL_INITIALIZER,
+}
+"""The container that a step's job must have."""
+_DEPRECATED: Final = (
+    'ClusterTrainingRuntime "{}" is deprecated and will be removed in a future release of Kubeflow Trainer. '
+    "See runtime deprecation policy: "
+    "https://trainer.kubeflow.org/en/latest/operator-guides/runtime.html#runtime-deprecation-policy"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """The answer to an admission request. Refused if there is a `message`."""
+
+    message: str = ""
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def allowed(self) -> bool:
+        """Whether the object may be stored."""
+        return not self.message
+
+
+def default_train_job(job: Json, old: Json | None, now: datetime) -> Json:
+    """
+    Return the TrainJob with `time` of its runtime patches kept: when each was last changed. Neither input is changed.
+
+    New patches get *now* unless they bring a time; changed ones get *now* in any case; the others keep what is stored.
+    """
+    patches = (job.get("spec") or {}).get("runtimePatches")
+    if not isinstance(patches, list) or not all(isinstance(patch, dict) for patch in patches):
+        return job  # none, or the schema will refuse them: defaults come before validation
+    before = {p.get("manager"): p for p in ((old or {}).get("spec") or {}).get("runtimePatches") or ()}
+    stamped = [_stamped(patch, before.get(patch.get("manager")), format_time(now)) for patch in patches]
+    return job if stamped == patches else job | {"spec": job["spec"] | {"runtimePatches": stamped}}
+
+
+def _stamped(patch: Json, old: Json | None, now: str) -> Json:
+    if old is None:
+        return patch if patch.get("time") else patch | {"time": now}
+    rest = {key: value for key, value in patch.items() if key != "time"}
+    if rest != {key: value for key, value in old.items() if key != "time"}:
+        return rest | {"time": now}
+    return rest | ({"time": old["time"]} if old.get("time") else {})
+
+
+def validate_train_job(registry: Registry, job: Json, old: Json | None, ctx: Context) -> Verdict:
+    """
+    Check a TrainJob against its runtime, as it is now, and against all plugins' rules.
+
+    *old* is what it replaces, None on CREATE. `ctx.lookup` must know both kinds of runtimes.
+
+    Raises:
+        PluginError: A plugin failed.
+    """
+    try:
+        new, stored = _typed(job), _typed(old) if old else None
+    except msgspec.ValidationError as error:
+        return Verdict(f"the TrainJob does not fit its schema: {error}")
+    ref = new.spec.runtime_ref if "runtimeRef" in (job.get("spec") or {}) else api.RuntimeRef(api_group="", kind="")
+    resource = _RUNTIMES.get((ref.api_group, ref.kind))
+    if resource is None:
+        kind = ".".join(part for part in (ref.kind, ref.api_group) if part)
+        return Verdict(f"unsupported runtime: {kind}")
+    namespace = new.metadata.namespace if resource.namespaced else ""
+    runtime = ctx.lookup(resource, Key(namespace, ref.name))
+    findings = Findings()
+    if runtime is None:
+        if stored is None:
+            return Verdict(str(_missing_runtime(ref)))
+        # The job runs on its snapshot. Go's Trainer refuses every update from here on, also to resume it.
+    elif resource is api.CLUSTER_TRAINING_RUNTIMES and _is_deprecated(runtime):
+        findings = Findings(warnings=(f"Referenced {_DEPRECATED.format(ref.name)}",))
+    spec = msgspec.json.decode(runtime.spec, type=api.RuntimeSpec) if runtime else None
+    findings += pipeline.validate(registry, new, stored, spec, ctx)
+    return Verdict(findings.message, findings.warnings)
+
+
+def _typed(job: Json) -> api.TrainJob:
+    return msgspec.json.decode(msgspec.json.encode(job), type=api.TrainJob)
+
+
+def _missing_runtime(ref: api.RuntimeRef) -> FieldError:
+    kind = f"{ref.kind[0].lower()}{ref.kind[1:]}"
+    value = {"name": ref.name, "apiGroup": ref.api_group, "kind": ref.kind}
+    # The capital R is Go's, for cluster-scoped runtimes only.
+    path = "spec.runtimeRef" if ref.kind == api.TRAINING_RUNTIMES.kind else "spec.RuntimeRef"
+    detail = f'{ref.kind}.{ref.api_group} "{ref.name}" not found: specified {kind} {MISSING_RUNTIME}'
+    return invalid(path, value, detail)
+
+
+def validate_runtime(runtime: Json, operation: Operation) -> Verdict:
+    """
+    Check the labelled steps of a runtime: one replica each, and the container that the step runs in.
+
+    A TrainingRuntime is checked on CREATE only, as in Go's Trainer.
+    """
+    cluster = runtime.get("kind") == api.CLUSTER_TRAINING_RUNTIMES.kind
+    if operation == "UPDATE" and not cluster:
+        return Verdict()
+    template = ((runtime.get("spec") or {}).get("template") or {}).get("spec") or {}
+    errors: list[FieldError] = []
+    for index, replicated_job in enumerate(template.get("replicatedJobs") or ()):
+        errors += _step_errors(replicated_job, f"spec.template.spec.replicatedJobs[{index}]")
+    warnings: tuple[str, ...] = ()
+    metadata = runtime.get("metadata") or {}
+    if cluster and operation == "CREATE" and (metadata.get("labels") or {}).get(api.SUPPORT_LABEL) == "deprecated":
+        warnings = (_DEPRECATED.format(metadata.get("name", "")),)
+    return Verdict(Findings(tuple(errors)).message, warnings)
+
+
+def _step_errors(replicated_job: Json, path: str) -> list[FieldError]:
+    template = replicated_job.get("template") or {}
+    ancestor = ((template.get("metadata") or {}).get("labels") or {}).get(api.ANCESTOR_LABEL)
+    if ancestor not in _CONTAINERS:
+        return []
+    errors: list[FieldError] = []
+    replicas = replicated_job.get("replicas", 1)
+    if replicas != 1:
+        errors.append(invalid(f"{path}.replicas", replicas, "always must be 1"))
+    pod: dict[str, Any] = ((template.get("spec") or {}).get("template") or {}).get("spec") or {}
+    containers = pod.get("containers") or []
+    if _CONTAINERS[ancestor] not in {container.get("name") for container in containers}:
+        detail = f"must contain the required container for the ancestor: {ancestor}"
+        errors.append(invalid(f"{path}.template.spec.template.spec.containers", containers, detail))
+    return errors
+
+
+def _is_deprecated(runtime: api.Runtime) -> bool:
+    return runtime.metadata.labels.get(api.SUPPORT_LABEL) == "deprecated"
+
+
+_RUNTIMES: Final = {
+    (resource.group, resource.kind): resource for resource in (api.TRAINING_RUNTIMES, api.CLUSTER_TRAINING_RUNTIMES)
+}

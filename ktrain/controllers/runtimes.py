@@ -1,0 +1,55 @@
+"""
+The runtimes' controllers: take the finalizer `resource-in-use` off, and nothing else.
+
+Kubeflow Trainer 2.0 to 2.2 put it on every runtime in use. Since jobs run on snapshots, runtimes may go at any time,
+and a finalizer that nobody removes would keep them for ever.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from ktrain.api import trainer as api
+from ktrain.framework.controller import Controller
+from ktrain.framework.errors import Conflict, NotFound
+
+if TYPE_CHECKING:
+    from ktrain.api.meta import Key, Resource
+    from ktrain.framework.cache.cache import Cache
+    from ktrain.framework.client.client import Client
+    from ktrain.framework.env import Env
+    from ktrain.framework.metrics import Metrics
+
+_NAMES: Final = (
+    (api.TRAINING_RUNTIMES, "trainingruntime_controller"),
+    (api.CLUSTER_TRAINING_RUNTIMES, "clustertrainingruntime_controller"),
+)
+
+
+def make_controllers(
+    client: Client, cache: Cache, env: Env, *, metrics: Metrics | None = None
+) -> tuple[Controller, ...]:
+    """Make the controllers of both kinds, under Go's names."""
+    return tuple(_make(client, cache, env, resource, name, metrics) for resource, name in _NAMES)
+
+
+def _make(
+    client: Client, cache: Cache, env: Env, resource: Resource[Any], name: str, metrics: Metrics | None
+) -> Controller:
+    informer = cache.informer(resource)
+
+    async def reconcile(key: Key) -> None:
+        runtime = informer.get(key)
+        if runtime is None or api.IN_USE_FINALIZER not in runtime.metadata.finalizers:
+            return
+        left = [finalizer for finalizer in runtime.metadata.finalizers if finalizer != api.IN_USE_FINALIZER]
+        # The resource version keeps a finalizer that somebody adds meanwhile.
+        metadata = {"resourceVersion": runtime.metadata.resource_version, "finalizers": left or None}
+        try:
+            await client.patch(resource, key, {"metadata": metadata})
+        except (NotFound, Conflict):
+            return  # it is gone, or its next event brings it here again
+
+    controller = Controller(name, reconcile, env=env, cache=cache, metrics=metrics)
+    controller.watches(informer)
+    return controller

@@ -1,0 +1,227 @@
+"""
+Which components a TrainJob needs written, or why they cannot be built. Pure, like all of `decide`.
+
+`build` first makes sure that the name is ours, then finds the runtime the job runs on, then runs the pipeline and
+leaves out what is written already.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from hashlib import blake2b
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from ktrain import pipeline
+from ktrain.api import trainer as api
+from ktrain.api.meta import Key
+from ktrain.pipeline.errors import PipelineError, PlanError, PluginError
+from ktrain.pipeline.points import ApplyWhen
+
+from . import snapshot as snapshots
+from .observe import RUNTIMES, Check, Failure
+
+if TYPE_CHECKING:
+    from ktrain.api.meta import Object
+    from ktrain.pipeline import Component, Registry
+    from ktrain.plugins.jobset import JobSetState
+
+    from .observe import Observed
+    from .snapshot import Snapshot
+
+
+@dataclass(frozen=True, slots=True)
+class Apply:
+    """A component to write. `exists` says that it is there and ours; only then may fields be taken from others."""
+
+    component: Component
+    key: Key
+    digest: bytes
+    exists: bool
+
+    @property
+    def identity(self) -> str:
+        """Kind and name: what tells it from the job's other components."""
+        return f"{self.component.resource.kind}/{self.key.name}"
+
+    def over_ours(self) -> Apply:
+        """Return the same, for a component that exists and is ours."""
+        return replace(self, exists=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What to do, in the order of the fields. The default is: nothing."""
+
+    check: Check = Check.NONE
+    """Ask these first, then decide again; but for `built`, nothing else of this decision counts."""
+    built: tuple[Apply, ...] = ()
+    """With `Check.COMPONENTS`: what to compare."""
+    snapshot: Snapshot | None = None
+    """Create the snapshot."""
+    applies: tuple[Apply, ...] = ()
+    failure: Failure | None = None
+    status: api.TrainJobStatus | None = None
+    """The desired status, but for the diagnosis."""
+    delete: JobSetState | None = None
+    """Delete this JobSet, after the status is stored."""
+    requeue_after_s: float | None = None
+
+
+class _Ask(Exception):
+    """Only the API server itself can tell."""
+
+    def __init__(self, check: Check, built: tuple[Apply, ...] = ()) -> None:
+        super().__init__(str(check))
+        self.check, self.built = check, built
+
+
+class _Stuck(Exception):
+    """Nothing can be written."""
+
+    def __init__(self, failure: Failure) -> None:
+        super().__init__(failure.message)
+        self.failure = failure
+
+
+def build(observed: Observed, registry: Registry) -> Decision:
+    """Decide what to write for an unfinished job: `check`, or any of `snapshot`, `applies` and `failure`."""
+    try:
+        return _build(observed, registry)
+    except _Ask as ask:
+        return Decision(check=ask.check, built=ask.built)
+    except _Stuck as stuck:
+        return Decision(failure=stuck.failure)
+
+
+def _build(observed: Observed, registry: Registry) -> Decision:
+    job_set = _own(observed)
+    running = job_set is not None and not (job_set.spec.suspend or observed.job.is_suspended)
+    vanished = observed.memory.had_children or bool(observed.job.status.jobs_status)
+    if vanished and (job_set is None or observed.snapshot is None) and Check.JOB not in observed.checked:
+        raise _Ask(Check.JOB)
+    try:
+        snapshot = _snapshot(observed)
+    except PlanError as error:
+        if running:
+            return Decision()  # it needs its runtime no more
+        raise _Stuck(Failure("RuntimeUnusable", str(error))) from error
+    decision = Decision(snapshot=snapshot if observed.snapshot is None else None)
+    if running or (job_set is not None and job_set.metadata.deletion_timestamp):
+        return decision
+    try:
+        return replace(decision, applies=_components(observed, registry, snapshot))
+    except PipelineError as error:
+        # The snapshot stays: the job runs on the runtime it was created with, also when it is mended later.
+        reason = "PluginFailed" if isinstance(error, PluginError) else "BuildFailed"
+        return replace(decision, failure=Failure(reason, str(error)))
+
+
+def _own(observed: Observed) -> JobSetState | None:
+    job, job_set = observed.job, observed.job_set
+    if job_set is None or job_set.metadata.is_controlled_by(job.metadata.uid):
+        return job_set
+    owner = job_set.metadata.controller
+    if owner and owner.kind == "TrainJob" and owner.name == job.metadata.name:
+        message = f'JobSet "{job.key}" still belongs to a deleted TrainJob of this name; waiting until it is gone'
+    else:
+        holder = f"belongs to {owner.kind} {owner.name}" if owner else "has no controller"
+        message = f'JobSet "{job.key}" exists and {holder}, so it is left alone; delete it or rename the TrainJob'
+    raise _Stuck(Failure("NameTaken", message))
+
+
+def runtime_key(job: api.TrainJob) -> Key | None:
+    """Where the runtime of a TrainJob lives; None if it refers to a kind that is not supported."""
+    ref = job.spec.runtime_ref
+    resource = RUNTIMES.get((ref.api_group, ref.kind))
+    return Key(job.metadata.namespace if resource.namespaced else "", ref.name) if resource else None
+
+
+_PREFIXES: Final = {
+    api.TRAINING_RUNTIMES.kind: (
+        "TrainingRuntime specified in TrainJob is not found: ",
+        "unable to get runtime snapshot: ",
+    ),
+    api.CLUSTER_TRAINING_RUNTIMES.kind: (
+        "not found ClusterTrainingRuntime specified in TrainJob: ",
+        "getting runtime snapshot: ",
+    ),
+}
+"""Go's words for a runtime that is missing, and for a snapshot that is unusable."""
+
+
+def _snapshot(observed: Observed) -> Snapshot:
+    """
+    Return the runtime this job runs on: its snapshot, or what shall become that.
+
+    Raises:
+        PlanError: There is no usable one.
+        _Ask: The content of the snapshot is not in memory.
+    """
+    ref = observed.job.spec.runtime_ref
+    missing, unusable = _PREFIXES[ref.kind]
+    if observed.snapshot is None:
+        if observed.runtime is None:
+            raise PlanError(f'{missing}{ref.kind}.{ref.api_group} "{ref.name}" not found')
+        return snapshots.take(observed.runtime)
+    try:
+        snapshot = _content(observed, observed.snapshot)
+        snapshots.check(snapshot, ref)
+    except PlanError as error:
+        raise PlanError(f"{unusable}{error}") from error
+    return snapshot
+
+
+def _content(observed: Observed, found: Object) -> Snapshot:
+    memory = observed.memory
+    if not found.metadata.is_controlled_by(observed.job.metadata.uid):
+        raise PlanError(f"invalid runtime snapshot: {snapshots.FOREIGN}")
+    current = memory.snapshot_version == found.metadata.resource_version or Check.SNAPSHOT in observed.checked
+    if memory.snapshot is None or not current:
+        raise _Ask(Check.SNAPSHOT)
+    if isinstance(memory.snapshot, PlanError):
+        raise memory.snapshot
+    return memory.snapshot
+
+
+def _components(observed: Observed, registry: Registry, snapshot: Snapshot) -> tuple[Apply, ...]:
+    """
+    Build all components and return those to write.
+
+    Raises:
+        PipelineError: They cannot be built.
+        _Ask: Only a comparison can tell whether they are written already.
+    """
+    job, ctx = observed.job, observed.context
+    if observed.job_set is None:
+        # The same rules as at admission, for clusters where the webhook is off or was down.
+        findings = pipeline.validate(registry, job, None, snapshot.spec, ctx)
+        if findings.errors:
+            raise PlanError(findings.message)
+    to_write: list[Apply] = []
+    unknown: list[Apply] = []
+    for component in pipeline.plan(registry, job, snapshot.spec, ctx).components:
+        apply = _apply(component)
+        existing = ctx.lookup(component.resource, apply.key)
+        if existing is None:
+            to_write.append(apply)
+            continue
+        if not existing.metadata.is_controlled_by(job.metadata.uid):
+            raise PlanError(f"{apply.identity} exists and is not this TrainJob's, so it is left alone; rename either")
+        if component.when is ApplyWhen.ABSENT:
+            continue
+        known = observed.memory.applied.get(apply.identity)
+        if known is None or known.generation != existing.metadata.generation:
+            unknown.append(apply.over_ours())
+        if known is None or known != (apply.digest, existing.metadata.generation):
+            to_write.append(apply.over_ours())
+    if unknown and Check.COMPONENTS not in observed.checked:
+        raise _Ask(Check.COMPONENTS, tuple(unknown))
+    return tuple(to_write)
+
+
+def _apply(component: Component) -> Apply:
+    meta = component.body["metadata"]
+    digest = blake2b(msgspec.json.encode(component.body), digest_size=16).digest()
+    return Apply(component, Key(meta.get("namespace", ""), meta["name"]), digest, exists=False)

@@ -1,0 +1,102 @@
+"""
+From what is known of a TrainJob to what should be written. Pure and synchronous: no awaits, no side effects.
+
+The rules, in the order in which they are asked (Kubeflow Trainer's reconciler, without its races):
+
+1. Of a job that another controller manages, nothing is written.
+2. A finished job gets no child any more. If its deadline ended it, its JobSet is deleted until it is gone.
+3. Only an owner's UID proves that an object is ours. An object of another owner with our name is left alone.
+4. The runtime is read once, into a snapshot. From then on only the snapshot counts.
+5. Components are built when the JobSet is not there, or while it or the job is suspended; a running one is left alone.
+6. The status follows the JobSet. What cannot be built is said in an event and, if it lasts, in the status.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from ktrain import pipeline
+from ktrain.api import trainer as api
+from ktrain.pipeline.errors import PluginError
+
+from . import status as statuses
+from .build import Decision, build, runtime_key
+from .observe import Failure
+
+if TYPE_CHECKING:
+    from ktrain.api.meta import Condition
+    from ktrain.pipeline import Registry
+    from ktrain.plugins.jobset import JobSetState
+
+    from .observe import Observed
+
+_MINIMUM_WAIT: Final = timedelta(seconds=1)
+
+
+def decide(observed: Observed, registry: Registry) -> Decision:
+    """Decide what to do about one TrainJob."""
+    job = observed.job
+    if job.spec.managed_by not in (None, api.MANAGED_BY):
+        return Decision()
+    status = _status(observed, registry)
+    if isinstance(status, Failure):
+        return Decision(failure=status)
+    ended = replace_status(job, status).is_finished
+    building = Decision() if ended or job.metadata.deletion_timestamp else build(observed, registry)
+    if building.check:
+        return building
+    left = statuses.remaining(job, status.conditions, observed.context.now)
+    return replace(
+        building,
+        status=status,
+        delete=_to_delete(observed, status),
+        requeue_after_s=None if ended or left is None else max(left, _MINIMUM_WAIT).total_seconds(),
+    )
+
+
+def replace_status(job: api.TrainJob, status: api.TrainJobStatus) -> api.TrainJob:
+    """Return *job* as it is with another status."""
+    return msgspec.structs.replace(job, status=status)
+
+
+def _status(observed: Observed, registry: Registry) -> api.TrainJobStatus | Failure:
+    job, ctx = observed.job, observed.context
+    conditions = statuses.with_suspension(job, ctx.now)
+    try:
+        end = None if job.is_finished else _end(observed, registry)
+        counters = pipeline.jobs_status(registry, job, ctx)
+    except PluginError as error:
+        return Failure("PluginFailed", str(error))
+    if end:
+        conditions = statuses.with_condition(conditions, end, ctx.now)
+    # A JobSet that is gone, or so new that it has no counters, says nothing; the last known ones stay.
+    return api.TrainJobStatus(conditions, counters or job.status.jobs_status, job.status.diagnosis)
+
+
+def _end(observed: Observed, registry: Registry) -> Condition | None:
+    job, now = observed.job, observed.context.now
+    if runtime_key(job) is None:
+        kind = ".".join(part for part in (job.spec.runtime_ref.kind, job.spec.runtime_ref.api_group) if part)
+        return statuses.failed(statuses.REASON_UNSUPPORTED, f"unsupported runtime: {kind}", now)
+    if end := pipeline.terminal_condition(registry, job, observed.context):
+        return end
+    left = statuses.remaining(job, statuses.with_suspension(job, now), now)
+    if left is not None and left <= timedelta():
+        return statuses.failed(statuses.REASON_DEADLINE, "TrainJob exceeded its active deadline", now)
+    return None
+
+
+def _to_delete(observed: Observed, status: api.TrainJobStatus) -> JobSetState | None:
+    job_set = observed.job_set
+    if job_set is None or not job_set.metadata.is_controlled_by(observed.job.metadata.uid):
+        return None
+    if job_set.metadata.deletion_timestamp or job_set.metadata.uid == observed.memory.deleted:
+        return None
+    overdue = any(
+        c.is_true and c.type == api.CONDITION_FAILED and c.reason == statuses.REASON_DEADLINE for c in status.conditions
+    )
+    return job_set if overdue else None

@@ -1,0 +1,94 @@
+"""What a pass over one TrainJob knows: objects from caches, and what this process remembers of its own work."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import Flag, auto
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from ktrain.api import trainer as api
+from ktrain.api.meta import Object, Resource
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from datetime import datetime
+
+    from ktrain.pipeline.errors import PlanError
+    from ktrain.pipeline.points import Context
+    from ktrain.plugins.jobset import JobSetState
+
+    from .snapshot import Snapshot
+
+SNAPSHOT_METADATA: Final = Resource("", "v1", "ConfigMap", "configmaps", namespaced=True, type=Object)
+"""
+Snapshots in the cache, by metadata only: who owns them and at which version they are. Their content is kept once for
+all jobs of a runtime; other people's ConfigMaps cost their metadata. (A label to select by would show: Go's have none.)
+"""
+
+RUNTIMES: Final = {
+    (resource.group, resource.kind): resource for resource in (api.TRAINING_RUNTIMES, api.CLUSTER_TRAINING_RUNTIMES)
+}
+
+
+class Check(Flag):
+    """What has to be asked of the API server itself, because no cache can tell. None in the life of a usual job."""
+
+    NONE = 0
+    SNAPSHOT = auto()
+    """The content of our snapshot, after a restart."""
+    JOB = auto()
+    """Whether the TrainJob still exists, before a child that vanished is made again."""
+    COMPONENTS = auto()
+    """What the components look like, after a restart, before they are written again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """Why the last pass could not do its work."""
+
+    reason: str
+    """A word in CamelCase."""
+    message: str
+    at_once: bool = False
+    """Whether the status says so at once: time alone will not mend it."""
+
+
+class Applied(NamedTuple):
+    """What was written last: a digest of what was sent, and the generation it led to (0 where a kind has none)."""
+
+    digest: bytes
+    generation: int
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """What this process remembers of one TrainJob (by UID). Losing it costs reads, never a wrong write."""
+
+    snapshot: Snapshot | PlanError | None = None
+    """The content of the job's ConfigMap at `snapshot_version`, or why it cannot be used."""
+    snapshot_version: str = ""
+    applied: Mapping[str, Applied] = field(default_factory=dict)
+    """By identity of the component."""
+    had_children: bool = False
+    """Whether there ever was a snapshot or JobSet."""
+    deleted: str = ""
+    """UID of the JobSet whose deletion the API server accepted."""
+    failure: Failure | None = None
+    failing_since: datetime | None = None
+    diagnosed: Failure | None = None
+    """What was written to the status; a CRD without the field drops it, and then it must not be written for ever."""
+    status_due_s: float | None = None
+    """When counters that changed must be in the status, on the monotonic clock."""
+
+
+@dataclass(frozen=True, slots=True)
+class Observed:
+    """Everything `decide` sees. `job_set` and `snapshot` are whatever has the name: they may be somebody else's."""
+
+    job: api.TrainJob
+    runtime: api.Runtime | None
+    snapshot: Object | None
+    job_set: JobSetState | None
+    memory: Memory
+    context: Context
+    checked: Check = Check.NONE

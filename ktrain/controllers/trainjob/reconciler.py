@@ -1,0 +1,286 @@
+"""
+One pass over one TrainJob: observe from caches, decide, act with the fewest calls, in order.
+
+The order of writes is what makes a crash between any two of them harmless: the snapshot before what is built from it;
+the status before the deletion that it announces; a child only ever under its owner's UID.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+import structlog
+
+from ktrain.api import core
+from ktrain.api import trainer as api
+from ktrain.framework.controller import Result
+from ktrain.framework.errors import ApiError, ApplyConflict, Conflict, NotFound
+from ktrain.pipeline.points import Context
+from ktrain.plugins.jobset import JOB_SET_STATES
+
+from . import snapshot as snapshots
+from . import status as statuses
+from .build import runtime_key
+from .compare import is_applied
+from .decide import decide
+from .observe import RUNTIMES, SNAPSHOT_METADATA, Applied, Check, Failure, Memory, Observed
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from ktrain.api.meta import Json, Key, Resource
+    from ktrain.framework.cache.informer import Informer
+    from ktrain.framework.client.client import Client
+    from ktrain.framework.env import Env
+    from ktrain.framework.events import EventRecorder
+    from ktrain.pipeline import Registry
+    from ktrain.plugins.jobset import JobSetState
+
+    from .build import Apply, Decision
+
+log = structlog.get_logger(__name__)
+
+COALESCE_S: Final = 0.5
+"""Counters that change within this time go out in one write."""
+DIAGNOSE_AFTER_S: Final = 2.5
+"""A failure that passes sooner is not worth a status write: a runtime may be applied just after its job."""
+_MAX_NOTE: Final = 950
+_MAX_DIAGNOSIS: Final = 1024
+
+
+class JobFailed(Exception):
+    """The pass could not do its work, and said so on the object; the key runs again after its back-off."""
+
+
+class Reconciler:
+    """
+    Reconciles TrainJobs.
+
+    `informers` holds TrainJobs, both kinds of runtimes, snapshots by their metadata, and what the plugins watch. `wake`
+    asks for a pass over a key at a later time.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        env: Env,
+        recorder: EventRecorder,
+        registry: Registry,
+        informers: Mapping[Resource[Any], Informer[Any]],
+        *,
+        config: Mapping[str, Json],
+        wake: Callable[[Key, float], None],
+    ) -> None:
+        self._client = client
+        self._env = env
+        self._recorder = recorder
+        self._registry = registry
+        self._informers = informers
+        self._config = config
+        self._wake = wake
+        self._memories: dict[str, Memory] = {}
+        self._uids: dict[Key, str] = {}
+
+    async def reconcile(self, key: Key) -> Result | None:
+        """
+        Bring one TrainJob a step further. Safe to cancel.
+
+        Raises:
+            JobFailed, ApiError: It could not be; its event, and if that lasts its status, says why.
+            FrameworkError: The API server could not be reached.
+        """
+        job = self._current(key)
+        decision = await self._decide(job) if job else None
+        if job is None or decision is None:
+            return None
+        failure: Failure | None = decision.failure
+        cause: ApiError | None = None
+        try:
+            await self._write_components(job, decision)
+        except ApiError as error:
+            if isinstance(error, Conflict) and not isinstance(error, ApplyConflict):
+                raise  # the caches are behind; the next pass sees what is there
+            failure, cause = _refusal(error), error
+        self._note_failure(job, failure)
+        coalesced_s = await self._write_status(job, decision)
+        if decision.delete:
+            await self._delete(job, decision.delete)
+        if job.is_finished and self._memory(job).applied:
+            self._remember(job, snapshot=None, applied={})
+        if failure:
+            raise cause or JobFailed(failure.message)
+        waits = [seconds for seconds in (decision.requeue_after_s, coalesced_s) if seconds is not None]
+        return Result(requeue_after_s=min(waits)) if waits else None
+
+    # Observe and decide
+
+    def _current(self, key: Key) -> api.TrainJob | None:
+        """Return the job of this name, and forget an earlier one."""
+        job: api.TrainJob | None = self._informers[api.TRAIN_JOBS].get(key)
+        uid = job.metadata.uid if job else ""
+        known = self._uids.get(key, "")
+        if known != uid:
+            self._memories.pop(known, None)
+            self._uids.pop(key, None)
+            if uid:
+                self._uids[key] = uid
+        return job
+
+    def _memory(self, job: api.TrainJob) -> Memory:
+        return self._memories.get(job.metadata.uid, _BLANK)
+
+    def _remember(self, job: api.TrainJob, **changes: Any) -> None:  # noqa: ANN401 -- checked by `replace`
+        self._memories[job.metadata.uid] = replace(self._memory(job), **changes)
+
+    def _lookup(self, resource: Resource[Any], key: Key) -> Any:  # noqa: ANN401 -- any kind
+        return self._informers[resource].get(key)
+
+    def _observe(self, job: api.TrainJob, checked: Check) -> Observed:
+        ref = job.spec.runtime_ref
+        where, resource = runtime_key(job), RUNTIMES.get((ref.api_group, ref.kind))
+        snapshot = self._lookup(SNAPSHOT_METADATA, snapshots.snapshot_key(job))
+        job_set = self._lookup(JOB_SET_STATES, job.key)
+        if not self._memory(job).had_children and any(
+            child and child.metadata.is_controlled_by(job.metadata.uid) for child in (snapshot, job_set)
+        ):
+            self._remember(job, had_children=True)
+        context = Context(
+            lookup=self._lookup,
+            now=self._env.clock.now(),
+            random=self._env.random,
+            log=log,
+            monotonic=self._env.clock.monotonic,
+            config=self._config,
+        )
+        runtime = self._lookup(resource, where) if resource and where else None
+        return Observed(job, runtime, snapshot, job_set, self._memory(job), context, checked)
+
+    async def _decide(self, job: api.TrainJob) -> Decision | None:
+        """Decide, asking the API server first where no cache can tell. None if the job turns out to be gone."""
+        checked = Check.NONE
+        while True:
+            decision = decide(self._observe(job, checked), self._registry)
+            if not decision.check:
+                return decision
+            log.debug("trainjob.checks", trainjob=str(job.key), check=decision.check.name)
+            if decision.check is Check.JOB and not await self._exists(job):
+                return None
+            if decision.check is Check.SNAPSHOT:
+                await self._read_snapshot(job)
+            for apply in decision.built:
+                await self._compare(job, apply)
+            checked |= decision.check
+
+    async def _exists(self, job: api.TrainJob) -> bool:
+        try:
+            live = await self._client.get(api.TRAIN_JOBS, job.metadata.name, job.metadata.namespace)
+        except NotFound:
+            return False
+        return live.metadata.uid == job.metadata.uid and live.metadata.deletion_timestamp is None
+
+    async def _read_snapshot(self, job: api.TrainJob) -> None:
+        key = snapshots.snapshot_key(job)
+        found = await self._client.get(core.CONFIG_MAPS, key.name, key.namespace)
+        version = found.metadata.resource_version
+        self._remember(job, snapshot=snapshots.read(found, job), snapshot_version=version)
+
+    async def _compare(self, job: api.TrainJob, apply: Apply) -> None:
+        resource = core.untyped(apply.component.resource)
+        live = await self._client.get(resource, apply.key.name, apply.key.namespace)
+        if is_applied(live, apply.component.body):
+            self._remember_applied(job, apply, live["metadata"].get("generation", 0))
+
+    # Act
+
+    async def _write_components(self, job: api.TrainJob, decision: Decision) -> None:
+        if decision.snapshot:
+            # Created, not applied: if somebody else's has the name, which the cache may not show yet, this fails.
+            body = snapshots.config_map(job, decision.snapshot)
+            written = await self._client.create(SNAPSHOT_METADATA, body)
+            version = written.metadata.resource_version
+            self._remember(job, snapshot=decision.snapshot, snapshot_version=version, had_children=True)
+        for apply in decision.applies:
+            component = apply.component
+            done = await self._client.apply(component.resource, component.body, force=apply.exists)
+            self._remember_applied(job, apply, done.metadata.generation)
+
+    def _remember_applied(self, job: api.TrainJob, apply: Apply, generation: int) -> None:
+        applied = {**self._memory(job).applied, apply.identity: Applied(apply.digest, generation)}
+        self._remember(job, applied=applied, had_children=True)
+
+    def _note_failure(self, job: api.TrainJob, failure: Failure | None) -> None:
+        """Remember why the pass failed, and say it in an event if it is news."""
+        memory = self._memory(job)
+        if failure is None:
+            if memory.failure:
+                self._remember(job, failure=None, failing_since=None, diagnosed=None)
+            return
+        if failure == memory.failure:
+            return
+        since = memory.failing_since or self._env.clock.now()
+        self._remember(job, failure=failure, failing_since=since)
+        if not failure.at_once:
+            self._wake(job.key, DIAGNOSE_AFTER_S)
+        text = failure.message if len(failure.message) <= _MAX_NOTE else f"{failure.message[:_MAX_NOTE]} ..."
+        self._recorder.event(
+            api.TRAIN_JOBS,
+            job,
+            type="Warning",
+            reason="TrainJobResourcesCreationFailed",
+            message=f"TrainJob resources reconciliation failed: {text}",
+            action="Reconciling",
+        )
+
+    def _diagnosis(self, job: api.TrainJob) -> api.Diagnosis | None:
+        """Return what the status should say about failures."""
+        memory, shown = self._memory(job), job.status.diagnosis
+        failure, since = memory.failure, memory.failing_since
+        if failure is None or since is None:
+            return None
+        message = failure.message[:_MAX_DIAGNOSIS]
+        same = shown and (shown.reason, shown.message) == (failure.reason, message)
+        age_s = (self._env.clock.now() - since).total_seconds()
+        if same or memory.diagnosed == failure or not (failure.at_once or age_s >= DIAGNOSE_AFTER_S):
+            return shown
+        return api.Diagnosis(failure.reason, message, since)
+
+    async def _write_status(self, job: api.TrainJob, decision: Decision) -> float | None:
+        """Write the status if it changed. Returns the seconds to wait if that is better done later."""
+        if decision.status is None and decision.failure is None:
+            return None
+        status = msgspec.structs.replace(decision.status or job.status, diagnosis=self._diagnosis(job))
+        patch = statuses.merge_patch(job, status)
+        memory, now_s = self._memory(job), self._env.clock.monotonic()
+        if patch and not statuses.is_urgent(job.status, status):
+            due_s = memory.status_due_s
+            if due_s is None:
+                self._remember(job, status_due_s=now_s + COALESCE_S)
+                return COALESCE_S
+            if now_s < due_s:
+                return due_s - now_s
+        if patch:
+            await self._client.patch(api.TRAIN_JOBS, job.key, patch, subresource="status")
+        if memory.status_due_s is not None or memory.diagnosed != memory.failure:
+            diagnosed = memory.failure if status.diagnosis else None
+            self._remember(job, status_due_s=None, diagnosed=diagnosed)
+        return None
+
+    async def _delete(self, job: api.TrainJob, job_set: JobSetState) -> None:
+        uid = job_set.metadata.uid
+        try:
+            await self._client.delete(JOB_SET_STATES, job_set.key, uid=uid, propagation="Background")
+        except (NotFound, Conflict):
+            log.debug("jobset.gone", jobset=str(job_set.key))
+        self._remember(job, deleted=uid)
+
+
+_BLANK: Final = Memory()
+_LASTING: Final = (400, 403, 409, 422)
+
+
+def _refusal(error: ApiError) -> Failure:
+    """Say why the API server refused a child. What it calls the client's fault, time alone will not mend."""
+    message = error.status.message or str(error)
+    return Failure("Refused", message, at_once=error.code in _LASTING)

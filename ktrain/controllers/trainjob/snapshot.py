@@ -1,0 +1,155 @@
+"""
+Runtime snapshots (Kubeflow Trainer KEP-2599): the first pass over a TrainJob copies its runtime into a ConfigMap, and
+from then on only that copy counts. Runtimes can be edited and deleted under running jobs.
+
+`data.runtime` is the whole runtime object as YAML. We write the JSON subset of YAML: every parser reads it alike, also
+where YAML 1.1 and 1.2 disagree about an unquoted `on` or `1e3`. We read any YAML: Go's Trainer may have written it.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from hashlib import blake2b
+from typing import TYPE_CHECKING, Any, Final
+from weakref import WeakValueDictionary
+
+import msgspec
+
+from ktrain.api import trainer as api
+from ktrain.api.meta import Key, format_time, owner_reference
+from ktrain.pipeline.errors import PlanError
+
+if TYPE_CHECKING:
+    from ktrain.api.core import ConfigMap
+    from ktrain.api.meta import Json
+
+FOREIGN: Final = "a snapshot configmap exists but is owned by another object"
+
+
+class Snapshot(msgspec.Struct, frozen=True, gc=False, weakref=True):
+    """A frozen runtime. `text` is what the ConfigMap holds."""
+
+    kind: str
+    api_group: str
+    name: str
+    spec: api.RuntimeSpec
+    text: str
+
+
+# A thousand jobs of one runtime share one snapshot in memory.
+_by_text: WeakValueDictionary[bytes, Snapshot] = WeakValueDictionary()
+_by_version: WeakValueDictionary[tuple[str, str], Snapshot] = WeakValueDictionary()
+
+
+def snapshot_key(job: api.TrainJob) -> Key:
+    """Where the snapshot of a TrainJob lives."""
+    return Key(job.metadata.namespace, f"{job.metadata.name}{api.SNAPSHOT_SUFFIX}")
+
+
+def take(runtime: api.Runtime) -> Snapshot:
+    """
+    Copy a live runtime.
+
+    Raises:
+        PlanError: Its spec does not fit the schema.
+    """
+    version = (runtime.metadata.uid, runtime.metadata.resource_version)
+    known = _by_version.get(version)
+    if known is not None:
+        return known
+    meta = msgspec.to_builtins(runtime.metadata, builtin_types=(datetime,))
+    for name in ("creationTimestamp", "deletionTimestamp"):
+        if name in meta:
+            meta[name] = format_time(meta[name])
+    document = {
+        "apiVersion": api.API_VERSION,
+        "kind": runtime.kind,
+        "metadata": meta,
+        "spec": runtime.spec,
+    }
+    snapshot = parse(msgspec.json.format(msgspec.json.encode(document)).decode())
+    if all(version):
+        _by_version[version] = snapshot
+    return snapshot
+
+
+def parse(text: str) -> Snapshot:
+    """
+    Read a snapshot's text.
+
+    Raises:
+        PlanError: It is not YAML, or not a runtime.
+    """
+    digest = blake2b(text.encode(), digest_size=16).digest()
+    known = _by_text.get(digest)
+    if known is not None:
+        return known
+    try:
+        runtime = msgspec.json.decode(_json(text), type=api.Runtime)
+        spec = msgspec.json.decode(runtime.spec, type=api.RuntimeSpec)
+    except (msgspec.MsgspecError, ValueError) as error:
+        raise PlanError(f"invalid runtime snapshot: unable to unmarshal the snapshot: {error}") from error
+    group = runtime.api_version.rpartition("/")[0]
+    snapshot = Snapshot(runtime.kind, group, runtime.metadata.name, spec, text)
+    _by_text[digest] = snapshot
+    return snapshot
+
+
+def read(config_map: ConfigMap, job: api.TrainJob) -> Snapshot | PlanError:
+    """Read a snapshot's ConfigMap; say why if it cannot be used."""
+    if not config_map.metadata.is_controlled_by(job.metadata.uid):
+        return PlanError(f"invalid runtime snapshot: {FOREIGN}")
+    text = config_map.data.get(api.SNAPSHOT_KEY)
+    if text is None:
+        return PlanError(f'invalid runtime snapshot: snapshot ConfigMap missing "{api.SNAPSHOT_KEY}" data key')
+    try:
+        return parse(text)
+    except PlanError as error:
+        return error
+
+
+def _json(text: str) -> bytes:
+    if text.lstrip().startswith("{"):
+        return text.encode()
+    import yaml  # only for snapshots that Go's Trainer made
+
+    try:
+        document = yaml.load(text, getattr(yaml, "CSafeLoader", yaml.SafeLoader))  # noqa: S506 -- both are safe loaders
+    except yaml.YAMLError as error:
+        raise ValueError(str(error)) from error
+    return msgspec.json.encode(document)
+
+
+def check(snapshot: Snapshot, ref: api.RuntimeRef) -> None:
+    """
+    Make sure that a snapshot is of the runtime that the TrainJob refers to.
+
+    Raises:
+        PlanError: It is not.
+    """
+    expected = (ref.name, ref.api_group or "<any>", ref.kind or "<any>")
+    found = (snapshot.name, snapshot.api_group, snapshot.kind)
+    if all(want in ("<any>", have) for want, have in zip(expected, found, strict=True)):
+        return
+    what = "name, api group and kind of "
+    raise PlanError(
+        "invalid runtime snapshot: the snapshot refers to the wrong runtime: expecting a runtime with "
+        f"{what}{_quoted(expected)} but found runtime with {what}{_quoted(found)}"
+    )
+
+
+def _quoted(parts: tuple[str, str, str]) -> str:
+    return ", ".join(f'"{part}"' for part in parts)
+
+
+def config_map(job: api.TrainJob, snapshot: Snapshot) -> Json:
+    """Build the snapshot's ConfigMap. It carries no labels: Go's does not, and its users compare."""
+    key = snapshot_key(job)
+    owner = owner_reference(api.API_VERSION, "TrainJob", job.metadata.name, job.metadata.uid)
+    body: dict[str, Any] = {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": key.name, "namespace": key.namespace, "ownerReferences": [owner]},
+        "data": {api.SNAPSHOT_KEY: snapshot.text},
+    }
+    return body

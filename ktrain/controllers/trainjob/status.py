@@ -1,0 +1,119 @@
+"""
+The desired status of a TrainJob, and the smallest merge patch that gets it there. Pure functions.
+
+Only Kubeflow's conditions are used, and none before the job is suspended for the first time or ends: the SDK and
+kubectl's State column take the last condition for the job's state. What hinders a job goes to our own `diagnosis`.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from ktrain.api import trainer as api
+from ktrain.api.meta import Condition, find_condition, format_time
+
+if TYPE_CHECKING:
+    from ktrain.api.meta import Json
+
+REASON_DEADLINE: Final = "DeadlineExceeded"
+REASON_UNSUPPORTED: Final = "TrainingRuntimeNotSupported"
+
+_SUSPENDED: Final = ("True", "Suspended", "TrainJob is suspended")
+_RESUMED: Final = ("False", "Resumed", "TrainJob is resumed")
+
+
+def with_condition(conditions: tuple[Condition, ...], new: Condition, now: datetime) -> tuple[Condition, ...]:
+    """Set one condition. Its transition time moves only when its status does; a new one goes to the end."""
+    old = find_condition(conditions, new.type)
+    if old and old.status == new.status:
+        new = msgspec.structs.replace(new, last_transition_time=old.last_transition_time)
+    elif new.last_transition_time is None:
+        new = msgspec.structs.replace(new, last_transition_time=now)
+    if old is None:
+        return (*conditions, new)
+    return tuple(new if condition.type == new.type else condition for condition in conditions)
+
+
+def with_suspension(job: api.TrainJob, now: datetime) -> tuple[Condition, ...]:
+    """
+    Say that the job is suspended, or that it was and is resumed. A job that has never been suspended says neither.
+
+    A finished job keeps its conditions: Go's Trainer appends Suspended to them, and kubectl then shows that as state.
+    """
+    conditions = job.status.conditions
+    if job.is_finished:
+        return conditions
+    old = find_condition(conditions, api.CONDITION_SUSPENDED)
+    if job.is_suspended:
+        return with_condition(conditions, Condition(api.CONDITION_SUSPENDED, *_SUSPENDED), now)
+    if old and old.is_true:
+        return with_condition(conditions, Condition(api.CONDITION_SUSPENDED, *_RESUMED), now)
+    return conditions
+
+
+def failed(reason: str, message: str, now: datetime) -> Condition:
+    """Build the condition of a job that the controller itself ends."""
+    return Condition(api.CONDITION_FAILED, "True", reason, message, now)
+
+
+def remaining(job: api.TrainJob, conditions: tuple[Condition, ...], now: datetime) -> timedelta | None:
+    """
+    Time until the job's deadline, zero or less if it has passed; None if none runs.
+
+    The clock starts with the job, and anew with each resumption; while the job is suspended it stands.
+    """
+    if not job.spec.active_deadline_seconds or job.is_suspended:
+        return None
+    start = job.metadata.creation_timestamp
+    resumed = find_condition(conditions, api.CONDITION_SUSPENDED)
+    if resumed and resumed.status == "False":
+        start = resumed.last_transition_time
+    if start is None:
+        return None
+    return start + timedelta(seconds=job.spec.active_deadline_seconds) - now
+
+
+def is_urgent(old: api.TrainJobStatus, new: api.TrainJobStatus) -> bool:
+    """Whether somebody waits for the change. Counters alone can wait for the next ones."""
+    return old.conditions != new.conditions or old.diagnosis != new.diagnosis
+
+
+def merge_patch(job: api.TrainJob, new: api.TrainJobStatus) -> Json | None:
+    """
+    Return the merge patch of the status subresource; None if there is nothing to change.
+
+    Only changed fields are in it, so `trainerStatus`, another writer's, is never touched. The resource version makes it
+    a write to the very object that was looked at: a job deleted and made again under its name is another job.
+    """
+    old, status = job.status, dict[str, object]()
+    if new.conditions != old.conditions:
+        status["conditions"] = [_condition(condition) for condition in new.conditions]
+    if new.jobs_status != old.jobs_status:
+        status["jobsStatus"] = msgspec.to_builtins(new.jobs_status) or None
+    if new.diagnosis != old.diagnosis:
+        status["diagnosis"] = _diagnosis(new.diagnosis)
+    if not status or new == api.TrainJobStatus():
+        # The CRD refuses an empty status. What is to go goes with the next thing that comes.
+        return None
+    return {"metadata": {"resourceVersion": job.metadata.resource_version}, "status": status}
+
+
+def _condition(condition: Condition) -> Json:
+    when = condition.last_transition_time
+    return {
+        "type": condition.type,
+        "status": condition.status,
+        "reason": condition.reason,
+        "message": condition.message,
+        **({"lastTransitionTime": format_time(when)} if when else {}),
+    }
+
+
+def _diagnosis(diagnosis: api.Diagnosis | None) -> Json | None:
+    if diagnosis is None:
+        return None
+    since = {"since": format_time(diagnosis.since)} if diagnosis.since else {}
+    return {"reason": diagnosis.reason, "message": diagnosis.message, **since}
