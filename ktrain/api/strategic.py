@@ -1,0 +1,203 @@
+"""
+Strategic merge patches: merge patches that know from the schema which lists merge item by item.
+
+Merge keys and strategies are those of the schema (`x-kubernetes-patch-merge-key`, `x-kubernetes-patch-strategy`); a list
+without them is replaced. Directives in the patch say what merging alone cannot:
+
+    $patch: replace | delete                  on a map, or as an item of a list
+    $setElementOrder/<field>: [...]           the order of a merged list
+    $deleteFromPrimitiveList/<field>: [...]   what goes from a list of scalars
+    $retainKeys: [...]                        which keys of a map stay
+
+Inputs are never changed; the result shares unchanged parts with the document.
+
+Source of the rules: https://kubernetes.io/docs/tasks/manage-kubernetes-objects/update-api-object-kubectl-patch/ and
+`k8s.io/apimachinery/pkg/util/strategicpatch`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from .patch import equal
+from .schema.node import ANYTHING, MISSING, Node
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Hashable
+
+    from .meta import Json
+    from .schema import Schema
+
+_PATCH: Final = "$patch"
+_RETAIN_KEYS: Final = "$retainKeys"
+_SET_ORDER: Final = "$setElementOrder/"
+_DELETE_ITEMS: Final = "$deleteFromPrimitiveList/"
+
+
+class StrategicMergeError(ValueError):
+    """A patch whose directives or lists make no sense."""
+
+
+def strategic_merge(doc: Json, patch: Json, schema: Schema) -> Json:
+    """
+    Apply a strategic merge patch. A null removes a key.
+
+    Raises:
+        StrategicMergeError: A directive is malformed, or an item lacks the merge key of its list.
+    """
+    return _merge_map(doc, patch, schema.root)
+
+
+def _merge_map(doc: Json, patch: Json, node: Node) -> Json:
+    if _PATCH in patch:
+        return _directed_map(patch)
+    result = _retained(doc, patch)
+    for key, value in patch.items():
+        if key.startswith(_DELETE_ITEMS):
+            field = key[len(_DELETE_ITEMS) :]
+            if field in result:
+                gone = _list(value, key)
+                result[field] = [item for item in _list(result[field], field) if item not in gone]
+        elif value is None:
+            result.pop(key, None)
+        elif not _is_directive(key):
+            child = node.properties.get(key) or node.additional or ANYTHING
+            result[key] = _merge_value(result.get(key, MISSING), value, child, key)
+    for key, order in patch.items():
+        if key.startswith(_SET_ORDER):
+            field = key[len(_SET_ORDER) :]
+            _set_order(result, doc, patch, field, _list(order, key), node)
+    return doc if result.keys() == doc.keys() and all(result[k] is doc[k] for k in doc) else result
+
+
+def _directed_map(patch: Json) -> Json:
+    match patch[_PATCH]:
+        case "replace":
+            return {key: _plain(value) for key, value in patch.items() if not _is_directive(key)}
+        case "delete":
+            return {}
+    raise StrategicMergeError(f"unknown patch type: {patch[_PATCH]} in map: {patch}")
+
+
+def _retained(doc: Json, patch: Json) -> Json:
+    """Return a copy of the document's map, cut to the keys that the patch retains."""
+    if _RETAIN_KEYS not in patch:
+        return dict(doc)
+    retained = _list(patch[_RETAIN_KEYS], _RETAIN_KEYS)
+    set_here = [key for key, value in patch.items() if value is not None and not _is_directive(key)]
+    if not set(set_here) <= set(retained):
+        raise StrategicMergeError("invalid patch format of retainKeys: it must name every key that the patch sets")
+    return {key: value for key, value in doc.items() if key in retained}
+
+
+def _merge_value(before: Any, value: Any, node: Node, key: str) -> Any:  # noqa: ANN401 - any JSON value
+    if isinstance(value, dict) and isinstance(before, dict):
+        return _plain(value) if "replace" in node.patch_strategies else _merge_map(before, value, node)
+    if isinstance(value, list) and isinstance(before, list) and "merge" in node.patch_strategies:
+        return _merge_list(before, value, node, key)
+    after = _plain(value)
+    return before if before is not MISSING and equal(before, after) else after
+
+
+def _merge_list(before: list[Any], patch: list[Any], node: Node, field: str) -> list[Any]:
+    if not any(isinstance(item, dict) for item in (*before, *patch)):
+        merged = list(dict.fromkeys((*before, *patch)))
+        return _arranged(merged, patch, before, node)
+    _check_items(before, patch, node, field)
+    key = node.patch_merge_key
+    additions = [item for item in patch if _PATCH not in item]
+    if any(item.get(_PATCH) == "replace" for item in patch):
+        return [_plain(item) for item in additions]
+    deleted = [item[key] for item in patch if _PATCH in item]
+    kept = [item for item in before if item.get(key) not in deleted]
+    merged = list(kept)
+    for item in additions:
+        place = next((index for index, old in enumerate(merged) if old.get(key) == item[key]), None)
+        if place is None:
+            merged.append(_plain(item))
+        else:
+            merged[place] = _merge_map(merged[place], item, node.items or ANYTHING)
+    return _arranged(merged, additions, kept, node)
+
+
+def _check_items(before: list[Any], patch: list[Any], node: Node, field: str) -> None:
+    key = node.patch_merge_key
+    if not key:
+        raise StrategicMergeError(f"cannot merge lists without merge key for {field}")
+    for item in (*before, *patch):
+        if not isinstance(item, dict):
+            raise StrategicMergeError(f"{field}: items must all be objects, not {item!r}")
+    for item in patch:
+        directive = item.get(_PATCH)
+        if directive not in (None, "replace", "delete"):
+            raise StrategicMergeError(f"unknown patch type: {directive} in map: {item}")
+        if key not in item and directive != "replace":
+            raise StrategicMergeError(f"{field}: {item} does not contain declared merge key: {key}")
+
+
+def _set_order(result: Json, doc: Json, patch: Json, field: str, order: list[Any], node: Node) -> None:
+    child = node.properties.get(field) or node.additional or ANYTHING
+    identity = _identity(child)
+    named = {identity(item) for item in order}
+    items = [item for item in _list(patch.get(field) or [], field) if not isinstance(item, dict) or _PATCH not in item]
+    if not all(identity(item) in named for item in items):
+        raise StrategicMergeError(f"{_SET_ORDER}{field} must name every item that the patch sets")
+    if field in result:
+        result[field] = _arranged(_list(result[field], field), order, _list(doc.get(field) or [], field), child)
+
+
+def _arranged(items: list[Any], wanted: list[Any], before: list[Any], node: Node) -> list[Any]:
+    """
+    Order a merged list: items the patch names in the patch's order, the others in their old order.
+
+    An unnamed item goes before the next named one only if both were there before, in that order.
+    """
+    identity = _identity(node)
+    place_wanted = _places(wanted, identity)
+    place_before = _places(before, identity)
+    named = sorted((i for i in items if identity(i) in place_wanted), key=lambda i: place_wanted[identity(i)])
+    unnamed = [i for i in items if identity(i) not in place_wanted]
+    unnamed.sort(key=lambda i: place_before.get(identity(i), len(before)))
+    arranged: list[Any] = []
+    for item in named:
+        here = place_before.get(identity(item), -1)
+        while unnamed and place_before.get(identity(unnamed[0]), len(before)) < here:
+            arranged.append(unnamed.pop(0))
+        arranged.append(item)
+    return arranged + unnamed
+
+
+def _places(items: list[Any], identity: Callable[[Any], Hashable]) -> dict[Hashable, int]:
+    places: dict[Hashable, int] = {}
+    for index, item in enumerate(items):
+        places.setdefault(identity(item), index)
+    return places
+
+
+def _identity(node: Node) -> Callable[[Any], Hashable]:
+    key = node.patch_merge_key
+
+    def identity(item: Any) -> Hashable:  # noqa: ANN401 - any JSON value
+        identifier: Hashable = item.get(key) if isinstance(item, dict) else item
+        return identifier
+
+    return identity
+
+
+def _is_directive(key: str) -> bool:
+    return key in (_PATCH, _RETAIN_KEYS) or key.startswith((_SET_ORDER, _DELETE_ITEMS))
+
+
+def _plain(value: Any) -> Any:  # noqa: ANN401 - any JSON value
+    """Return a value that the document does not have yet: without directives, and nulls have nothing to remove."""
+    if isinstance(value, dict):
+        return {key: _plain(child) for key, child in value.items() if child is not None and not _is_directive(key)}
+    if isinstance(value, list):
+        return [_plain(item) for item in value if not (isinstance(item, dict) and _PATCH in item)]
+    return value
+
+
+def _list(value: Any, field: str) -> list[Any]:  # noqa: ANN401 - any JSON value
+    if not isinstance(value, list):
+        raise StrategicMergeError(f"{field} must be a list, not {value!r}")
+    return value
