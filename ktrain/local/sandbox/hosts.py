@@ -24,18 +24,16 @@ class HostsFile:
         self._names: dict[str, tuple[str, ...]] = {}
         self._write()
 
-    def __len__(self) -> int:
-        return len(self._names)
-
     def add(self, ip: str, names: tuple[str, ...]) -> None:
         """Let names mean this address. Of two pods with one name, the newer has it."""
         self._names[ip] = names
         self._write()
 
-    def remove(self, ip: str) -> None:
-        """Forget an address; a name it had goes back to the pod that had it before."""
+    def remove(self, ip: str) -> bool:
+        """Forget an address; a name it had goes back to the pod that had it before. Whether any is left."""
         self._names.pop(ip, None)
         self._write()
+        return bool(self._names)
 
     def _write(self) -> None:
         """

@@ -89,6 +89,9 @@ class NamespaceExecutor(SupervisedExecutor):
                     "mounts": [*self._admit(spec, ip), *(_wire_mount(mount) for mount in spec.mounts)],
                 }
             )
+        except OSError as error:
+            await sandbox.kill()
+            raise SandboxError(f"no sandbox for pod {spec.namespace}/{spec.name}: {error}") from None
         except BaseException:
             await sandbox.kill()
             raise
@@ -100,9 +103,8 @@ class NamespaceExecutor(SupervisedExecutor):
             return
         self._free.append(sandbox.ip)
         group = _group(sandbox.spec)
-        hosts = self._hosts[group]
-        hosts.remove(sandbox.ip)
-        if not len(hosts):
+        hosts = self._hosts.get(group)
+        if hosts is not None and not hosts.remove(sandbox.ip):
             hosts.path.unlink(missing_ok=True)
             del self._hosts[group]
 

@@ -254,7 +254,10 @@ class SupervisedExecutor:
         Raises:
             SandboxError: What this machine or its administrator does not allow.
         """
-        directory = Path(tempfile.mkdtemp(prefix="ktrain-"))
+        try:
+            directory = Path(tempfile.mkdtemp(prefix="ktrain-"))
+        except OSError as error:
+            raise SandboxError(f"no temporary directory can be made: {error}; set TMPDIR to where one can") from None
         helper = Helper(cls.name, directory)
         try:
             await helper.ready()

@@ -36,7 +36,11 @@ def fork_into_new_pid_namespace(own: int) -> int:
     unshare(CLONE_NEWPID) works once; before the next, the way back must be taken (pid_namespaces(7)).
     """
     linux.unshare(linux.CLONE_NEWPID)
-    pid = os.fork()
+    try:
+        pid = os.fork()
+    except OSError:
+        linux.setns(own, linux.CLONE_NEWPID)
+        raise
     if pid:
         linux.setns(own, linux.CLONE_NEWPID)
     return pid

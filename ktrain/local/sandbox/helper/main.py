@@ -20,7 +20,6 @@ import os
 import select
 import signal
 import socket
-import sys
 
 from ktrain.local.sandbox import wire
 from ktrain.local.sandbox.helper import container, forking, linux, mounts, netlink, tree
@@ -49,7 +48,8 @@ def main(control_fd: int, mode: str, directory: str) -> None:
 
     def stop(_signum: int, _frame: object) -> None:
         if holder:
-            os.kill(holder, signal.SIGKILL)
+            # On a shared host it has links to take away and descendants to kill; namespaces end with it.
+            os.kill(holder, signal.SIGKILL if namespaces else signal.SIGTERM)
 
     signal.signal(signal.SIGTERM, stop)
     try:
@@ -93,7 +93,6 @@ def _leave_machine() -> None:
 
 
 def _hold(control: socket.socket, directory: str, *, namespaces: bool) -> int:
-    signal.signal(signal.SIGTERM, lambda _signum, _frame: sys.exit(0))
     linux.die_with_parent(signal.SIGKILL if namespaces else signal.SIGTERM)
     try:
         holder = Holder(control, directory, namespaces=namespaces)
@@ -120,6 +119,7 @@ class Holder:
         self._view = mounts.View(os.path.join(directory, ".stage"))
         self._network = Network(-1, 0)
         self._own_pids = -1
+        self._stopping = False
         linux.adopt_orphans()
         if namespaces:
             mounts.isolate()
@@ -134,8 +134,9 @@ class Holder:
         poll = select.poll()
         poll.register(wakeup, select.POLLIN)
         poll.register(self._control, select.POLLIN)
+        signal.signal(signal.SIGTERM, self._stop)
         wire.send(self._control, {"event": "ready"})
-        while True:
+        while not self._stopping:
             for fd, _ in poll.poll():
                 if fd == wakeup:
                     forking.drain(fd)
@@ -153,6 +154,9 @@ class Holder:
             tree.kill_below(os.getpid())
         for target in list(self._links):
             self._unlink(target)
+
+    def _stop(self, _signum: int, _frame: object) -> None:
+        self._stopping = True
 
     def _answer(self, frame: Frame, fds: tuple[int, ...]) -> None:
         passed: tuple[int, ...] = ()

@@ -129,7 +129,7 @@ class Pod:
                     if frames is None:
                         return
                     for frame, fds in frames:
-                        self._handle(frame, fds)
+                        self._answer(frame, fds)
                 elif fd == self._wakeup:
                     forking.drain(fd)
                 else:
@@ -137,6 +137,15 @@ class Pod:
             if limited:
                 self._enforce_memory()
             self._reap()
+
+    def _answer(self, frame: Frame, fds: tuple[int, ...]) -> None:
+        try:
+            self._handle(frame, fds)
+        except OSError as error:  # No process or descriptor is left: the pod lives on without this one.
+            wire.send(self._control, {"id": frame["id"], "error": container.describe(error)})
+        finally:
+            for fd in fds:
+                os.close(fd)
 
     def _handle(self, frame: Frame, fds: tuple[int, ...]) -> None:
         match frame["op"]:
@@ -151,7 +160,12 @@ class Pod:
     def _start(self, frame: Frame, log: int) -> None:
         report, write_end = os.pipe()
         stage = f"{frame['stage']}/{frame['process']}"
-        pid = self._fork()
+        try:
+            pid = self._fork()
+        except OSError:
+            os.close(report)
+            os.close(write_end)
+            raise
         if pid == 0:
             linux.die_with_parent()
             view = self._view.copy(stage) if self._view is not None else None
@@ -159,7 +173,6 @@ class Pod:
             signal.set_wakeup_fd(-1)
             forking.leave(lambda: container.supervise(frame, log, write_end, self._host_proc, view))
         os.close(write_end)
-        os.close(log)
         self._running[frame["process"]] = _Running(frame["id"], pid, report, frame["memory_limit"])
         self._poll.register(report, select.POLLIN)
 
