@@ -61,7 +61,27 @@ _HOMES: Final = {
     "system_env": "env",
 }
 
-__all__ = [*_HOMES]
+__all__ = [
+    "Cache",
+    "Client",
+    "Controller",
+    "Env",
+    "EventRecorder",
+    "Handler",
+    "HttpTransport",
+    "Informer",
+    "LeaderElection",
+    "Manager",
+    "Metrics",
+    "ObjectList",
+    "PatchType",
+    "Result",
+    "Transport",
+    "WebhookServer",
+    "WorkQueue",
+    "connect",
+    "system_env",
+]
 
 
 def __getattr__(name: str) -> object:

@@ -11,6 +11,7 @@ Errors of the framework.
     │   ├── TooManyRequests 429
     │   └── ServerError 5xx
     ├── DecodeError             an answer that does not fit the declared type
+    ├── ConfigError             no API server is configured, or the configuration cannot be used
     ├── CacheSyncTimeout        an informer did not get its first content in time
     ├── LeadershipLost          this process may not write any more
     ├── ShutdownTimeout         something did not stop within the grace period
@@ -40,6 +41,10 @@ class DecodeError(FrameworkError):
 
 class TerminalError(FrameworkError):
     """Raised by a reconciler when a retry cannot help; the key waits for its next event."""
+
+
+class ConfigError(FrameworkError):
+    """No way to the API server: no kubeconfig, an unknown context, credentials that cannot be read."""
 
 
 class CacheSyncTimeout(FrameworkError):

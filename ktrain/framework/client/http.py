@@ -1,0 +1,183 @@
+"""
+The transport over HTTP: an aiohttp session for calls, another for streams.
+
+Two pools, because over HTTP/1.1 every watch holds a connection: in one bounded pool enough watches would starve every
+write, for ever. Dead peers are noticed by silence: each stream has an idle time-out, each call a total one.
+
+Credentials are asked for before each request and refreshed once on a 401; where they come from is `credentials.py`'s
+business. aiohttp is imported when the first connection is made.
+"""
+
+from __future__ import annotations
+
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, TypedDict
+
+from ktrain import __version__
+from ktrain.framework.errors import TransportError
+
+from .credentials import Endpoint, find_endpoint
+from .transport import Query, Response, Stream
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Mapping
+
+    import aiohttp
+    from yarl import URL
+
+CONNECT_TIMEOUT_S = 5.0
+KEEPALIVE_S = 90.0
+MAX_CALLS = 64
+MAX_LINE_BYTES = 16 << 20
+"""Longest line of a watch; objects are at most 1.5 MB in etcd, twice that with escapes."""
+STREAM_BUFFER_BYTES = 1 << 20
+
+
+class HttpTransport:
+    """
+    Requests to one API server. Connections are made on first use, inside the running event loop.
+
+    Args:
+        endpoint: Where, and as whom.
+        user_agent: In audit logs and for API priority and fairness.
+    """
+
+    def __init__(self, endpoint: Endpoint, *, user_agent: str = f"ktrain/{__version__}") -> None:
+        self.endpoint = endpoint
+        self._user_agent = user_agent
+        self._calls: aiohttp.ClientSession | None = None
+        self._streams: aiohttp.ClientSession | None = None
+
+    async def request(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Query = (),
+        headers: Mapping[str, str] | None = None,
+        body: bytes | None = None,
+        timeout_s: float = 30.0,
+    ) -> Response:
+        """Send one request and read the whole answer (see `Transport`)."""
+        import aiohttp
+
+        calls, _ = self._sessions()
+        timeout = aiohttp.ClientTimeout(total=timeout_s, sock_connect=CONNECT_TIMEOUT_S)
+        for fresh in (False, True):
+            sent = await self._headers(headers, fresh=fresh)
+            try:
+                async with calls.request(
+                    method, self._url(path), params=query, headers=sent, data=body, timeout=timeout, **self._extra()
+                ) as answer:
+                    response = Response(answer.status, _lower(answer.headers), await answer.read())
+            except (aiohttp.ClientError, TimeoutError, OSError) as error:
+                raise _transport_error(method, path, error) from error
+            if response.status != 401 or fresh or not self.endpoint.credentials.can_refresh:
+                break
+        return response
+
+    @asynccontextmanager
+    async def stream(
+        self, path: str, *, query: Query = (), headers: Mapping[str, str] | None = None, idle_timeout_s: float = 75.0
+    ) -> AsyncIterator[Stream]:
+        """Open a GET that answers line by line (see `Transport`)."""
+        import aiohttp
+
+        _, streams = self._sessions()
+        # sock_read is the longest silence between two reads, not the length of the stream.
+        timeout = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_TIMEOUT_S, sock_read=idle_timeout_s)
+        for fresh in (False, True):
+            sent = await self._headers(headers, fresh=fresh)
+            try:
+                answer = await streams.get(
+                    self._url(path), params=query, headers=sent, timeout=timeout, **self._extra()
+                )
+            except (aiohttp.ClientError, TimeoutError, OSError) as error:
+                raise _transport_error("GET", path, error) from error
+            if answer.status != 401 or fresh or not self.endpoint.credentials.can_refresh:
+                break
+            answer.release()
+        try:
+            yield Stream(answer.status, _lower(answer.headers), _lines(answer, path))
+        finally:
+            # Not released: a stream that is left in the middle must not go back to the pool.
+            answer.close()
+
+    async def aclose(self) -> None:
+        """Close all connections. Idempotent."""
+        for session in (self._calls, self._streams):
+            if session is not None:
+                await session.close()
+        self._calls = self._streams = None
+
+    def _sessions(self) -> tuple[aiohttp.ClientSession, aiohttp.ClientSession]:
+        import aiohttp
+
+        if self._calls is None or self._streams is None:
+            # Building a context reads files and takes 20 ms; one serves both pools.
+            context = self.endpoint.ssl_context() if self.endpoint.url.startswith("https:") else False
+
+            def session(limit: int) -> aiohttp.ClientSession:
+                connector = aiohttp.TCPConnector(limit=limit, keepalive_timeout=KEEPALIVE_S, ssl=context)
+                return aiohttp.ClientSession(
+                    connector=connector,
+                    headers={"User-Agent": self._user_agent, "Accept-Encoding": "identity"},
+                    read_bufsize=STREAM_BUFFER_BYTES,
+                    trust_env=True,
+                )
+
+            self._calls, self._streams = session(MAX_CALLS), session(0)
+        return self._calls, self._streams
+
+    async def _headers(self, headers: Mapping[str, str] | None, *, fresh: bool) -> dict[str, str]:
+        return {**(headers or {}), **await self.endpoint.credentials.headers(fresh=fresh)}
+
+    def _url(self, path: str) -> URL:
+        from yarl import URL
+
+        # Names in the path are already quoted; quoting them again would ask for other objects.
+        return URL(self.endpoint.url + path, encoded=True)
+
+    def _extra(self) -> _Extra:
+        extra: _Extra = {}
+        if self.endpoint.server_name:
+            extra["server_hostname"] = self.endpoint.server_name
+        if self.endpoint.proxy:
+            extra["proxy"] = self.endpoint.proxy
+        return extra
+
+
+class _Extra(TypedDict, total=False):
+    server_hostname: str
+    proxy: str
+
+
+async def connect(
+    kubeconfig: str | None = None, context: str | None = None, *, user_agent: str = f"ktrain/{__version__}"
+) -> HttpTransport:
+    """
+    Make a transport for a context of a kubeconfig, or in a pod for its cluster. Nothing is sent yet.
+
+    Raises:
+        ConfigError: No usable configuration.
+    """
+    return HttpTransport(await find_endpoint(kubeconfig, context), user_agent=user_agent)
+
+
+async def _lines(answer: aiohttp.ClientResponse, path: str) -> AsyncIterator[bytes]:
+    import aiohttp
+
+    try:
+        while line := await answer.content.readline(max_line_length=MAX_LINE_BYTES):
+            yield line.rstrip(b"\r\n")
+    except (aiohttp.ClientError, TimeoutError, OSError, ValueError) as error:
+        raise _transport_error("GET", path, error) from error
+
+
+def _transport_error(method: str, path: str, error: Exception) -> TransportError:
+    # Many of these errors have no text of their own, time-outs above all.
+    return TransportError(f"{method} {path}: no answer from the API server: {str(error) or type(error).__name__}")
+
+
+def _lower(headers: Mapping[str, str]) -> dict[str, str]:
+    return {name.lower(): value for name, value in headers.items()}
