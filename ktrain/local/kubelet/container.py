@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from anyio.abc import TaskGroup
 
-    from ktrain.framework.env import Env
+    from ktrain.framework import Env
     from ktrain.local.sandbox.executor import Process, Sandbox
 
     from .launch import Attempt

@@ -29,10 +29,7 @@ if TYPE_CHECKING:
 
     from anyio.abc import TaskGroup, TaskStatus
 
-    from ktrain.framework.cache import Cache
-    from ktrain.framework.client.client import Client
-    from ktrain.framework.env import Env
-    from ktrain.framework.events import EventRecorder
+    from ktrain.framework import Cache, Client, Env, EventRecorder
     from ktrain.local.sandbox.executor import Executor
 
 STOP_GRACE_S: Final = 5.0

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
-    from ktrain.framework.client.client import Client
+    from ktrain.framework import Client
 
     from .environment import PodFacts
     from .spec import Container, Pod

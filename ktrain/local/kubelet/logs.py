@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
     from pathlib import Path
 
-    from ktrain.framework.env import Env
+    from ktrain.framework import Env
 
 KEPT_ATTEMPTS: Final = 2
 SAMPLE_S: Final = 1.0

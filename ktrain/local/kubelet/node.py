@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from ktrain.api.core import NODES
 from ktrain.api.meta import Json, Key, format_time
-from ktrain.framework.client.client import PatchType
+from ktrain.framework import PatchType
 from ktrain.framework.errors import AlreadyExists
 
 from .gpus import GPU
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from datetime import datetime
 
-    from ktrain.framework.client.client import Client
+    from ktrain.framework import Client
 
 _PODS: Final = 250
 """More pods than this would only wait for each other's imports."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import os
 import signal
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -19,6 +20,7 @@ import anyio.to_thread
 from ktrain.local.sandbox.executor import SandboxError, StartError
 
 if TYPE_CHECKING:
+    import socket
     from collections.abc import AsyncGenerator, Awaitable, Callable
     from pathlib import Path
     from ssl import SSLContext
@@ -66,8 +68,7 @@ class Target:
         if handler.http_get is not None:
             return await self._get(handler.http_get, timeout_s)
         if handler.tcp_socket is not None:
-            host, port = self._address(handler.tcp_socket)
-            (await self.sandbox.connect(host, port, timeout_s)).close()
+            (await self._connect(*self._address(handler.tcp_socket), timeout_s)).close()
             return None
         if handler.sleep is not None:
             await self.clock.sleep(handler.sleep.seconds)
@@ -89,7 +90,7 @@ class Target:
 
     async def _get(self, action: HttpGetAction, timeout_s: float) -> str | None:
         host, port = self._address(action)
-        connection = await self.sandbox.connect(host, port, timeout_s)
+        connection = await self._connect(host, port, timeout_s)
         secure = action.scheme.upper() == "HTTPS"
         reader, writer = await asyncio.open_connection(
             sock=connection,
@@ -109,6 +110,15 @@ class Target:
             return f"{host}:{port} did not answer in HTTP"
         code = int(status_line[1])
         return None if 200 <= code < 400 else f"HTTP probe failed with statuscode: {code}"
+
+    async def _connect(self, host: str, port: int, timeout_s: float) -> socket.socket:
+        try:
+            return await self.sandbox.connect(host, port, timeout_s)
+        except TimeoutError:
+            raise
+        except OSError as error:
+            why = os.strerror(error.errno) if error.errno else str(error)
+            raise ConnectionError(f"cannot connect to {host}:{port}: {why}") from error
 
     def _address(self, action: HttpGetAction | TcpSocketAction) -> tuple[str, int]:
         host, port = action.host or self.sandbox.ip, action.port

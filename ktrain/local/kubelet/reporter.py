@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Final
 
 import structlog
 
+from ktrain.framework import PatchType
 from ktrain.framework.backoff import Backoff
-from ktrain.framework.client.client import PatchType
 from ktrain.framework.errors import Conflict, FrameworkError, NotFound
 
 from .spec import PODS
@@ -23,8 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ktrain.api.meta import Json, Key
-    from ktrain.framework.client.client import Client
-    from ktrain.framework.env import Env
+    from ktrain.framework import Client, Env
 
     from .spec import Pod
 

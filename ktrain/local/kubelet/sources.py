@@ -13,7 +13,7 @@ from .spec import CONFIG_MAPS, SECRETS
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Iterable
 
-    from ktrain.framework.client.client import Client
+    from ktrain.framework import Client
 
 T = TypeVar("T")
 

@@ -34,7 +34,7 @@ from .spec import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-    from ktrain.framework.client.client import Client
+    from ktrain.framework import Client
 
     from .spec import Container
 

@@ -40,9 +40,7 @@ if TYPE_CHECKING:
     from anyio.abc import TaskGroup
 
     from ktrain.api.meta import Json
-    from ktrain.framework.client.client import Client
-    from ktrain.framework.env import Env
-    from ktrain.framework.events import EventRecorder
+    from ktrain.framework import Client, Env, EventRecorder
     from ktrain.local.sandbox.executor import Executor, Sandbox
 
     from .gpus import GpuSlots

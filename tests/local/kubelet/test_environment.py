@@ -113,7 +113,10 @@ def test_an_optional_reference_that_leads_nowhere_sets_nothing() -> None:
     ("fields", "message"),
     [
         ({"env": [from_("A", configMapKeyRef={"name": "none", "key": "k"})]}, "configmap 'none' not found"),
-        ({"env": [from_("A", secretKeyRef={"name": "token", "key": "k"})]}, "couldn't find key 'k' in secret team/token"),
+        (
+            {"env": [from_("A", secretKeyRef={"name": "token", "key": "k"})]},
+            "couldn't find key 'k' in secret team/token",
+        ),
         ({"envFrom": [{"secretRef": {"name": "none"}}]}, "secret 'none' not found"),
         ({"env": [from_("A", fieldRef={"fieldPath": "spec.image"})]}, "spec.image"),
         ({"env": [from_("A", resourceFieldRef={"resource": "cpu"})]}, "limits.NAME"),
@@ -173,7 +176,14 @@ def test_a_container_that_relies_on_its_image_is_refused_by_name() -> None:
 
 def test_only_what_programs_need_is_inherited() -> None:
     outer = {"PATH": "/usr/bin:/venv/bin:/bin", "HOME": "/home/me", "LC_ALL": "C", "VIRTUAL_ENV": "/venv"}
-    hostile = {"RANK": "1", "PET_NNODES": "2", "KUBECONFIG": "k", "OMPI_X": "1", "CUDA_VISIBLE_DEVICES": "0", "AWS": "x"}
+    hostile = {
+        "RANK": "1",
+        "PET_NNODES": "2",
+        "KUBECONFIG": "k",
+        "OMPI_X": "1",
+        "CUDA_VISIBLE_DEVICES": "0",
+        "AWS": "x",
+    }
     found = base_environment(outer | hostile, PurePath("/venv/bin/python"))
 
     assert found == outer | {"PATH": "/venv/bin:/usr/bin:/bin", "PYTHONUNBUFFERED": "1"}

@@ -18,9 +18,9 @@ from ktrain.local.kubelet.files import (
 def shown(directory: Path) -> dict[str, str]:
     """What a program sees: visible names only."""
     found = {}
-    for name in sorted(os.listdir(directory)):
-        if not name.startswith(".."):
-            for path in [directory / name, *(directory / name).rglob("*")]:
+    for entry in sorted(directory.iterdir()):
+        if not entry.name.startswith(".."):
+            for path in [entry, *entry.rglob("*")]:
                 if path.is_file():
                     found[str(path.relative_to(directory))] = path.read_text()
     return found
@@ -30,8 +30,8 @@ def test_files_appear_through_one_link_with_their_modes(tmp_path: Path) -> None:
     write_payload(tmp_path, {"a": File(b"1", 0o400), "sub/b": File(b"2", 0o644)})
 
     assert shown(tmp_path) == {"a": "1", "sub/b": "2"}
-    assert os.readlink(tmp_path / "a") == "..data/a"
-    assert os.readlink(tmp_path / "sub") == "..data/sub"
+    assert str((tmp_path / "a").readlink()) == "..data/a"
+    assert str((tmp_path / "sub").readlink()) == "..data/sub"
     assert stat.S_IMODE((tmp_path / "a").stat().st_mode) == 0o400
 
 
@@ -42,16 +42,16 @@ def test_a_change_swaps_everything_at_once_and_leaves_nothing_behind(tmp_path: P
     assert write_payload(tmp_path, {"a": File(b"2", 0o644), "new": File(b"y", 0o644)})
     assert shown(tmp_path) == {"a": "2", "new": "y"}
     assert not reader.exists()
-    assert len([name for name in os.listdir(tmp_path) if name.startswith("..")]) == 2
+    assert len([entry for entry in tmp_path.iterdir() if entry.name.startswith("..")]) == 2
 
 
 def test_what_is_the_same_is_not_written_again(tmp_path: Path) -> None:
     payload = {"a": File(b"1", 0o600)}
     write_payload(tmp_path, payload)
-    before = os.readlink(tmp_path / "..data")
+    before = (tmp_path / "..data").readlink()
 
     assert not write_payload(tmp_path, payload)
-    assert os.readlink(tmp_path / "..data") == before
+    assert (tmp_path / "..data").readlink() == before
     assert write_payload(tmp_path, {"a": File(b"1", 0o644)})
 
 
@@ -90,7 +90,7 @@ def test_pods_of_any_user_may_write_to_an_empty_dir(tmp_path: Path) -> None:
         ("Nonsense", "file", False),
     ],
 )
-def test_host_paths_are_held_to_their_type(tmp_path: Path, type_: str, name: str, good: bool) -> None:
+def test_host_paths_are_held_to_their_type(tmp_path: Path, type_: str, name: str, *, good: bool) -> None:
     (tmp_path / "directory").mkdir()
     (tmp_path / "file").touch()
 
@@ -120,5 +120,5 @@ def test_a_sub_path_cannot_leave_its_volume(tmp_path: Path, sub_path: str) -> No
 
 
 @pytest.mark.parametrize(("path", "bad"), [("a", False), ("a/b", False), ("a..b", False), ("..", True), ("", True)])
-def test_paths_that_leave_are_recognised(path: str, bad: bool) -> None:
+def test_paths_that_leave_are_recognised(path: str, *, bad: bool) -> None:
     assert escapes(path) is bad

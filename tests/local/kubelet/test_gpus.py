@@ -50,7 +50,8 @@ def test_a_pod_without_gpus_takes_nothing() -> None:
 
 
 @pytest.mark.parametrize(
-    ("visible", "expected"), [(None, ("0", "1", "10")), ("1,0", ("1", "0")), ("", ()), ("-1", ()), ("GPU-a", ("GPU-a",))]
+    ("visible", "expected"),
+    [(None, ("0", "1", "10")), ("1,0", ("1", "0")), ("", ()), ("-1", ()), ("GPU-a", ("GPU-a",))],
 )
 def test_gpus_are_found_by_device_file_and_the_callers_choice(
     tmp_path: Path, visible: str | None, expected: tuple[str, ...]

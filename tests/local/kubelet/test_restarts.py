@@ -40,5 +40,5 @@ def test_ten_minutes_of_running_make_a_fresh_start() -> None:
         (Role.SIDECAR, "Never", 0, True),
     ],
 )
-def test_who_starts_again(role: Role, policy: str, code: int, expected: bool) -> None:
+def test_who_starts_again(role: Role, policy: str, code: int, *, expected: bool) -> None:
     assert restarts(role, policy, code) is expected

@@ -32,7 +32,9 @@ UNTRIED = Waiting()
 CRASHED = Waiting("CrashLoopBackOff")
 
 
-def record(role: Role, state: State, *, name: str = "c", last: Terminated | None = None, **more: object) -> ContainerRecord:
+def record(
+    role: Role, state: State, *, name: str = "c", last: Terminated | None = None, **more: object
+) -> ContainerRecord:
     return ContainerRecord(Container(name), role, state, last, **more)  # type: ignore[arg-type] -- keywords of the table
 
 
@@ -68,7 +70,7 @@ def sidecar(state: State, **more: object) -> ContainerRecord:
         ([main(UNTRIED)], True, "Failed"),
     ],
 )
-def test_phase_follows_from_the_containers(containers: list[ContainerRecord], is_over: bool, expected: str) -> None:
+def test_phase_follows_from_the_containers(containers: list[ContainerRecord], expected: str, *, is_over: bool) -> None:
     assert phase(PodRecord(tuple(containers), T0, ended=is_over)) == expected
 
 
