@@ -80,8 +80,8 @@ def required(path: str, detail: str = "") -> Cause:
 
 
 def not_supported(path: str, value: JsonValue, supported: list[JsonValue]) -> Cause:
-    """The value is not one of an enumeration; the alternatives are printed sorted, and quoted whatever they are."""
-    quoted = ", ".join(sorted(show(v if isinstance(v, str) else show(v)) for v in supported))
+    """The value is not one of an enumeration; the alternatives are printed in the schema's order, and quoted."""
+    quoted = ", ".join(show(v if isinstance(v, str) else show(v)) for v in supported)
     text = f"Unsupported value: {show(value)}: supported values: {quoted}"
     return Cause(path or NO_FIELD, "FieldValueNotSupported", text)
 

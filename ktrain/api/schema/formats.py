@@ -44,6 +44,8 @@ def _date_time(text: str) -> bool:
 
 
 def _base64(text: str) -> bool:
+    if not text:
+        return False
     try:
         base64.b64decode(text, validate=True)
     except (binascii.Error, ValueError):

@@ -44,6 +44,7 @@ class Node:
         "format_check",
         "has_defaults",
         "has_logic",
+        "has_nullable",
         "has_rules",
         "has_uniqueness",
         "items",
@@ -77,6 +78,7 @@ class Node:
     format_check: Callable[[str], bool] | None
     has_defaults: bool
     has_logic: bool
+    has_nullable: bool
     has_rules: bool
     has_uniqueness: bool
     items: Node | None
@@ -101,7 +103,8 @@ class Node:
     def __init__(self) -> None:
         # What a circle of definitions may read of a node that is still being filled.
         self.default = MISSING
-        self.has_defaults = self.has_rules = self.has_uniqueness = self.has_logic = False
+        self.nullable = False
+        self.has_defaults = self.has_nullable = self.has_rules = self.has_uniqueness = self.has_logic = False
 
     def child(self, key: str) -> Node | None:
         """The node of a property, or of any key of a map; None if the schema has no such field."""
@@ -234,6 +237,7 @@ def _compile_flags(node: Node) -> None:
     """Whether the subtree holds anything that a pass looks for, so that passes can skip it."""
     below = [*node.properties.values(), *(n for n in (node.additional, node.items) if n is not None)]
     node.has_defaults = any(n.default is not MISSING or n.has_defaults for n in below)
+    node.has_nullable = any(n.nullable or n.has_nullable for n in below)
     node.has_rules = bool(node.rules) or any(n.has_rules for n in below)
     node.has_uniqueness = node.list_type != "atomic" or any(n.has_uniqueness for n in below)
     own_logic = bool(node.any_of or node.one_of or node.all_of or node.none_of)

@@ -81,7 +81,7 @@ def _variables(rule: Json, place: _Place) -> Json:
 
     def view(item: JsonValue) -> JsonValue:
         item = _outline(item) if whole and type(item) is dict and "metadata" in item else item
-        return _escape(node, item) if escape else item
+        return _convert(node, item) if escape or node.has_nullable else item
 
     variables = {"self": view(place.value)}
     if not uses_old_self(rule):
@@ -99,16 +99,20 @@ def _outline(obj: Json) -> Json:
     return {**obj, "metadata": {key: metadata[key] for key in ("name", "generateName") if key in metadata}}
 
 
-def _escape(node: Node | None, value: JsonValue) -> JsonValue:
-    """The value with property names spelled as CEL identifiers. Keys of maps are data and stay."""
+def _convert(node: Node | None, value: JsonValue) -> JsonValue:
+    """The value with property names spelled as CEL identifiers, and null properties absent. Keys of maps stay."""
     if type(value) is dict:
         if node is None or not node.properties:
             below = node.additional if node else None
-            return {key: _escape(below, item) for key, item in value.items()}
-        return {escaped_name(key): _escape(node.child(key), item) for key, item in value.items()}
+            return {key: _convert(below, item) for key, item in value.items()}
+        return {
+            escaped_name(key): _convert(node.child(key), item)
+            for key, item in value.items()
+            if item is not None or key not in node.properties
+        }
     if type(value) is list:
         below = node.items if node else None
-        return [_escape(below, item) for item in value]
+        return [_convert(below, item) for item in value]
     return value
 
 
@@ -153,7 +157,8 @@ def _cause(rule: Json, field: str, value: JsonValue, message: str) -> Cause:
     if reason == "FieldValueRequired":
         return required(field, message)
     if reason == "FieldValueDuplicate":
-        return duplicate(field, value)
+        whole = isinstance(value, dict | list)
+        return Cause(field, reason, "Duplicate value") if whole else duplicate(field, value)
     # Whole objects and lists are not printed: they can be as large as the object itself.
     shown = "" if isinstance(value, dict | list) else f"{show(value)}: "
     return Cause(field, reason, f"Invalid value: {shown}{message}")

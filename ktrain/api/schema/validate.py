@@ -63,6 +63,7 @@ def check(node: Node, value: JsonValue, path: str, report: Report, old: JsonValu
     if not _has_type(node, value):
         expected = "integer,string" if node.type == "int-or-string" else node.type
         report.causes.append(causes.wrong_type(report.field(path), path, expected, value))
+        _check_enum(node, value, path, report)
         return
     kind = type(value)
     if kind is dict:
@@ -73,10 +74,14 @@ def check(node: Node, value: JsonValue, path: str, report: Report, old: JsonValu
         _check_string(node, value, path, report)
     elif kind is not bool and value is not None:
         _check_number(node, value, path, report)
-    if node.enum is not None and value is not None and value not in node.enum:
-        report.causes.append(causes.not_supported(report.field(path), value, node.enum))
+    _check_enum(node, value, path, report)
     if node.has_logic:
         _check_logic(node, value, path, report)
+
+
+def _check_enum(node: Node, value: JsonValue, path: str, report: Report) -> None:
+    if node.enum is not None and value is not None and value not in node.enum:
+        report.causes.append(causes.not_supported(report.field(path), value, node.enum))
 
 
 def _has_type(node: Node, value: JsonValue) -> bool:
@@ -86,7 +91,7 @@ def _has_type(node: Node, value: JsonValue) -> bool:
         return node.nullable
     if type(value) in _TYPES[node.type]:
         return True
-    return type(value) is float and node.type == "integer" and value.is_integer()
+    return type(value) is float and node.type in {"integer", "int-or-string"} and value.is_integer()
 
 
 def _check_object(node: Node, value: Json, path: str, report: Report, old: JsonValue) -> None:
@@ -113,7 +118,7 @@ def _check_object(node: Node, value: Json, path: str, report: Report, old: JsonV
 def _check_embedded(value: Json, path: str, report: Report) -> None:
     for key in ("apiVersion", "kind"):
         if not value.get(key):
-            report.causes.append(causes.required(report.field(f"{path}.{key}"), "must not be empty"))
+            report.causes.append(causes.required(report.field(f"{path}.{key}")))
 
 
 def _check_list(node: Node, value: list[JsonValue], path: str, report: Report, old: JsonValue) -> None:
@@ -160,15 +165,15 @@ def _check_string(node: Node, value: str, path: str, report: Report) -> None:
 
 def _check_number(node: Node, value: float, path: str, report: Report) -> None:
     minimum, above, maximum, under, multiple = node.bounds
-    text = ""
+    wrong = []
     if minimum is not None and (value <= minimum if above else value < minimum):
-        text = f"{path} in body should be greater than {'' if above else 'or equal to '}{_number(minimum)}"
-    elif maximum is not None and (value >= maximum if under else value > maximum):
-        text = f"{path} in body should be less than {'' if under else 'or equal to '}{_number(maximum)}"
-    elif multiple is not None and not (value / multiple).is_integer():
-        text = f"{path} in body should be a multiple of {_number(multiple)}"
-    if text:
-        report.causes.append(causes.invalid(report.field(path), value, text))
+        wrong.append(f"greater than {'' if above else 'or equal to '}{_number(minimum)}")
+    if maximum is not None and (value >= maximum if under else value > maximum):
+        wrong.append(f"less than {'' if under else 'or equal to '}{_number(maximum)}")
+    if multiple is not None and not (value / multiple).is_integer():
+        wrong.append(f"a multiple of {_number(multiple)}")
+    for what in wrong:
+        report.causes.append(causes.invalid(report.field(path), value, f"{path} in body should be {what}"))
     if node.format == "int32" and not -(2**31) <= value < 2**31:
         # Upstream loses the path of this one.
         detail = f"Checked value must be of type {node.type} with format int32 in {path}"
@@ -180,8 +185,12 @@ def _number(value: float) -> str:
 
 
 def _check_logic(node: Node, value: JsonValue, path: str, report: Report) -> None:
-    for branch in node.all_of:
-        check(branch, value, path, report)
+    if node.all_of:
+        failed = [errors for branch in node.all_of if (errors := _errors(branch, value, path, report))]
+        if failed:
+            none = ". None validated" if len(failed) == len(node.all_of) else ""
+            report.causes.append(causes.invalid("", "", f'"{path}" must validate all the schemas (allOf){none}'))
+            report.causes.extend(cause for errors in failed for cause in errors)
     if node.any_of and not any(not _errors(branch, value, path, report) for branch in node.any_of):
         _fail_logic(node.any_of, value, path, report, "must validate at least one schema (anyOf)")
     if node.one_of:
@@ -237,7 +246,11 @@ def check_uniqueness(node: Node, value: JsonValue, path: str, report: Report) ->
 def _check_items_unique(node: Node, value: list[JsonValue], path: str, report: Report) -> None:
     seen: set[bytes] = set()
     for index, item in enumerate(value):
-        if node.list_type == "map" and type(item) is dict:
+        if node.list_type == "map" and type(item) is not dict:
+            text = "must be an object for an array of list-type map"
+            report.causes.append(causes.invalid(report.field(f"{path}[{index}]"), item, text))
+            continue
+        if node.list_type == "map":
             key = item_key(node, item)
         elif node.list_type == "set":
             key = _encode(item)
