@@ -104,7 +104,7 @@ class Node:
         # What a circle of definitions may read of a node that is still being filled.
         self.default = MISSING
         self.nullable = False
-        self.has_defaults = self.has_nullable = self.has_rules = self.has_uniqueness = self.has_logic = False
+        self.has_defaults = self.has_nullable = self.has_rules = self.has_uniqueness = False
 
     def child(self, key: str) -> Node | None:
         """The node of a property, or of any key of a map; None if the schema has no such field."""
@@ -231,6 +231,7 @@ def _compile_logic(node: Node, schema: Json, resolve: Resolve) -> None:
     node.one_of = tuple(compile_node(s, resolve) for s in schema.get("oneOf", ()))
     node.all_of = tuple(compile_node(s, resolve) for s in schema.get("allOf", ()))
     node.none_of = compile_node(schema["not"], resolve) if "not" in schema else None
+    node.has_logic = bool(node.any_of or node.one_of or node.all_of or node.none_of)
 
 
 def _compile_flags(node: Node) -> None:
@@ -240,8 +241,6 @@ def _compile_flags(node: Node) -> None:
     node.has_nullable = any(n.nullable or n.has_nullable for n in below)
     node.has_rules = bool(node.rules) or any(n.has_rules for n in below)
     node.has_uniqueness = node.list_type != "atomic" or any(n.has_uniqueness for n in below)
-    own_logic = bool(node.any_of or node.one_of or node.all_of or node.none_of)
-    node.has_logic = own_logic or any(n.has_logic for n in below)
 
 
 def _no_references(name: str) -> Node:

@@ -4,8 +4,8 @@ A value against the keywords of its schema: types, formats, enumerations, bounds
 Paths appear twice in the API server's answers: as the field of the cause, and in the text. They differ for writes to
 `/status`, where the text starts below status, so the walk carries the text's path and a `Report` adds the prefix.
 
-Ratcheting: where the old object has an equal value, keywords are not checked again, so that objects that were valid
-once stay writable. Constraints inside anyOf, oneOf, allOf and not are exempt from that, as upstream has it.
+Ratcheting: where the old object has an equal value, nothing is checked again, so that objects that were valid once stay
+writable. Inside the branches of anyOf, oneOf, allOf and not nothing corresponds to an old value.
 """
 
 from __future__ import annotations
@@ -57,8 +57,6 @@ class Report:
 def check(node: Node, value: JsonValue, path: str, report: Report, old: JsonValue = MISSING) -> None:
     """Append the causes of `value` at `path` to the report; `old` is the value that was there before, if any."""
     if old is not MISSING and same(value, old):
-        if node.has_logic:
-            _check_logic_below(node, value, path, report)
         return
     if not _has_type(node, value):
         expected = "integer,string" if node.type == "int-or-string" else node.type
@@ -217,19 +215,6 @@ def _fail_logic(branches: tuple[Node, ...], value: JsonValue, path: str, report:
     report.causes.extend(_errors(branches[0], value, path, report))
 
 
-def _check_logic_below(node: Node, value: JsonValue, path: str, report: Report) -> None:
-    """Logic of an unchanged subtree, which ratcheting does not excuse."""
-    _check_logic(node, value, path, report)
-    if type(value) is dict:
-        for key, item in value.items():
-            child = node.child(key)
-            if child is not None and child.has_logic:
-                _check_logic_below(child, item, f"{path}.{key}" if path else key, report)
-    elif type(value) is list and node.items is not None and node.items.has_logic:
-        for index, item in enumerate(value):
-            _check_logic_below(node.items, item, f"{path}[{index}]", report)
-
-
 def check_uniqueness(node: Node, value: JsonValue, path: str, report: Report) -> None:
     """Append a cause for each item of a set or list map that occurs before in its list."""
     if not node.has_uniqueness:
@@ -247,9 +232,10 @@ def _check_items_unique(node: Node, value: list[JsonValue], path: str, report: R
     seen: set[bytes] = set()
     for index, item in enumerate(value):
         if node.list_type == "map" and type(item) is not dict:
-            text = "must be an object for an array of list-type map"
-            report.causes.append(causes.invalid(report.field(f"{path}[{index}]"), item, text))
-            continue
+            if item is not None:
+                text = "must be an object for an array of list-type map"
+                report.causes.append(causes.invalid(report.field(f"{path}[{index}]"), item, text))
+            return
         if node.list_type == "map":
             key = item_key(node, item)
         elif node.list_type == "set":
