@@ -114,7 +114,8 @@ def _pod_names(info: Info) -> Iterator[FieldError]:
 def _late_changes(job: api.TrainJob, old: api.TrainJob, job_set: JobSetState | None) -> Iterator[FieldError]:
     if job.spec.trainer is not None and old.spec.trainer is None:
         # The CRD's own rule does not see a field that is added; JobSet would refuse the result for ever.
-        yield invalid("spec.trainer", msgspec.to_builtins(job.spec.trainer), "field is immutable")
+        value = msgspec.json.decode(msgspec.json.encode(job.spec.trainer))
+        yield invalid("spec.trainer", value, "field is immutable")
     if _comparable(job) == _comparable(old):
         return
     if not (job.is_suspended or old.is_suspended):

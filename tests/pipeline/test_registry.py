@@ -1,0 +1,133 @@
+"""Finding plugins and putting them in order."""
+
+import sys
+import textwrap
+from importlib.metadata import EntryPoint
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ktrain.pipeline import Registry, RegistryError
+from ktrain.pipeline.registry import GROUP
+
+
+def plugin(name: str, *, before=(), after=()):
+    methods = {"name": name, "before": before, "after": after, "enforce_ml_policy": lambda self, info, ctx: None}
+    return type(name, (), methods)()
+
+
+@given(
+    st.lists(
+        st.tuples(st.sampled_from("abcdefgh"), st.sampled_from("abcdefgh")).filter(lambda pair: pair[0] < pair[1]),
+        max_size=12,
+    ),
+    st.permutations("abcdefgh"),
+)
+def test_order_keeps_every_wish_and_does_not_depend_on_the_order_of_discovery(pairs, names):
+    def plugins(order):
+        # Half of the wishes are said by the first plugin, half by the second; smaller names first, so no cycle.
+        return [
+            plugin(
+                name,
+                before=[b for i, (a, b) in enumerate(pairs) if a == name and i % 2],
+                after=[a for i, (a, b) in enumerate(pairs) if b == name and not i % 2],
+            )
+            for name in order
+        ]
+
+    order = Registry(plugins(names)).names
+
+    assert order == Registry(plugins("abcdefgh")).names
+    assert all(order.index(a) < order.index(b) for a, b in pairs)
+
+
+def test_without_wishes_names_decide():
+    assert Registry([plugin("b"), plugin("a"), plugin("C")]).names == ("C", "a", "b")
+
+
+def test_wishes_about_plugins_that_are_not_installed_say_nothing():
+    assert Registry([plugin("a", after=["nobody"], before=["nobody"])]).names == ("a",)
+
+
+def test_a_circle_of_wishes_is_named():
+    with pytest.raises(RegistryError, match=r"in a circle: a -> c -> b -> a"):
+        Registry([plugin("a", after=["c"]), plugin("b", after=["a"]), plugin("c", after=["b"]), plugin("d")])
+
+
+def test_two_plugins_of_one_name_are_an_error():
+    with pytest.raises(RegistryError, match="called a"):
+        Registry([plugin("a"), plugin("a")])
+
+
+MODULE = """
+class Third:
+    name = "Third"
+    after = ("PlainML",)
+
+    def enforce_pod_spec(self, info, ctx):
+        pass
+
+class Nameless:
+    def enforce_pod_spec(self, info, ctx):
+        pass
+
+class Useless:
+    name = "Useless"
+
+class Raising:
+    def __init__(self):
+        raise RuntimeError("no licence")
+"""
+
+
+@pytest.fixture
+def distribution(tmp_path, monkeypatch):
+    """A wheel of somebody else's, as pip would leave it, with one usable plugin and four that are not."""
+    (tmp_path / "third_party_plugins.py").write_text(MODULE)
+    info = tmp_path / "third_party_plugins-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: third-party-plugins\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text(
+        textwrap.dedent(f"""\
+            [{GROUP}]
+            Third = third_party_plugins:Third
+            Nameless = third_party_plugins:Nameless
+            Useless = third_party_plugins:Useless
+            Raising = third_party_plugins:Raising
+            Missing = third_party_plugins.nowhere:Missing
+            """)
+    )
+    monkeypatch.syspath_prepend(str(tmp_path))
+    yield
+    sys.modules.pop("third_party_plugins", None)
+
+
+@pytest.mark.usefixtures("distribution")
+def test_a_plugin_from_another_distribution_is_found_by_its_entry_point():
+    assert "Third" in Registry.load().names
+
+
+@pytest.mark.usefixtures("distribution")
+def test_a_plugin_that_cannot_be_loaded_costs_only_itself_and_is_reported():
+    registry = Registry.load()
+    reasons = {failure.name: failure.reason for failure in registry.failures}
+
+    assert "Third" in registry.names
+    assert reasons["Raising"] == "no licence"
+    assert "name" in reasons["Nameless"]
+    assert "extension points" in reasons["Useless"]
+    assert "third_party_plugins.nowhere" in next(f.origin for f in registry.failures if f.name == "Missing")
+
+
+def test_built_in_plugins_load_like_anyone_elses():
+    entry_points = [
+        EntryPoint("PlainML", "ktrain.plugins.plainml:PlainML", GROUP),
+        EntryPoint("Torch", "ktrain.plugins.torch:Torch", GROUP),
+        EntryPoint("JobSet", "ktrain.plugins.jobset:JobSet", GROUP),
+        EntryPoint("Again", "ktrain.plugins.jobset:JobSet", GROUP),
+    ]
+    registry = Registry.load(entry_points)
+
+    assert registry.names == ("JobSet", "PlainML", "Torch")
+    assert [failure.name for failure in registry.failures] == ["JobSet"]

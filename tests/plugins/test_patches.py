@@ -1,0 +1,86 @@
+"""Runtime patches: strategic merge over the runtime's template, before everything else."""
+
+RUNTIME = """
+spec:
+  mlPolicy: {numNodes: 1}
+  template:
+    metadata: {labels: {tier: gold, owner: platform}}
+    spec:
+      replicatedJobs:
+      - name: first
+        template: {spec: {template: {spec: {
+          initContainers: [{name: init, env: [{name: INIT_ENV, value: a}, {name: DATASET_PATH, value: p}]}],
+          containers: [{name: main, volumeMounts: [{name: v, mountPath: /a, readOnly: true}]}],
+          volumes: [{name: v, emptyDir: {}}], nodeSelector: {pool: a, zone: z}, tolerations: [{key: old}]}}}}
+      - name: node
+        template: {metadata: {labels: L, annotations: {job: runtime}}, spec: {template: {metadata: {labels: {q: '0'}},
+          spec: {containers: [{name: node, env: [{name: A, value: a}]}]}}}}
+"""
+JOB = """
+metadata: {name: tj, namespace: team, uid: u}
+spec:
+  runtimeRef: {name: rt}
+  trainer: {env: [{name: A, value: job}]}
+  runtimePatches:
+  - manager: acme.io/one
+    trainingRuntimeSpec: {template: {metadata: {labels: {tier: silver}, annotations: {ticket: T-1}},
+      spec: {replicatedJobs: [
+      {name: node, template: {metadata: {annotations: {job: patched}}, spec: {template: {
+        metadata: {labels: {q: '1'}}, spec: {nodeSelector: {pool: b}}}}}},
+      {name: first, template: {spec: {template: {spec: {
+        initContainers: [{name: init, env: [{name: INIT_ENV, value: b}, {name: NEW_VALUE, value: n}]}],
+        nodeSelector: {pool: b}, tolerations: [{key: new}],
+        containers: [{name: main, volumeMounts: [{name: w, mountPath: /a}]}],
+        volumes: [{name: w, emptyDir: {}}]}}}}}]}}}
+  - manager: acme.io/two
+    trainingRuntimeSpec: {template: {spec: {replicatedJobs: [
+      {name: first, template: {spec: {template: {spec: {nodeSelector: {pool: c}}}}}}]}}}
+"""
+
+
+def pod_of(job_set: dict, index: int) -> dict:
+    return job_set["spec"]["replicatedJobs"][index]["template"]["spec"]["template"]["spec"]
+
+
+def test_jobs_keep_the_runtimes_order_so_that_depends_on_stays_valid(kit):
+    assert [job["name"] for job in kit.job_set(RUNTIME, JOB)["spec"]["replicatedJobs"]] == ["first", "node"]
+
+
+def test_lists_with_a_key_merge_by_it_and_others_are_replaced(kit):
+    pod = pod_of(kit.job_set(RUNTIME, JOB), 0)
+
+    assert pod["initContainers"][0]["env"] == [
+        {"name": "INIT_ENV", "value": "b"},
+        {"name": "NEW_VALUE", "value": "n"},
+        {"name": "DATASET_PATH", "value": "p"},
+    ]
+    assert pod["tolerations"] == [{"key": "new"}]
+    assert {volume["name"] for volume in pod["volumes"]} == {"v", "w"}
+    assert pod["containers"][0]["volumeMounts"] == [{"name": "w", "mountPath": "/a", "readOnly": True}]
+
+
+def test_later_patches_win_key_by_key(kit):
+    assert pod_of(kit.job_set(RUNTIME, JOB), 0)["nodeSelector"] == {"pool": "c", "zone": "z"}
+
+
+def test_metadata_patches_reach_jobset_job_and_pod(kit):
+    job_set = kit.job_set(RUNTIME, JOB)
+    node = job_set["spec"]["replicatedJobs"][1]["template"]
+
+    assert job_set["metadata"]["labels"] == {"tier": "silver", "owner": "platform"}
+    assert job_set["metadata"]["annotations"] == {"ticket": "T-1"}
+    assert node["metadata"]["annotations"] == {"job": "patched"}
+    assert node["spec"]["template"]["metadata"]["labels"] == {"q": "1"}
+
+
+def test_provenance_names_the_manager(kit):
+    path = "replicatedJobs[first].template.spec.template.spec.nodeSelector.pool"
+
+    assert kit.plan(RUNTIME, JOB).provenance[path] == "patch acme.io/two"
+
+
+def test_a_pod_template_always_has_metadata(kit):
+    """Else removing the last label leaves null there, which the API server refuses for ever."""
+    first = kit.job_set(RUNTIME, JOB)["spec"]["replicatedJobs"][0]
+
+    assert first["template"]["spec"]["template"]["metadata"] == {}
