@@ -193,9 +193,18 @@ def _status() -> Json:
         },
         rules=(timed,),
     )
+    # ktrain's own: why the job does not get on. A condition would be taken for progress by the SDK.
+    diagnosis = obj(
+        {
+            "message": text(0, 1024),
+            "reason": text(0, 253),
+            "since": {"type": "string", "format": "date-time"},
+        }
+    )
     return obj(
         {
             "conditions": array(CONDITION, keys=("type",), high=8),
+            "diagnosis": diagnosis,
             "jobsStatus": array(job, keys=("name",), high=100),
             "trainerStatus": trainer,
         },
