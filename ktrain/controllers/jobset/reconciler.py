@@ -13,7 +13,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Any, Final
 
 from ktrain.api.core import PERSISTENT_VOLUME_CLAIMS, SERVICES
-from ktrain.api.jobset import CHILD_JOBS, GROUP, JOBSET_NAME, JOBSETS, MANAGED_BY, ChildJob, JobSet
+from ktrain.api.jobset import CHILD_JOBS, GROUP, JOBSET_NAME, JOBSETS, MANAGED_BY, ChildJob, JobSet, JobSetStatus
 from ktrain.api.meta import Key
 from ktrain.framework import Controller, Result
 from ktrain.framework.errors import AlreadyExists, ApiError, Conflict, NotFound
@@ -120,9 +120,9 @@ class JobSetReconciler:
         await run_all([partial(self._suspend, job) for job in decision.suspend], limit=PARALLEL_CALLS)
         await run_all([partial(self._resume, wake) for wake in decision.resume], limit=PARALLEL_CALLS)
         if decision.status is not None:
-            await self._write_status(jobset, status_json(decision.status))
-            for notice in decision.notices:
-                self._event(jobset, notice.type, notice.reason, notice.message)
+            await self._write_status(jobset, decision.status)
+        for notice in decision.notices:
+            self._event(jobset, notice.type, notice.reason, notice.message)
         if decision.expired:
             await self._delete(JOBSETS, jobset)
 
@@ -215,10 +215,13 @@ class JobSetReconciler:
         except NotFound:
             return
 
-    async def _write_status(self, jobset: JobSet, status: Json) -> None:
+    async def _write_status(self, jobset: JobSet, status: JobSetStatus) -> None:
         """Write under the version that the decision was made on: a stale decision must not count a restart again."""
-        body: Json = {"metadata": {"resourceVersion": jobset.metadata.resource_version}, "status": status}
-        await self._client.patch(JOBSETS, jobset.key, body, subresource="status")
+        body: Json = {"metadata": {"resourceVersion": jobset.metadata.resource_version}, "status": status_json(status)}
+        try:
+            await self._client.patch(JOBSETS, jobset.key, body, subresource="status")
+        except NotFound:
+            return
 
     def _warn(self, jobset: JobSet, reason: str, message: str) -> None:
         self._event(jobset, "Warning", reason, message)
