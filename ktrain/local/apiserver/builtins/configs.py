@@ -1,0 +1,86 @@
+"""ConfigMaps and Secrets: keys, sizes, and `immutable`."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import re
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Final
+
+from ktrain.local.apiserver import causes
+from ktrain.local.apiserver.causes import Cause
+from ktrain.local.apiserver.strategy import Strategy
+
+if TYPE_CHECKING:
+    from ktrain.api.meta import Json
+
+_KEY: Final = re.compile(r"[-._a-zA-Z0-9]+")
+_KEY_TEXT: Final = (
+    "a valid config key must consist of alphanumeric characters, '-', '_' or '.' (e.g. 'key.name',  or 'KEY_NAME',  "
+    "or 'key-name', regex used for validation is '[-._a-zA-Z0-9]+')"
+)
+_SIZE_LIMIT: Final = 1024 * 1024
+_FROZEN: Final = "field is immutable when `immutable` is set"
+
+
+class ConfigMapStrategy(Strategy):
+    """ConfigMaps."""
+
+    has_generation = False
+    fields: tuple[str, ...] = ("data", "binaryData")
+
+    def validate(self, obj: Json) -> Sequence[Cause]:
+        """Check keys and the size of all values together."""
+        found = [cause for field in self.fields for cause in _validate_keys(obj.get(field, {}), field)]
+        for key in obj.get("data", {}).keys() & obj.get("binaryData", {}).keys():
+            found.append(causes.invalid("data", key, "duplicate of key present in binaryData"))
+        size = sum(len(str(value)) for field in self.fields for value in obj.get(field, {}).values())
+        if size > _SIZE_LIMIT:
+            found.append(causes.too_long("", _SIZE_LIMIT))
+        return found
+
+    def validate_update(self, obj: Json, old: Json) -> Sequence[Cause]:
+        """An immutable one keeps its data, and stays immutable."""
+        if not old.get("immutable"):
+            return ()
+        found = [causes.forbidden(f, _FROZEN) for f in self.fields if obj.get(f, {}) != old.get(f, {})]
+        if not obj.get("immutable"):
+            found.append(causes.forbidden("immutable", _FROZEN))
+        return found
+
+
+class SecretStrategy(ConfigMapStrategy):
+    """Secrets: like ConfigMaps, in base64, with a type."""
+
+    fields: tuple[str, ...] = ("data",)
+
+    def check_types(self, obj: Json) -> str:
+        """Values are base64."""
+        for value in (obj.get("data") or {}).values():
+            try:
+                base64.b64decode(value or "", validate=True)
+            except (binascii.Error, ValueError):
+                return "illegal base64 data at input byte 0"
+        return ""
+
+    def default(self, obj: Json) -> None:
+        """Fold the write-only stringData into data."""
+        obj.setdefault("type", "Opaque")
+        for key, text in (obj.pop("stringData", None) or {}).items():
+            obj.setdefault("data", {})[key] = base64.b64encode(text.encode()).decode()
+
+    def validate_update(self, obj: Json, old: Json) -> Sequence[Cause]:
+        """The type stays."""
+        found = list(super().validate_update(obj, old))
+        if obj.get("type") != old.get("type"):
+            found.append(causes.invalid("type", obj.get("type"), causes.IMMUTABLE))
+        return found
+
+
+def _validate_keys(data: Json, field: str) -> Iterator[Cause]:
+    for key in data:
+        if not _KEY.fullmatch(key):
+            yield causes.invalid(f"{field}[{key}]", key, _KEY_TEXT)
+        elif len(key) > 253:
+            yield causes.invalid(f"{field}[{key}]", key, "must be no more than 253 characters")

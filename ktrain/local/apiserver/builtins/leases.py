@@ -1,0 +1,47 @@
+"""Leases: what leader election rests on. Times have exactly six digits, and an update always names its version."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any, Final
+
+from ktrain.local.apiserver import causes
+from ktrain.local.apiserver.strategy import Strategy
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ktrain.api.meta import Json
+    from ktrain.api.schema import Cause
+
+_MICRO_TIME: Final = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}(Z|[+-]\d\d:\d\d)")
+_LAYOUT: Final = "2006-01-02T15:04:05.000000Z07:00"
+
+
+class LeaseStrategy(Strategy):
+    """Leases."""
+
+    has_generation = False
+    unconditional_update = False
+    create_on_update = True
+
+    def check_types(self, obj: Json) -> str:
+        """Check the times: a lenient server would hide a client that fails on a cluster."""
+        spec = obj.get("spec") or {}
+        return micro_time_error(spec.get("acquireTime")) or micro_time_error(spec.get("renewTime"))
+
+    def validate(self, obj: Json) -> Sequence[Cause]:
+        """Check the numbers."""
+        spec = obj.get("spec") or {}
+        found = causes.non_negative("spec.leaseTransitions", spec.get("leaseTransitions"))
+        duration = spec.get("leaseDurationSeconds")
+        if duration is not None and duration <= 0:
+            found.append(causes.invalid("spec.leaseDurationSeconds", duration, "must be greater than 0"))
+        return found
+
+
+def micro_time_error(value: Any) -> str:  # noqa: ANN401 - whatever the client sent
+    """Return the decoder's complaint about a value that is no `metav1.MicroTime`, or nothing."""
+    if not isinstance(value, str) or _MICRO_TIME.fullmatch(value):
+        return ""
+    return f'parsing time "{value}" as "{_LAYOUT}": cannot parse "{value}" as "{_LAYOUT}"'

@@ -1,0 +1,62 @@
+"""Namespaces as objects; what happens when one is deleted is the namespace controller's (`apiserver/namespaces.py`)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from ktrain.local.apiserver import names
+from ktrain.local.apiserver.errors import StatusError
+from ktrain.local.apiserver.strategy import Strategy
+
+if TYPE_CHECKING:
+    from ktrain.api.meta import Json
+    from ktrain.local.apiserver.backend import Backend
+
+FINALIZER: Final = "kubernetes"
+NAME_LABEL: Final = "kubernetes.io/metadata.name"
+IMMORTAL: Final = frozenset({"default", "kube-system", "kube-public"})
+
+
+class NamespaceStrategy(Strategy):
+    """Namespaces."""
+
+    has_generation = False
+
+    def check_name(self, name: str, *, prefix: bool = False) -> list[str]:
+        """A namespace's name is part of DNS names: one label."""
+        return names.namespace(name, prefix=prefix)
+
+    def prepare_create(self, obj: Json, backend: Backend) -> None:
+        """Start active, held by the controller that will empty it, and selectable by name."""
+        del backend
+        spec = obj.setdefault("spec", {})
+        finalizers = spec.get("finalizers", [])
+        spec["finalizers"] = finalizers if FINALIZER in finalizers else [*finalizers, FINALIZER]
+        obj["status"] = {"phase": "Active"}
+        _label(obj)
+
+    def prepare_update(self, obj: Json, old: Json, backend: Backend) -> None:
+        """Leave the spec's finalizers to `/finalize`, and the label as it is."""
+        del backend
+        obj["spec"] = old["spec"]
+        _label(obj)
+
+    def may_delete(self, obj: Json) -> None:
+        """Some are the cluster itself."""
+        name = obj["metadata"]["name"]
+        if name in IMMORTAL:
+            message = f'namespaces "{name}" is forbidden: this namespace may not be deleted'
+            raise StatusError(403, "Forbidden", message, details={"name": name, "kind": "namespaces"})
+
+    def mark_deleted(self, obj: Json) -> None:
+        """Say that nothing new gets in."""
+        obj["status"] = {**obj.get("status", {}), "phase": "Terminating"}
+
+    def holds(self, obj: Json) -> bool:
+        """Its content holds a namespace, through the spec's finalizers."""
+        return bool(obj.get("spec", {}).get("finalizers"))
+
+
+def _label(obj: Json) -> None:
+    meta = obj["metadata"]
+    meta["labels"] = {**meta.get("labels", {}), NAME_LABEL: meta["name"]}

@@ -1,0 +1,158 @@
+"""Pods: what the server sets, what may change, how long a deleted pod stays."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from ktrain.api.meta import Key
+from ktrain.local.apiserver import causes
+from ktrain.local.apiserver.builtins.pod_defaults import containers, default_pod_spec
+from ktrain.local.apiserver.builtins.pod_validation import validate_pod_spec
+from ktrain.local.apiserver.errors import StatusError, forbidden
+from ktrain.local.apiserver.strategy import Strategy
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ktrain.api.meta import Json
+    from ktrain.api.schema import Cause
+    from ktrain.local.apiserver.backend import Backend
+
+_TAINTS: Final = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
+_EVICT_AFTER_S: Final = 300
+_FINISHED: Final = frozenset({"Succeeded", "Failed"})
+_UPDATE_TEXT: Final = (
+    "pod updates may not change fields other than `spec.containers[*].image`,`spec.initContainers[*].image`,"
+    "`spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to existing tolerations),"
+    "`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)"
+)
+
+
+class PodStrategy(Strategy):
+    """Pods."""
+
+    answers_deleted_object = True
+
+    def default(self, obj: Json) -> None:
+        """Fill in pod defaults."""
+        spec = obj.get("spec")
+        if isinstance(spec, dict):
+            default_pod_spec(spec, requests=True)
+            spec.setdefault("enableServiceLinks", True)
+
+    def admit(self, obj: Json, old: Json | None, backend: Backend) -> None:
+        """Fill in the account, the priority and the usual tolerations; refuse classes that do not exist."""
+        if old is not None:
+            return
+        spec = obj.setdefault("spec", {})
+        if not spec.get("serviceAccountName"):
+            spec["serviceAccountName"] = spec["serviceAccount"] = "default"
+        _admit_priority(obj, backend)
+        _admit_runtime_class(obj, backend)
+        tolerations = spec.setdefault("tolerations", [])
+        tolerated = {t.get("key") for t in tolerations if t.get("effect", "NoExecute") == "NoExecute"}
+        if None not in tolerated and "" not in tolerated:
+            tolerations += [_toleration(taint) for taint in _TAINTS if taint not in tolerated]
+
+    def prepare_create(self, obj: Json, backend: Backend) -> None:
+        """Start in Pending; gated pods say so."""
+        del backend
+        spec = obj["spec"]
+        obj["status"] = {"phase": "Pending", "qosClass": quality_class(spec)}
+        if spec.get("schedulingGates"):
+            condition = {"type": "PodScheduled", "status": "False", "reason": "SchedulingGated"}
+            message = "Scheduling is blocked due to non-empty scheduling gates"
+            obj["status"]["conditions"] = [{**condition, "message": message}]
+
+    def validate(self, obj: Json) -> Sequence[Cause]:
+        """Check the spec."""
+        return validate_pod_spec(obj.get("spec", {}))
+
+    def validate_update(self, obj: Json, old: Json) -> Sequence[Cause]:
+        """Only images, deadlines, added tolerations, removed gates and a gated pod's constraints may change."""
+        if _comparable(obj["spec"], old["spec"]) == _comparable(old["spec"], old["spec"]):
+            return ()
+        return [causes.forbidden("spec", _UPDATE_TEXT)]
+
+    def grace_seconds(self, obj: Json, asked: int | None) -> int:
+        """Nobody has to end a pod that was never started or has finished."""
+        if not obj["spec"].get("nodeName") or obj.get("status", {}).get("phase") in _FINISHED:
+            return 0
+        grace: int = obj["spec"].get("terminationGracePeriodSeconds", 30) if asked is None else asked
+        return grace
+
+
+def quality_class(spec: Json) -> str:
+    """Return the quality-of-service class of a pod, from its containers' cpu and memory."""
+    guaranteed, burstable = True, False
+    for container in containers(spec):
+        resources = container.get("resources", {})
+        limits, requests = resources.get("limits", {}), resources.get("requests", {})
+        for name in ("cpu", "memory"):
+            burstable = burstable or name in limits or name in requests
+            guaranteed = guaranteed and name in limits and requests.get(name, limits[name]) == limits[name]
+    return "Guaranteed" if guaranteed else "Burstable" if burstable else "BestEffort"
+
+
+def _admit_priority(obj: Json, backend: Backend) -> None:
+    spec = obj["spec"]
+    name = spec.get("priorityClassName", "")
+    found = None
+    if name:
+        item = backend.find("scheduling.k8s.io", "v1", "priorityclasses", Key("", name))
+        if item is None:
+            raise _forbidden(obj, backend, f"no PriorityClass with name {name} was found")
+        found = item.obj
+    else:
+        classes = backend.registry.find("scheduling.k8s.io", "v1", "priorityclasses")
+        if classes is not None:
+            found = next((i.obj for _, i in backend.collection(classes).items() if i.obj.get("globalDefault")), None)
+    if found is not None:
+        spec["priorityClassName"] = found["metadata"]["name"]
+    spec["priority"] = found["value"] if found else 0
+    spec.setdefault("preemptionPolicy", (found or {}).get("preemptionPolicy", "PreemptLowerPriority"))
+
+
+def _admit_runtime_class(obj: Json, backend: Backend) -> None:
+    spec = obj["spec"]
+    name = spec.get("runtimeClassName")
+    if not name:
+        return
+    item = backend.find("node.k8s.io", "v1", "runtimeclasses", Key("", name))
+    if item is None:
+        raise _forbidden(obj, backend, f'pod rejected: RuntimeClass "{name}" not found')
+    if overhead := item.obj.get("overhead", {}).get("podFixed"):
+        spec["overhead"] = dict(overhead)
+    scheduling = item.obj.get("scheduling", {})
+    if selector := scheduling.get("nodeSelector"):
+        spec["nodeSelector"] = {**spec.get("nodeSelector", {}), **selector}
+    spec.setdefault("tolerations", []).extend(dict(t) for t in scheduling.get("tolerations", ()))
+
+
+def _forbidden(obj: Json, backend: Backend, detail: str) -> StatusError:
+    pods = backend.registry.find("", "v1", "pods")
+    assert pods is not None  # noqa: S101 - every server serves pods
+    return forbidden(pods, obj["metadata"].get("name", ""), detail)
+
+
+def _toleration(taint: str) -> Json:
+    return {"key": taint, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": _EVICT_AFTER_S}
+
+
+def _comparable(spec: Json, old: Json) -> Json:
+    """Return a spec without what may change, as far as it changed in an allowed way from `old`."""
+    masked = {k: v for k, v in spec.items() if k not in {"activeDeadlineSeconds", "terminationGracePeriodSeconds"}}
+    for field in ("containers", "initContainers"):
+        if field in masked:
+            masked[field] = [{**container, "image": ""} for container in masked[field]]
+    kept = old.get("tolerations", [])
+    if all(toleration in masked.get("tolerations", []) for toleration in kept):
+        masked["tolerations"] = kept
+    gates = masked.pop("schedulingGates", [])
+    if any(gate not in old.get("schedulingGates", []) for gate in gates):
+        masked["schedulingGates"] = gates
+    if old.get("schedulingGates"):
+        masked.pop("affinity", None)
+        if old.get("nodeSelector", {}).items() <= masked.get("nodeSelector", {}).items():
+            masked.pop("nodeSelector", None)
+    return masked

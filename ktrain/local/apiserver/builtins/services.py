@@ -1,0 +1,143 @@
+"""Services: cluster IPs, port defaults and the rules for them."""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from ktrain.local.apiserver import causes, names
+from ktrain.local.apiserver.causes import Cause
+from ktrain.local.apiserver.errors import StatusError
+from ktrain.local.apiserver.strategy import Strategy
+
+if TYPE_CHECKING:
+    from ktrain.api.meta import Json
+    from ktrain.local.apiserver.backend import Backend
+
+_NETWORK: Final = ipaddress.IPv4Network("10.96.0.0/12")
+_FIRST_FREE: Final = 16
+"""Addresses below are kept for well-known services (kubernetes, DNS), as upstream does."""
+_TYPES: Final = ("ClusterIP", "ExternalName", "LoadBalancer", "NodePort")
+_PROTOCOLS: Final = ("SCTP", "TCP", "UDP")
+_AFFINITIES: Final = ("ClientIP", "None")
+_PORT_TEXT: Final = "must be between 1 and 65535, inclusive"
+_HEADLESS: Final = "None"
+
+
+class ServiceStrategy(Strategy):
+    """Services."""
+
+    has_generation = False
+    create_on_update = True
+    answers_deleted_object = True
+
+    def check_name(self, name: str, *, prefix: bool = False) -> list[str]:
+        """A service's name is part of DNS names: one label."""
+        return names.label(name, prefix=prefix)
+
+    def default(self, obj: Json) -> None:
+        """Fill in types and ports."""
+        spec = obj.setdefault("spec", {})
+        spec.setdefault("type", "ClusterIP")
+        spec.setdefault("sessionAffinity", "None")
+        for port in spec.get("ports", ()):
+            port.setdefault("protocol", "TCP")
+            if port.get("targetPort") in {None, 0, ""}:
+                port["targetPort"] = port.get("port")
+        if spec["type"] != "ExternalName":
+            spec.setdefault("internalTrafficPolicy", "Cluster")
+            spec.setdefault("ipFamilies", ["IPv4"])
+            spec.setdefault("ipFamilyPolicy", "SingleStack")
+        if spec.get("clusterIP") and not spec.get("clusterIPs"):
+            spec["clusterIPs"] = [spec["clusterIP"]]
+
+    def prepare_create(self, obj: Json, backend: Backend) -> None:
+        """Give the service an address, unless it wants none."""
+        obj["status"] = {"loadBalancer": {}}
+        spec = obj["spec"]
+        if spec["type"] == "ExternalName" or spec.get("clusterIP"):
+            return
+        if spec.get("ports"):
+            spec["clusterIP"] = _free_address(backend)
+            spec["clusterIPs"] = [spec["clusterIP"]]
+
+    def prepare_update(self, obj: Json, old: Json, backend: Backend) -> None:
+        """Keep the address when the client does not send it."""
+        del backend
+        spec, before = obj["spec"], old["spec"]
+        if not spec.get("clusterIP") and before.get("clusterIP") and spec["type"] != "ExternalName":
+            spec["clusterIP"] = before["clusterIP"]
+            spec["clusterIPs"] = before.get("clusterIPs", [before["clusterIP"]])
+
+    def validate(self, obj: Json) -> Sequence[Cause]:
+        """Check type, address and ports."""
+        spec = obj.get("spec", {})
+        found = []
+        headless = spec.get("clusterIP") == _HEADLESS
+        if spec.get("type") not in _TYPES:
+            found.append(causes.not_supported("spec.type", spec.get("type"), _TYPES))
+        if spec.get("sessionAffinity") not in _AFFINITIES:
+            found.append(causes.not_supported("spec.sessionAffinity", spec.get("sessionAffinity"), _AFFINITIES))
+        if not spec.get("ports") and not headless and spec.get("type") != "ExternalName":
+            found.append(causes.required("spec.ports"))
+        if spec.get("type") == "ExternalName" and not spec.get("externalName"):
+            found.append(causes.required("spec.externalName"))
+        address = spec.get("clusterIP")
+        if address and not headless and not _is_address(address):
+            found.append(causes.invalid("spec.clusterIPs[0]", address, "must be a valid IP address"))
+        return [*found, *_validate_ports(spec.get("ports", []))]
+
+    def validate_update(self, obj: Json, old: Json) -> Sequence[Cause]:
+        """The address stays: clients hold it."""
+        address, before = obj["spec"].get("clusterIP"), old["spec"].get("clusterIP")
+        if before and address != before and obj["spec"]["type"] != "ExternalName":
+            return [causes.invalid("spec.clusterIPs[0]", address, "may not change once set")]
+        return ()
+
+
+def _validate_ports(ports: list[Json]) -> Iterator[Cause]:
+    seen: set[str] = set()
+    numbers: set[tuple[Any, Any]] = set()
+    for index, port in enumerate(ports):
+        path = f"spec.ports[{index}]"
+        name = port.get("name", "")
+        if not name and len(ports) > 1:
+            yield causes.required(f"{path}.name")
+        elif name:
+            for text in names.label(name):
+                yield causes.invalid(f"{path}.name", name, text)
+            if name in seen:
+                yield causes.duplicate(f"{path}.name", name)
+            seen.add(name)
+        number = port.get("port", 0)
+        if not 1 <= number <= 65535:
+            yield causes.invalid(f"{path}.port", number, _PORT_TEXT)
+        target = port.get("targetPort")
+        if isinstance(target, int) and not 1 <= target <= 65535 and target != number:
+            yield causes.invalid(f"{path}.targetPort", target, _PORT_TEXT)
+        if port.get("protocol") not in _PROTOCOLS:
+            yield causes.not_supported(f"{path}.protocol", port.get("protocol"), _PROTOCOLS)
+        if (number, port.get("protocol")) in numbers:
+            yield causes.duplicate(path, {"port": number, "protocol": port.get("protocol")})
+        numbers.add((number, port.get("protocol")))
+
+
+def _is_address(text: str) -> bool:
+    try:
+        ipaddress.ip_address(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _free_address(backend: Backend) -> str:
+    services = backend.store.collection("services")
+    taken = {item.obj["spec"].get("clusterIP") for _, item in services.items()}
+    size = _NETWORK.num_addresses - 2
+    # Start where the number of services points: the first try is free unless addresses were deleted or chosen by hand.
+    for step in range(size):
+        address = str(_NETWORK[_FIRST_FREE + (len(services) + step) % (size - _FIRST_FREE)])
+        if address not in taken:
+            return address
+    raise StatusError(500, "InternalError", "Internal error occurred: failed to allocate a serviceIP: range is full")

@@ -1,0 +1,180 @@
+"""The built-in kinds that are served, as data. Definitions of kinds nobody asks for yet are not served."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from ktrain.local.apiserver.builtins import simple
+from ktrain.local.apiserver.builtins.configs import ConfigMapStrategy, SecretStrategy
+from ktrain.local.apiserver.builtins.definitions import DefinitionStrategy
+from ktrain.local.apiserver.builtins.events import CoreEventStrategy, EventStrategy
+from ktrain.local.apiserver.builtins.jobs import JobStrategy
+from ktrain.local.apiserver.builtins.leases import LeaseStrategy
+from ktrain.local.apiserver.builtins.namespaces import NamespaceStrategy
+from ktrain.local.apiserver.builtins.pods import PodStrategy
+from ktrain.local.apiserver.builtins.services import ServiceStrategy
+from ktrain.local.apiserver.builtins.volumes import ClaimStrategy
+from ktrain.local.apiserver.registry import ServedResource
+from ktrain.local.apiserver.strategy import Strategy
+
+_RBAC: Final = f"{simple.RBAC_GROUP}/v1"
+_REFERENCE: Final = ("kind", "namespace", "name", "uid", "apiVersion", "resourceVersion", "fieldPath")
+_POD_SUBRESOURCES: Final = {"binding": ("create",), "log": ("get",)}
+
+
+def _served(  # noqa: PLR0913 - one row of the table
+    api_version: str,
+    kind: str,
+    plural: str,
+    strategy: Strategy,
+    *,
+    short: tuple[str, ...] = (),
+    namespaced: bool = True,
+    status: bool = False,
+    categories: tuple[str, ...] = (),
+    subresources: Mapping[str, tuple[str, ...]] | None = None,
+    fields: Mapping[str, str] | None = None,
+    storage: str = "",
+) -> ServedResource:
+    group, _, version = api_version.rpartition("/")
+    return ServedResource(
+        group=group,
+        version=version,
+        kind=kind,
+        plural=plural,
+        singular=kind.lower(),
+        namespaced=namespaced,
+        strategy=strategy,
+        short_names=short,
+        categories=categories,
+        has_status=status,
+        subresources=subresources or {},
+        field_labels={name: tuple(path.split(".")) for name, path in (fields or {}).items()},
+        storage=storage,
+        storage_version=version,
+    )
+
+
+def _same(*names: str) -> dict[str, str]:
+    return {name: name for name in names}
+
+
+_POD_FIELDS: Final = _same(
+    "spec.nodeName",
+    "spec.restartPolicy",
+    "spec.schedulerName",
+    "spec.serviceAccountName",
+    "spec.hostNetwork",
+    "status.phase",
+    "status.podIP",
+    "status.nominatedNodeName",
+) | {"status.podIPs": "status.podIPs.ip"}
+_CORE_EVENT_FIELDS: Final = {
+    **_same(*(f"involvedObject.{name}" for name in _REFERENCE), "reason", "reportingComponent", "type"),
+    "source": "source.component",
+}
+_EVENT_FIELDS: Final = _same(*(f"regarding.{name}" for name in _REFERENCE), "reason", "reportingController", "type")
+
+RESOURCES: Final = (
+    _served("v1", "ConfigMap", "configmaps", ConfigMapStrategy(), short=("cm",)),
+    _served("v1", "Event", "events", CoreEventStrategy(), short=("ev",), fields=_CORE_EVENT_FIELDS),
+    _served("v1", "LimitRange", "limitranges", simple.PlainStrategy(), short=("limits",)),
+    _served(
+        "v1",
+        "Namespace",
+        "namespaces",
+        NamespaceStrategy(),
+        short=("ns",),
+        namespaced=False,
+        status=True,
+        subresources={"finalize": ("update",)},
+        fields=_same("status.phase"),
+    ),
+    _served(
+        "v1",
+        "Node",
+        "nodes",
+        simple.NodeStrategy(),
+        short=("no",),
+        namespaced=False,
+        status=True,
+        fields=_same("spec.unschedulable"),
+    ),
+    _served("v1", "PersistentVolumeClaim", "persistentvolumeclaims", ClaimStrategy(), short=("pvc",), status=True),
+    _served(
+        "v1",
+        "Pod",
+        "pods",
+        PodStrategy(),
+        short=("po",),
+        status=True,
+        categories=("all",),
+        subresources=_POD_SUBRESOURCES,
+        fields=_POD_FIELDS,
+    ),
+    _served("v1", "Secret", "secrets", SecretStrategy(), fields=_same("type")),
+    _served(
+        "v1",
+        "Service",
+        "services",
+        ServiceStrategy(),
+        short=("svc",),
+        status=True,
+        categories=("all",),
+        fields=_same("spec.clusterIP", "spec.type"),
+    ),
+    _served("v1", "ServiceAccount", "serviceaccounts", simple.AccountStrategy(), short=("sa",)),
+    _served(
+        "admissionregistration.k8s.io/v1",
+        "MutatingWebhookConfiguration",
+        "mutatingwebhookconfigurations",
+        simple.ConfigurationStrategy(),
+        namespaced=False,
+        categories=("api-extensions",),
+    ),
+    _served(
+        "admissionregistration.k8s.io/v1",
+        "ValidatingWebhookConfiguration",
+        "validatingwebhookconfigurations",
+        simple.ConfigurationStrategy(),
+        namespaced=False,
+        categories=("api-extensions",),
+    ),
+    _served(
+        "apiextensions.k8s.io/v1",
+        "CustomResourceDefinition",
+        "customresourcedefinitions",
+        DefinitionStrategy(),
+        short=("crd", "crds"),
+        namespaced=False,
+        status=True,
+        categories=("api-extensions",),
+    ),
+    _served(
+        "batch/v1",
+        "Job",
+        "jobs",
+        JobStrategy(),
+        status=True,
+        categories=("all",),
+        fields={"status.successful": "status.succeeded"},
+    ),
+    _served("coordination.k8s.io/v1", "Lease", "leases", LeaseStrategy()),
+    _served(
+        "events.k8s.io/v1", "Event", "events", EventStrategy(), short=("ev",), fields=_EVENT_FIELDS, storage="events"
+    ),
+    _served("node.k8s.io/v1", "RuntimeClass", "runtimeclasses", simple.RuntimeClassStrategy(), namespaced=False),
+    _served(_RBAC, "ClusterRole", "clusterroles", simple.RoleStrategy(), namespaced=False),
+    _served(_RBAC, "ClusterRoleBinding", "clusterrolebindings", simple.BindingStrategy(), namespaced=False),
+    _served(_RBAC, "Role", "roles", simple.RoleStrategy()),
+    _served(_RBAC, "RoleBinding", "rolebindings", simple.BindingStrategy()),
+    _served(
+        "scheduling.k8s.io/v1",
+        "PriorityClass",
+        "priorityclasses",
+        simple.PriorityClassStrategy(),
+        short=("pc",),
+        namespaced=False,
+    ),
+)

@@ -1,0 +1,67 @@
+"""
+Causes of an Invalid answer, in the words of the API machinery's field errors.
+
+Built-in kinds are validated by code (`builtins/`), custom ones by their schemas (`ktrain.api.schema`); both end in `Cause`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
+
+from ktrain.api.schema import Cause
+
+IMMUTABLE = "field is immutable"
+
+
+def required(field: str, detail: str = "") -> Cause:
+    """Build the cause of a missing value."""
+    return Cause(field, "FieldValueRequired", _with("Required value", detail))
+
+
+def invalid(field: str, value: Any, detail: str) -> Cause:  # noqa: ANN401 - any JSON value
+    """Build the cause of a value that breaks a rule."""
+    return Cause(field, "FieldValueInvalid", f"Invalid value: {_show(value)}: {detail}")
+
+
+def not_supported(field: str, value: Any, supported: Iterable[str]) -> Cause:  # noqa: ANN401 - any JSON value
+    """Build the cause of a value outside an enumeration; the values are listed in the order given."""
+    listed = ", ".join(f'"{one}"' for one in supported)
+    return Cause(field, "FieldValueNotSupported", f"Unsupported value: {_show(value)}: supported values: {listed}")
+
+
+def duplicate(field: str, value: Any) -> Cause:  # noqa: ANN401 - any JSON value
+    """Build the cause of a value given twice."""
+    return Cause(field, "FieldValueDuplicate", f"Duplicate value: {_show(value)}")
+
+
+def forbidden(field: str, detail: str) -> Cause:
+    """Build the cause of a field that must not be there, or must not change."""
+    return Cause(field, "FieldValueForbidden", f"Forbidden: {detail}")
+
+
+def too_long(field: str, limit: int) -> Cause:
+    """Build the cause of a text or blob past its size."""
+    return Cause(field, "FieldValueTooLong", f"Too long: may not be more than {limit} bytes")
+
+
+def missing_reference(field: str, value: str) -> Cause:
+    """Build the cause of a reference to something that is not declared."""
+    return Cause(field, "FieldValueNotFound", f"Not found: {_show(value)}")
+
+
+def non_negative(field: str, value: Any) -> list[Cause]:  # noqa: ANN401 - any JSON value
+    """Check a number that may be absent but not below zero."""
+    if isinstance(value, int | float) and value < 0:
+        return [invalid(field, value, "must be greater than or equal to 0")]
+    return []
+
+
+def _with(text: str, detail: str) -> str:
+    return f"{text}: {detail}" if detail else text
+
+
+def _show(value: Any) -> str:  # noqa: ANN401 - any JSON value
+    return msgspec.json.encode(value).decode()

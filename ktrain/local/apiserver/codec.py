@@ -1,0 +1,143 @@
+"""
+Request bodies: JSON or YAML bytes to a plain object, and which keys were given twice.
+
+msgspec keeps the last of two equal keys and says nothing. Looking for them costs more than decoding, so it is done only
+when encoding the result again does not give the same bytes; bodies from our own client are compact and always pass.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any, Final
+
+import msgspec
+
+from ktrain.api.meta import Json
+from ktrain.local.apiserver.errors import bad_request, unsupported_media_type
+
+_JSON_TYPES: Final = frozenset({"", "application/json", "*/*"})
+_YAML_TYPES: Final = frozenset({"application/yaml", "application/x-yaml", "text/yaml"})
+_decode: Final = msgspec.json.Decoder().decode
+_encode: Final = msgspec.json.Encoder().encode
+
+
+class Body:
+    """A decoded body. `strict_errors` and `warnings` name its duplicate keys, as fieldValidation words them."""
+
+    __slots__ = ("duplicates", "obj")
+
+    def __init__(self, obj: Json, duplicates: list[str]) -> None:
+        self.obj = obj
+        self.duplicates = duplicates
+
+
+def media_type(content_type: str) -> str:
+    """Return a Content-Type without parameters, in lower case."""
+    return content_type.split(";", 1)[0].strip().lower()
+
+
+def decode_object(body: bytes, content_type: str, *, kind: str) -> Body:
+    """
+    Decode the body of a POST or PUT; `kind` is for the message.
+
+    Raises:
+        StatusError: 415 for another media type, 400 for a body that is no object.
+    """
+    given = media_type(content_type)
+    if given in _JSON_TYPES:
+        return _decode_json(body, kind)
+    if given in _YAML_TYPES:
+        return decode_yaml(body, kind=kind)
+    raise unsupported_media_type()
+
+
+def decode_yaml(body: bytes, *, kind: str) -> Body:
+    """
+    Decode YAML 1.1. Most of it is JSON, which is a part of YAML and much faster to read.
+
+    Raises:
+        StatusError: 400 when it is no YAML object.
+    """
+    try:
+        return _checked(_decode(body), body, kind)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        pass
+    from ktrain.local.apiserver import yaml11  # noqa: PLC0415 - PyYAML, which our own clients never need
+
+    try:
+        obj, duplicates = yaml11.load(body)
+    except yaml11.YamlError as error:
+        raise bad_request(f"error converting YAML to JSON: {error}") from error
+    return Body(_object(obj, body, kind), duplicates)
+
+
+def decode_patch(body: bytes) -> Any:  # noqa: ANN401 - an object or a list
+    """
+    Decode a JSON patch document.
+
+    Raises:
+        StatusError: 400.
+    """
+    try:
+        return _decode(body)
+    except msgspec.DecodeError as error:
+        raise bad_request(f"error decoding patch: {_go_text(error)}") from error
+
+
+def _decode_json(body: bytes, kind: str) -> Body:
+    try:
+        obj = _decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        prefix = f"the object provided is unrecognized (must be of type {kind}): couldn't get version/kind"
+        raise bad_request(f"{prefix}; json parse error: {_go_text(error)}") from error
+    return _checked(obj, body, kind)
+
+
+def _checked(decoded: Any, body: bytes, kind: str) -> Body:  # noqa: ANN401 - whatever the body holds
+    obj = _object(decoded, body, kind)
+    return Body(obj, [] if _encode(obj) == body else find_duplicates(body))
+
+
+def _object(obj: Any, body: bytes, kind: str) -> Json:  # noqa: ANN401 - whatever the body holds
+    if isinstance(obj, dict):
+        return obj
+    shown = body[:120].decode("utf-8", "replace")
+    raise bad_request(
+        f"the object provided is unrecognized (must be of type {kind}): couldn't get version/kind; "
+        f"json parse error: json: cannot unmarshal {_type_name(obj)} into Go value ({shown})"
+    )
+
+
+def _go_text(error: Exception) -> str:
+    text = str(error)
+    return "unexpected end of JSON input" if "truncated" in text else text
+
+
+def _type_name(value: Any) -> str:  # noqa: ANN401 - any JSON value
+    if isinstance(value, list):
+        return "array"
+    return {"str": "string", "bool": "bool", "NoneType": "null"}.get(type(value).__name__, "number")
+
+
+class _Pairs(list[tuple[str, Any]]):
+    """An object with its keys as they came."""
+
+
+def find_duplicates(body: bytes) -> list[str]:
+    """Return `duplicate field "a.b"` for each key that one JSON object holds twice."""
+    return [f'duplicate field "{path}"' for path in _duplicate_paths(json.loads(body, object_pairs_hook=_Pairs), "")]
+
+
+def _duplicate_paths(value: Any, path: str) -> Iterator[str]:  # noqa: ANN401 - any JSON value
+    if isinstance(value, _Pairs):
+        seen: set[str] = set()
+        for name, child in value:
+            below = f"{path}.{name}" if path else name
+            if name in seen:
+                yield below
+            seen.add(name)
+            yield from _duplicate_paths(child, below)
+    elif isinstance(value, list):
+        for index, child in enumerate(value):
+            yield from _duplicate_paths(child, f"{path}[{index}]")

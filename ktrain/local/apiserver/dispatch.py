@@ -1,0 +1,145 @@
+"""From a method and a URL to the verb that serves them, and from its result to an answer."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from ktrain.local.apiserver import errors, listing, logs, watching
+from ktrain.local.apiserver.builtins import bindings
+from ktrain.local.apiserver.requests import Answer
+from ktrain.local.apiserver.representation import (
+    EventRenderer,
+    Format,
+    negotiate,
+    render_object,
+    render_page,
+)
+from ktrain.local.apiserver.verbs import scale
+from ktrain.local.apiserver.verbs.create import create
+from ktrain.local.apiserver.verbs.delete import delete, delete_collection
+from ktrain.local.apiserver.verbs.patching import patch
+from ktrain.local.apiserver.verbs.update import update
+
+if TYPE_CHECKING:
+    from ktrain.local.apiserver.backend import Backend, Call
+    from ktrain.local.apiserver.logs import LogSource
+
+_COLLECTION_VERBS: Final = {
+    "GET": "list",
+    "HEAD": "list",
+    "POST": "create",
+    "DELETE": "deletecollection",
+    "PUT": "update",
+}
+_OBJECT_VERBS: Final = {
+    "GET": "get",
+    "HEAD": "get",
+    "PUT": "update",
+    "PATCH": "patch",
+    "DELETE": "delete",
+    "POST": "create",
+}
+
+
+async def dispatch(backend: Backend, call: Call, log_source: LogSource | None) -> Answer:
+    """
+    Serve a request to a resource.
+
+    Raises:
+        StatusError: Refused.
+        PageNotFound: The URL leads nowhere.
+    """
+    method = call.request.method
+    verbs = _OBJECT_VERBS if call.name else _COLLECTION_VERBS
+    verb = verbs.get(method, method.lower())
+    if call.subresource:
+        return await _subresource(backend, call, verb, log_source)
+    if not call.name:
+        return await _collection(backend, call, verb)
+    if verb not in {"get", "update", "patch", "delete"}:
+        raise errors.method_not_allowed(verb, call.resource)
+    return await _object(backend, call, verb)
+
+
+async def _collection(backend: Backend, call: Call, verb: str) -> Answer:
+    watch = verb == "list" and call.parameters.flag("watch")
+    fmt = _format(call, watch=watch)
+    if watch:
+        renderer = EventRenderer(backend, call, fmt)
+        chunks = watching.open_watch(backend, call, renderer.object, renderer.bookmark)
+        return Answer(200, chunks=chunks)
+    if verb == "list":
+        await listing.await_revision(backend, call)
+        return _answer(200, render_page(backend, call, listing.list_objects(backend, call), fmt), fmt)
+    if verb == "create" and "create" in call.resource.verbs:
+        written = await create(backend, call)
+        return _answer(201, render_object(backend, call, written.item, fmt), fmt)
+    if verb == "deletecollection" and verb in call.resource.verbs:
+        return _answer(200, render_page(backend, call, await delete_collection(backend, call), fmt), fmt)
+    if verb == "update":
+        raise errors.bad_request("name must be provided")
+    raise errors.method_not_allowed(verb, call.resource)
+
+
+async def _object(backend: Backend, call: Call, verb: str) -> Answer:
+    fmt = _format(call)
+    if verb == "get":
+        await listing.await_revision(backend, call)
+        return _answer(200, render_object(backend, call, listing.get_object(backend, call), fmt), fmt)
+    if verb == "delete":
+        return await _delete(backend, call, fmt)
+    written = await (update if verb == "update" else patch)(backend, call)
+    return _answer(201 if written.created else 200, render_object(backend, call, written.item, fmt), fmt)
+
+
+async def _delete(backend: Backend, call: Call, fmt: Format) -> Answer:
+    outcome, code = await delete(backend, call)
+    if not outcome.gone or call.resource.strategy.answers_deleted_object:
+        return _answer(code, render_object(backend, call, outcome.item, fmt), fmt)
+    details = errors.about(call.resource, call.name)
+    details["uid"] = outcome.item.obj["metadata"]["uid"]
+    return _answer(code, _plain(fmt).encode(errors.success(details)), fmt)
+
+
+async def _subresource(backend: Backend, call: Call, verb: str, log_source: LogSource | None) -> Answer:
+    resource, name = call.resource, call.subresource
+    if name == "log" and name in resource.subresources:
+        if verb != "get":
+            raise errors.method_not_allowed(verb, resource)
+        return await logs.read(backend, call, log_source)
+    fmt = _format(call)
+    if name == "binding" and name in resource.subresources:
+        if verb != "create":
+            raise errors.method_not_allowed(verb, resource)
+        await bindings.bind(backend, call)
+        return _answer(201, _plain(fmt).encode(errors.success(code=201)), fmt)
+    if name == "scale" and resource.scale is not None:
+        return _answer(200, _plain(fmt).encode(await _scale(backend, call, verb)), fmt)
+    if not (name == "status" and resource.has_status) and name != "finalize":
+        raise errors.not_found(resource, call.name) if resource.custom else errors.resource_not_found()
+    if name == "finalize" and name not in resource.subresources:
+        raise errors.not_found(resource, call.name)
+    if verb not in {"get", "update", "patch"}:
+        raise errors.method_not_allowed(verb, resource)
+    return await _object(backend, call, verb)
+
+
+async def _scale(backend: Backend, call: Call, verb: str) -> dict[str, object]:
+    if verb == "get":
+        return scale.get(backend, call)
+    if verb not in {"update", "patch"}:
+        raise errors.method_not_allowed(verb, call.resource)
+    return await scale.write(backend, call)
+
+
+def _format(call: Call, *, watch: bool = False) -> Format:
+    return negotiate(call.header("accept"), pretty=call.parameters.flag("pretty"), watch=watch)
+
+
+def _plain(fmt: Format) -> Format:
+    """Statuses and Scales are no tables."""
+    return Format(yaml=fmt.yaml, pretty=fmt.pretty)
+
+
+def _answer(status: int, body: bytes, fmt: Format) -> Answer:
+    return Answer(status, body, (("content-type", fmt.content_type),)) if fmt.yaml else Answer(status, body)

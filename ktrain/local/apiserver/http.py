@@ -1,0 +1,127 @@
+"""
+The server on a loopback socket, for kubectl, SDKs and everything outside this process.
+
+Every request needs the bearer token: other users of the machine can reach a loopback port, too. Watches are written and
+flushed event by event; a client that stops reading is cut off by its watcher's bound, not by the writers.
+"""
+
+from __future__ import annotations
+
+import hmac
+import ipaddress
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Final
+
+import structlog
+from aiohttp import web
+
+from ktrain.local.apiserver.errors import StatusError
+from ktrain.local.apiserver.inprocess import aclose_chunks
+from ktrain.local.apiserver.requests import ADMIN, Answer, Request
+
+if TYPE_CHECKING:
+    from ktrain.local.apiserver.server import ApiServer
+
+BODY_LIMIT: Final = 3 * 1024 * 1024
+STOP_TIMEOUT_S: Final = 1.0
+_KEEP_ALIVE_S: Final = 75.0
+_TOO_LARGE: Final = f"Request entity too large: limit is {BODY_LIMIT}"
+log = structlog.get_logger(__name__)
+
+
+@asynccontextmanager
+async def serve_http(server: ApiServer, *, host: str = "127.0.0.1", port: int = 0, token: str) -> AsyncIterator[str]:
+    """
+    Serve on a loopback address and yield the URL; port 0 takes a free one.
+
+    Leaving the context closes the socket, ends the running streams, and waits at most a second for requests in progress.
+
+    Raises:
+        ValueError: The host is not a loopback address, or the token is empty.
+        OSError: The port is taken.
+    """
+    if not ipaddress.ip_address(host).is_loopback:
+        raise ValueError(f"the embedded API server listens on loopback addresses only, not on {host}")
+    if not token:
+        raise ValueError("the embedded API server needs a token")
+    front = web.Server(_handler(server, token), keepalive_timeout=_KEEP_ALIVE_S)
+    runner = web.ServerRunner(front, shutdown_timeout=STOP_TIMEOUT_S, handler_cancellation=True)
+    await runner.setup()
+    try:
+        site = web.TCPSite(runner, host, port)
+        await site.start()
+        bound_host, bound_port = runner.addresses[0][:2]
+        shown = f"[{bound_host}]" if ":" in bound_host else bound_host
+        yield f"http://{shown}:{bound_port}"
+    finally:
+        server.end_streams()
+        await runner.cleanup()
+
+
+def _handler(server: ApiServer, token: str) -> Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]:
+    expected = f"Bearer {token}".encode()
+
+    async def handle(request: web.BaseRequest) -> web.StreamResponse:
+        given = request.headers.get("Authorization", "").encode()
+        if not hmac.compare_digest(given, expected):
+            return _whole(server.failure(StatusError(401, "Unauthorized", "Unauthorized")))
+        body = await _read(request)
+        if body is None:
+            return _whole(server.failure(StatusError(413, "RequestEntityTooLarge", _TOO_LARGE)))
+        answer = await server.handle(
+            Request(
+                method=request.method,
+                path=request.raw_path.split("?", 1)[0],
+                query=tuple(request.query.items()),
+                headers={name.lower(): value for name, value in request.headers.items()},
+                body=body,
+                user=ADMIN,
+            )
+        )
+        return _whole(answer) if answer.chunks is None else await _streamed(request, answer, answer.chunks)
+
+    return handle
+
+
+async def _read(request: web.BaseRequest) -> bytes | None:
+    """Read the body, None if it is past the limit."""
+    if (request.content_length or 0) > BODY_LIMIT:
+        return None
+    parts: list[bytes] = []
+    size = 0
+    async for part in request.content.iter_any():
+        size += len(part)
+        if size > BODY_LIMIT:
+            return None
+        parts.append(part)
+    return b"".join(parts)
+
+
+def _whole(answer: Answer) -> web.Response:
+    response = web.Response(status=answer.status, body=answer.body)
+    _set_headers(response, answer)
+    return response
+
+
+async def _streamed(request: web.BaseRequest, answer: Answer, chunks: AsyncIterator[bytes]) -> web.StreamResponse:
+    response = web.StreamResponse(status=answer.status)
+    _set_headers(response, answer)
+    response.enable_chunked_encoding()
+    try:
+        await response.prepare(request)
+        async for chunk in chunks:
+            await response.write(chunk)
+        await response.write_eof()
+    except ConnectionError:
+        log.debug("stream.client_gone", path=request.path)
+    finally:
+        await aclose_chunks(chunks)
+    return response
+
+
+def _set_headers(response: web.StreamResponse, answer: Answer) -> None:
+    # aiohttp would call a body without a type octet-stream, and a repeated header must not replace the one before.
+    response.headers.popall("Content-Type", None)
+    for name, value in answer.headers:
+        response.headers.add(name, value)

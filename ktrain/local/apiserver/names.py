@@ -1,0 +1,50 @@
+"""The grammars of object names, with the API machinery's complaints about what breaks them."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+_LABEL: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
+_SUBDOMAIN: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
+
+_LABEL_TEXT: Final = (
+    "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with "
+    "an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is "
+    "'[a-z0-9]([-a-z0-9]*[a-z0-9])?')"
+)
+_SUBDOMAIN_TEXT: Final = (
+    "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and "
+    "end with an alphanumeric character (e.g. 'example.com', regex used for validation is "
+    "'[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')"
+)
+
+
+def label(name: str, *, prefix: bool = False) -> list[str]:
+    """Check an RFC 1123 label: at most 63 characters. A `prefix` may end in dashes: more will follow."""
+    name = _complete(name, prefix=prefix)
+    found = ["must be no more than 63 bytes"] if len(name) > 63 else []
+    return found if _LABEL.fullmatch(name) else [*found, _LABEL_TEXT]
+
+
+def subdomain(name: str, *, prefix: bool = False) -> list[str]:
+    """Check an RFC 1123 subdomain: at most 253 characters."""
+    name = _complete(name, prefix=prefix)
+    found = ["must be no more than 253 characters"] if len(name) > 253 else []
+    return found if _SUBDOMAIN.fullmatch(name) else [*found, _SUBDOMAIN_TEXT]
+
+
+def namespace(name: str, *, prefix: bool = False) -> list[str]:
+    """Check the name of a namespace: a label, and dots have a complaint of their own."""
+    return ["must not contain dots"] if "." in name else label(name, prefix=prefix)
+
+
+def path_segment(name: str, *, prefix: bool = False) -> list[str]:
+    """Check a name that only has to fit into a URL, as RBAC's do."""
+    if not prefix and name in {".", ".."}:
+        return [f"may not be '{name}'"]
+    return [f"may not contain '{char}'" for char in "/%" if char in name]
+
+
+def _complete(name: str, *, prefix: bool) -> str:
+    return name.rstrip("-") + "a" if prefix and name.endswith("-") else name

@@ -1,0 +1,112 @@
+"""The namespace controller: an account for each new namespace, and the orderly end of deleted ones."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+import structlog
+
+from ktrain.api.meta import Key
+from ktrain.local.apiserver.builtins.bootstrap import put_default_account
+from ktrain.local.apiserver.builtins.namespaces import FINALIZER
+from ktrain.local.apiserver.errors import StatusError
+from ktrain.local.apiserver.store import Change, RevisionMismatch
+from ktrain.local.apiserver.verbs import accepting
+from ktrain.local.apiserver.verbs.delete import DeleteOptions, delete_object
+
+if TYPE_CHECKING:
+    from ktrain.local.apiserver.backend import Backend
+
+log = structlog.get_logger(__name__)
+
+_NAMESPACES = "namespaces"
+
+
+class NamespaceController:
+    """
+    Watches namespaces from inside the store.
+
+    A deleted namespace is emptied (background policy, finalizers respected), then let go. Deletions that wait for
+    somebody else's finalizer wake it again when they end.
+    """
+
+    def __init__(self, backend: Backend) -> None:
+        self._backend = backend
+        self._dirty: set[str] = set()
+        self._ending: set[str] = set()
+        self._wakeup = asyncio.Event()
+        backend.store.listen(self._observe)
+
+    async def run(self) -> None:
+        """Work until cancelled."""
+        while True:
+            await self._wakeup.wait()
+            self._wakeup.clear()
+            dirty, self._dirty = sorted(self._dirty), set()
+            for name in dirty:
+                await self._settle(name)
+
+    def _observe(self, collection: str, change: Change) -> None:
+        if collection == _NAMESPACES:
+            name = change.key.name
+            if change.after is None:
+                self._ending.discard(name)
+                return
+            if "deletionTimestamp" in change.after.obj["metadata"]:
+                self._ending.add(name)
+            elif change.before is not None:
+                return
+        elif change.after is None and change.key.namespace in self._ending:
+            name = change.key.namespace
+        else:
+            return
+        self._dirty.add(name)
+        self._wakeup.set()
+
+    async def _settle(self, name: str) -> None:
+        item = self._backend.store.collection(_NAMESPACES).get(Key("", name))
+        if item is None:
+            return
+        if "deletionTimestamp" not in item.obj["metadata"]:
+            if self._backend.find("", "v1", "serviceaccounts", Key(name, "default")) is None:
+                put_default_account(self._backend, name)
+            return
+        if await self._empty(name):
+            self._finish(name)
+
+    async def _empty(self, namespace: str) -> bool:
+        """Delete what is in a namespace; return whether nothing is left."""
+        left = 0
+        for resource in self._backend.registry.one_for_each_storage().values():
+            if not resource.namespaced:
+                continue
+            collection = self._backend.collection(resource)
+            for key, item in list(collection.items(namespace)):
+                if "deletionTimestamp" in item.obj["metadata"]:
+                    continue
+                try:
+                    await delete_object(self._backend, resource, key, DeleteOptions(propagation_policy="Background"))
+                except StatusError as error:
+                    log.debug("namespace.object_not_deleted", object=str(key), kind=resource.kind, reason=error.reason)
+            left += sum(1 for _ in collection.items(namespace))
+        return not left
+
+    def _finish(self, name: str) -> None:
+        collection = self._backend.store.collection(_NAMESPACES)
+        key = Key("", name)
+        item = collection.get(key)
+        if item is None:
+            return
+        obj = accepting.private_copy(item.obj)
+        rest = [finalizer for finalizer in obj["spec"].get("finalizers", ()) if finalizer != FINALIZER]
+        obj["spec"] = {"finalizers": rest} if rest else {}
+        try:
+            if rest or obj["metadata"].get("finalizers"):
+                if obj != item.obj:
+                    self._backend.store.put(_NAMESPACES, key, obj, expected=item.revision, schema=item.schema)
+            else:
+                self._backend.store.remove(_NAMESPACES, key, expected=item.revision)
+        except RevisionMismatch:
+            self._dirty.add(name)
+            self._wakeup.set()

@@ -1,0 +1,165 @@
+"""
+Requests and answers as bytes, and what their query parameters mean.
+
+`Request` and `Answer` are the whole border of the server: HTTP, in-process callers and tests all speak them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from ktrain.local.apiserver import causes
+from ktrain.local.apiserver.errors import bad_request, invalid_options
+
+JSON_TYPE: Final = "application/json"
+_INTEGER: Final = re.compile(r"[+-]?[0-9]+")
+_MANAGER_LIMIT: Final = 128
+_VALIDATIONS: Final = ("", "Ignore", "Strict", "Warn")
+
+
+@dataclass(frozen=True, slots=True)
+class User:
+    """Who asks. Authorisation and admission see it."""
+
+    name: str
+    groups: tuple[str, ...] = ("system:authenticated",)
+    uid: str = ""
+
+
+ADMIN: Final = User("system:admin", ("system:masters", "system:authenticated"))
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One request. `path` is still percent-encoded, `query` is decoded, header names are lower case."""
+
+    method: str
+    path: str
+    query: Sequence[tuple[str, str]] = ()
+    headers: Mapping[str, str] = field(default_factory=dict)
+    body: bytes = b""
+    user: User = ADMIN
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """
+    One answer: a whole body, or `chunks` that arrive over time (a watch, a log).
+
+    Whoever takes an answer with chunks must exhaust or `aclose` them. Header names are lower case and may repeat.
+    """
+
+    status: int
+    body: bytes = b""
+    headers: tuple[tuple[str, str], ...] = (("content-type", JSON_TYPE),)
+    chunks: AsyncIterator[bytes] | None = None
+
+
+class Parameters:
+    """Query parameters, first value of each name, with the server's idea of booleans and integers."""
+
+    __slots__ = ("_values",)
+
+    def __init__(self, query: Sequence[tuple[str, str]]) -> None:
+        self._values: dict[str, str] = {}
+        for name, value in query:
+            self._values.setdefault(name, value)
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._values
+
+    def text(self, name: str) -> str:
+        """Return the value, empty when it is absent."""
+        return self._values.get(name, "")
+
+    def flag(self, name: str) -> bool:
+        """Return True for anything but absent, `false` and `0`: also for an empty value."""
+        value = self._values.get(name)
+        return value is not None and value.lower() != "false" and value != "0"
+
+    def number(self, name: str) -> int | None:
+        """
+        Return an integer, None when it is absent.
+
+        Raises:
+            StatusError: 400 when it is no integer.
+        """
+        value = self._values.get(name, "")
+        if not value:
+            return None
+        if not _INTEGER.fullmatch(value):
+            raise bad_request(f'strconv.ParseInt: parsing "{value}": invalid syntax')
+        return int(value)
+
+
+@dataclass(frozen=True, slots=True)
+class WriteOptions:
+    """CreateOptions, UpdateOptions and PatchOptions; `kind` says which."""
+
+    kind: str
+    manager: str
+    dry_run: bool = False
+    validation: str = "Warn"
+    force: bool = False
+
+
+def write_options(kind: str, request: Request, parameters: Parameters, *, apply: bool = False) -> WriteOptions:
+    """
+    Read and check the options of a write. Without a fieldManager the User-Agent's first word is one.
+
+    Raises:
+        StatusError: 422 that lists what is wrong.
+    """
+    manager = parameters.text("fieldManager")
+    validation = parameters.text("fieldValidation")
+    found = [*_check_manager(manager), *check_dry_run([v for n, v in request.query if n == "dryRun"])]
+    if validation not in _VALIDATIONS:
+        found.append(causes.not_supported("fieldValidation", validation, _VALIDATIONS))
+    if apply and not manager:
+        found.append(causes.required("fieldManager", "is required for apply patch"))
+    if kind == "PatchOptions" and not apply and "force" in parameters:
+        found.append(causes.forbidden("force", "may not be specified for non-apply patch"))
+    if found:
+        raise invalid_options(kind, found)
+    return WriteOptions(
+        kind=kind,
+        manager=manager or _agent(request),
+        dry_run=bool(parameters.text("dryRun")),
+        validation=validation or "Warn",
+        force=parameters.flag("force"),
+    )
+
+
+def check_dry_run(values: Sequence[str]) -> list[causes.Cause]:
+    """Check the dryRun directives: `All` is the only one."""
+    given = [value for value in values if value]
+    return [causes.not_supported("dryRun", given, ["All"])] if given and set(given) != {"All"} else []
+
+
+def warning_headers(warnings: Sequence[str]) -> list[tuple[str, str]]:
+    """Return one Warning header for each text, duplicates dropped, cut when together they get long."""
+    unique = list(dict.fromkeys(warnings))
+    if sum(map(len, unique)) > 4096:
+        unique = [text[:256] for text in unique]
+    return [("warning", f'299 - "{_quote(text)}"') for text in unique]
+
+
+def _quote(text: str) -> str:
+    return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+
+
+def _check_manager(manager: str) -> list[causes.Cause]:
+    if len(manager.encode()) > _MANAGER_LIMIT:
+        return [causes.too_long("fieldManager", _MANAGER_LIMIT)]
+    for position, char in enumerate(manager):
+        if not char.isprintable():
+            detail = f"invalid character U+{ord(char):04X} (at position {position})"
+            return [causes.invalid("fieldManager", manager, detail)]
+    return []
+
+
+def _agent(request: Request) -> str:
+    return request.headers.get("user-agent", "").split("/", 1)[0][:_MANAGER_LIMIT] or "unknown"

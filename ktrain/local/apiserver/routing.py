@@ -1,0 +1,42 @@
+"""URLs of resources: which kind, namespace, name and subresource a path means."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+from urllib.parse import unquote
+
+
+class Route(NamedTuple):
+    """A path below `/api/v1` or `/apis/GROUP/VERSION`. Empty strings where the path has no such part."""
+
+    group: str
+    version: str
+    plural: str
+    namespace: str
+    name: str
+    subresource: str
+
+
+def split(path: str) -> list[str]:
+    """Split a percent-encoded path into decoded segments; a slash at the end is tolerated."""
+    return [unquote(segment) for segment in path.strip("/").split("/")]
+
+
+def resource_route(segments: list[str]) -> Route | None:
+    """Read a resource's path; None for everything else (discovery, health, OpenAPI)."""
+    if segments[0] == "api" and len(segments) >= 3:
+        group, version, rest = "", segments[1], segments[2:]
+    elif segments[0] == "apis" and len(segments) >= 4:
+        group, version, rest = segments[1], segments[2], segments[3:]
+    else:
+        return None
+    namespace = ""
+    # `namespaces/x` and its subresources are the namespace itself; `namespaces/x/pods` is a collection inside it.
+    if rest[0] == "namespaces" and len(rest) >= 3 and not (group == "" and rest[2] in {"status", "finalize"}):
+        namespace, rest = rest[1], rest[2:]
+    if len(rest) > 3 or not all(rest):
+        return None
+    plural, name, subresource = (*rest, "", "")[:3]
+    if plural == "namespaces" and not group:
+        namespace = name
+    return Route(group, version, plural, namespace, name, subresource)

@@ -1,0 +1,160 @@
+"""
+The embedded API server: a request in, an answer out, all as bytes.
+
+    server = ApiServer(env, admission=[...], crds=[...])
+    async with server.running():                      # the garbage collector and the namespace controller
+        transport = server.transport()                # in process
+        async with serve_http(server, token="...") as url: ...
+
+Nothing here reads sockets or clocks by itself, so the same server stands behind HTTP, behind an in-process transport, and in
+simulations. The way of a request: `routing` understands the URL, `negotiate` the Accept header, one of `verbs/`, `listing` or
+`watching` does the work, `representation` renders it. Refusals are raised as `StatusError` and become answers in `handle`.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
+
+import anyio
+import structlog
+
+from ktrain.local.apiserver import builtins, errors, information, routing
+from ktrain.local.apiserver.admission import AdmissionPlugin, Chain
+from ktrain.local.apiserver.backend import Backend, Call
+from ktrain.local.apiserver.crds import CrdController
+from ktrain.local.apiserver.dispatch import dispatch
+from ktrain.local.apiserver.errors import NOT_FOUND_TEXT, PageNotFound, StatusError
+from ktrain.local.apiserver.gc import GarbageCollector
+from ktrain.local.apiserver.inprocess import InProcessTransport
+from ktrain.local.apiserver.namespaces import NamespaceController
+from ktrain.local.apiserver.registry import Registry
+from ktrain.local.apiserver.representation import Format, negotiate
+from ktrain.local.apiserver.requests import ADMIN, Answer, Parameters, Request, User, warning_headers
+from ktrain.local.apiserver.store import DEFAULT_HISTORY, Store
+
+if TYPE_CHECKING:
+    from ktrain.api.meta import Json
+    from ktrain.framework.client.transport import Transport
+    from ktrain.framework.env import Env
+    from ktrain.local.apiserver.logs import LogSource
+
+log = structlog.get_logger(__name__)
+
+
+class ApiServer:
+    """
+    One API server with its own store. Making one takes about a millisecond.
+
+    `history` bounds the changes that each resource remembers. `crds` are CustomResourceDefinitions to have from the start.
+    Not thread-safe: everything runs on one event loop.
+    """
+
+    def __init__(
+        self,
+        env: Env,
+        *,
+        admission: Sequence[AdmissionPlugin] = (),
+        history: int = DEFAULT_HISTORY,
+        crds: Sequence[Json] = (),
+    ) -> None:
+        self.store = Store(history=history)
+        self.log_source: LogSource | None = None
+        """Who reads containers' logs: set by the kubelet."""
+        self._backend = Backend(self.store, Registry(builtins.RESOURCES), env, Chain(admission))
+        self._crds = CrdController(self._backend)
+        self._gc = GarbageCollector(self._backend)
+        self._namespaces = NamespaceController(self._backend)
+        builtins.bootstrap(self._backend)
+        self.install_crds(crds)
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[ApiServer]:
+        """Run the server's own controllers: garbage collection, namespaces, CRD deletion. Stopped on leaving."""
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(self._gc.run, name="apiserver.gc")
+            tasks.start_soon(self._namespaces.run, name="apiserver.namespaces")
+            tasks.start_soon(self._crds.run, name="apiserver.crds")
+            try:
+                yield self
+            finally:
+                self.end_streams()
+                tasks.cancel_scope.cancel()
+
+    def transport(self, user: str | User = ADMIN) -> Transport:
+        """Return a transport that calls this server in process as one user."""
+        return InProcessTransport(self, user if isinstance(user, User) else User(user, ADMIN.groups))
+
+    def install_crds(self, documents: Sequence[Json]) -> None:
+        """
+        Store CustomResourceDefinitions and serve their kinds at once.
+
+        Raises:
+            StatusError: One of them is not valid.
+        """
+        for document in documents:
+            self._crds.install(document)
+
+    def compact(self, revision: int) -> None:
+        """Forget history up to a revision, as a real server does every few minutes; running watches end with 410."""
+        self.store.compact(revision)
+
+    def end_streams(self) -> None:
+        """End all running watches: the server stops. Clients see the end of the stream and would reconnect."""
+        for collection in self.store.collections.values():
+            collection.close()
+
+    async def handle(self, request: Request) -> Answer:
+        """
+        Answer one request. Never raises for what a client sent; safe to cancel before it answers.
+
+        An answer with `chunks` must be exhausted or closed.
+        """
+        warnings: list[str] = []
+        try:
+            answer = await self._answer(request, warnings)
+        except StatusError as error:
+            answer = self.failure(error, request)
+        except PageNotFound:
+            answer = Answer(404, NOT_FOUND_TEXT, (("content-type", "text/plain; charset=utf-8"),))
+        except Exception as error:  # noqa: BLE001 - the boundary of the server: a bug in one verb is one client's 500
+            log.exception("request.failed", method=request.method, path=request.path)
+            message = f"Internal error occurred: {type(error).__name__}: {error}"
+            answer = self.failure(StatusError(500, "InternalError", message), request)
+        audit_id = str(uuid.UUID(int=self._backend.env.random.getrandbits(128), version=4))
+        common = (("audit-id", audit_id), ("cache-control", "no-cache, private"))
+        headers = (*answer.headers, *common, *warning_headers(warnings))
+        body = b"" if request.method == "HEAD" else answer.body
+        return Answer(answer.status, body, headers, answer.chunks)
+
+    def failure(self, error: StatusError, request: Request | None = None) -> Answer:
+        """Return the answer to a refused request, in the form it accepts if possible."""
+        fmt = Format()
+        if request is not None and error.code != 406:
+            try:
+                fmt = negotiate(request.headers.get("accept", ""), forms=False)
+            except StatusError:
+                fmt = Format()
+        headers = [("content-type", fmt.content_type)]
+        if retry := (error.details or {}).get("retryAfterSeconds"):
+            headers.append(("retry-after", str(retry)))
+        return Answer(error.code, fmt.encode(error.body()), tuple(headers))
+
+    async def _answer(self, request: Request, warnings: list[str]) -> Answer:
+        segments = routing.split(request.path)
+        route = routing.resource_route(segments)
+        if route is None:
+            return information.answer(self._backend, request, segments)
+        resource = self._backend.registry.find(route.group, route.version, route.plural)
+        if resource is None or (bool(route.namespace) and not resource.namespaced and resource.plural != "namespaces"):
+            known = self._backend.registry.of_group(route.group, route.version)
+            if known and not any(one.custom for one in known):
+                raise errors.resource_not_found()
+            raise PageNotFound
+        if resource.deprecation:
+            warnings.append(resource.deprecation)
+        parameters = Parameters(request.query)
+        call = Call(request, parameters, resource, route.namespace, route.name, route.subresource, warnings)
+        return await dispatch(self._backend, call, self.log_source)

@@ -1,0 +1,115 @@
+"""
+What is special about a kind: the hooks that `verbs/` call at fixed points of every write.
+
+The order is the API machinery's: decode, prune, `default`, managedFields, mutating admission, `default` again,
+`prepare_*` (server-set fields), validation, validating admission, commit. `obj` belongs to the request and may be changed in
+place; `old` is the stored object and may not.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal
+
+from ktrain.local.apiserver import names
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ktrain.api.meta import Json
+    from ktrain.api.schema import Cause
+    from ktrain.local.apiserver.backend import Backend
+
+Propagation = Literal["Background", "Foreground", "Orphan"]
+
+
+class Strategy:
+    """How an ordinary kind behaves; kinds with more to say override parts of it. Stateless and shared by all servers."""
+
+    has_generation: bool = True
+    unconditional_update: bool = True
+    """Whether PUT without a resourceVersion overwrites whatever is stored."""
+    create_on_update: bool = False
+    """Whether PUT creates a missing object."""
+    answers_deleted_object: bool = False
+    """Whether DELETE answers the object also when it is gone."""
+    default_propagation: Propagation = "Background"
+    deletion_warning: str = ""
+    """Said when a deletion without a policy falls back to `default_propagation`."""
+    immutable_status: bool = True
+    """Whether writes to the main URL leave status alone, as they do when there is a status subresource."""
+
+    converts: bool = False
+    """Whether objects are stored in another form than they are served in."""
+
+    def to_storage(self, obj: Json) -> Json:
+        """Return the form to store. Only called if the kind `converts`."""
+        return obj
+
+    def from_storage(self, obj: Json) -> Json:
+        """Return the form to serve. Must not change its argument."""
+        return obj
+
+    def check_name(self, name: str, *, prefix: bool = False) -> list[str]:
+        """Return what is wrong with a name (or with a generateName, if `prefix`)."""
+        return names.subdomain(name, prefix=prefix)
+
+    def check_types(self, obj: Json) -> str:
+        """Return the decoder's complaint about a value that the schema cannot catch, or nothing."""
+        del obj
+        return ""
+
+    def default(self, obj: Json) -> None:
+        """Fill in what the kind defaults. Idempotent."""
+
+    def admit(self, obj: Json, old: Json | None, backend: Backend) -> None:
+        """Do what built-in admission does; raise StatusError to refuse. `old` is None on create."""
+
+    def prepare_create(self, obj: Json, backend: Backend) -> None:
+        """Set the fields that the server owns; uid, name and creationTimestamp are there."""
+
+    def prepare_update(self, obj: Json, old: Json, backend: Backend) -> None:
+        """Restore or set the fields that the server owns."""
+
+    def validate(self, obj: Json) -> Sequence[Cause]:
+        """Return what is wrong with an object, whether new or changed."""
+        del obj
+        return ()
+
+    def validate_update(self, obj: Json, old: Json) -> Sequence[Cause]:
+        """Return what may not change the way it did."""
+        del obj, old
+        return ()
+
+    def validate_status(self, obj: Json, old: Json) -> Sequence[Cause]:
+        """Return what is wrong with a write to the status subresource."""
+        del obj, old
+        return ()
+
+    def warn(self, obj: Json) -> Sequence[str]:
+        """Return what the client should know about an object that is accepted."""
+        del obj
+        return ()
+
+    def grace_seconds(self, obj: Json, asked: int | None) -> int:
+        """Return how long the object stays after DELETE for somebody else to finish with it."""
+        del obj, asked
+        return 0
+
+    def may_delete(self, obj: Json) -> None:
+        """Raise StatusError if this object may never be deleted."""
+
+    def mark_deleted(self, obj: Json) -> None:
+        """Change an object whose deletion begins, beyond its metadata: a finalizer of the kind, a phase."""
+
+    def holds(self, obj: Json) -> bool:
+        """Whether something besides finalizers and grace keeps a deleted object, as a namespace's spec.finalizers do."""
+        del obj
+        return False
+
+    def spec_changed(self, obj: Json, old: Json) -> bool:
+        """Whether the generation goes up: anything outside metadata (and status) changed."""
+        ignored = {"metadata", "status"} if self.immutable_status else {"metadata"}
+        return any(obj.get(k) != old.get(k) for k in (obj.keys() | old.keys()) - ignored)
+
+
+ORDINARY = Strategy()

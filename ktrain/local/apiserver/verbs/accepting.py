@@ -1,0 +1,158 @@
+"""From a decoded body to an object that fits its kind: type, shape, unknown fields, defaults."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final
+
+from ktrain.local.apiserver import causes, metadata
+from ktrain.local.apiserver.errors import StatusError, bad_request, invalid
+from ktrain.local.apiserver.store import decode, encode
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ktrain.api.meta import Json
+    from ktrain.local.apiserver.backend import Call
+    from ktrain.local.apiserver.registry import ServedResource
+
+_WRONG_TYPE: Final = re.compile(r'Invalid value: "(?P<found>\w+)": .* must be of type (?P<expected>[\w,]+): ')
+
+
+def check_type(resource: ServedResource, obj: Json) -> None:
+    """
+    Refuse a body of another kind or version. Bodies of built-in kinds may leave both out, as stock clients do.
+
+    Raises:
+        StatusError: 400, or 422 for a custom kind's wrong `kind`.
+    """
+    version, kind = obj.get("apiVersion"), obj.get("kind")
+    if not resource.custom:
+        version, kind = version or resource.api_version, kind or resource.kind
+    elif not kind:
+        shown = encode(obj).decode()
+        prefix = f"the object provided is unrecognized (must be of type {resource.kind}): couldn't get version/kind"
+        raise bad_request(f"{prefix}; json parse error: Object 'Kind' is missing in '{shown}'")
+    if version != resource.api_version:
+        raise bad_request(
+            f"the API version in the data ({version or ''}) does not match the expected API version "
+            f"({resource.api_version})"
+        )
+    if kind != resource.kind:
+        if not resource.custom:
+            raise bad_request(f'{kind} in version "{resource.version}" cannot be handled as a {resource.kind}')
+        meta = obj.get("metadata")
+        name = meta.get("name", "") if isinstance(meta, dict) else ""
+        wrong = [causes.invalid("kind", kind, f"must be {resource.kind}")]
+        raise invalid(resource, str(name), wrong, kind=str(kind))
+
+
+def check_shape(resource: ServedResource, obj: Json) -> None:
+    """
+    Refuse what typed decoding would refuse: metadata of the wrong shape, and wrong types in built-in kinds.
+
+    Custom kinds' other fields are left to validation, which answers 422 instead.
+
+    Raises:
+        StatusError: 400.
+    """
+    if obj.get("metadata") is None:
+        obj["metadata"] = {}
+    error = metadata.shape_error(obj["metadata"])
+    if not error and not resource.custom:
+        error = _type_error(resource, obj) or resource.strategy.check_types(obj)
+    if error:
+        raise bad_request(
+            f'{resource.kind} in version "{resource.version}" cannot be handled as a {resource.kind}: {error}'
+        )
+
+
+def prune(call: Call, obj: Json, *, keep_nulls: bool = False) -> tuple[Json, list[str]]:
+    """Cut unknown fields; return what is left and the complaints about the rest."""
+    pruned, unknown = call.resource.schema.prune(obj, keep_nulls=keep_nulls)
+    return pruned, [f'unknown field "{path}"' for path in unknown]
+
+
+def report(call: Call, complaints: Sequence[str], validation: str) -> None:
+    """
+    Say what is wrong with the fields of a POST or PUT, in the way `fieldValidation` asks for.
+
+    Raises:
+        StatusError: 400 under Strict.
+    """
+    if not complaints or validation == "Ignore":
+        return
+    if validation == "Strict":
+        kind, version = call.resource.kind, call.resource.version
+        listed = ", ".join(complaints)
+        raise bad_request(
+            f'{kind} in version "{version}" cannot be handled as a {kind}: strict decoding error: {listed}'
+        )
+    call.warnings.extend(complaints)
+
+
+def report_patch(call: Call, complaints: Sequence[str], validation: str, patched: Json) -> None:
+    """
+    Do the same for a patch, where the whole patched object is the offending value.
+
+    Raises:
+        StatusError: 422 under Strict.
+    """
+    if not complaints or validation == "Ignore":
+        return
+    if validation == "Strict":
+        detail = f"strict decoding error: {', '.join(complaints)}"
+        cause = causes.invalid("patch", encode(patched).decode(), detail)
+        raise StatusError(
+            422,
+            "Invalid",
+            f' "" is invalid: {cause.field}: {cause.message}',
+            details={"causes": [{"reason": cause.reason, "message": cause.message, "field": cause.field}]},
+        )
+    call.warnings.extend(complaints)
+
+
+def default(resource: ServedResource, obj: Json) -> Json:
+    """Return the object with what the schema and the kind fill in. `obj` belongs to the request."""
+    filled = resource.schema.default(obj)
+    resource.strategy.default(filled)
+    return filled
+
+
+def check_names(call: Call, obj: Json) -> None:
+    """
+    Make the body's name and namespace agree with the URL's.
+
+    Raises:
+        StatusError: 400.
+    """
+    meta = obj["metadata"]
+    if call.resource.namespaced:
+        if meta.get("namespace", call.namespace) not in {call.namespace, ""}:
+            raise bad_request("the namespace of the provided object does not match the namespace sent on the request")
+        meta["namespace"] = call.namespace
+    else:
+        meta.pop("namespace", None)
+    if call.name:
+        if not meta.get("name"):
+            meta["name"] = call.name
+        if meta["name"] != call.name:
+            raise bad_request(
+                f"the name of the object ({meta['name']}) does not match the name on the URL ({call.name})"
+            )
+
+
+def private_copy(obj: Json) -> Json:
+    """Return a copy that shares nothing with the original: what is stored must not change under its readers."""
+    copy: Json = decode(encode(obj))
+    return copy
+
+
+def _type_error(resource: ServedResource, obj: Json) -> str:
+    for cause in resource.schema.validate_shape(obj):
+        if cause.reason == "FieldValueTypeInvalid" and (found := _WRONG_TYPE.match(cause.message)):
+            return (
+                f"json: cannot unmarshal {found['found']} into Go struct field "
+                f"{resource.kind}.{cause.field} of type {found['expected']}"
+            )
+    return ""

@@ -1,0 +1,47 @@
+"""POST: a new object."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ktrain.local.apiserver import codec
+from ktrain.local.apiserver.errors import PageNotFound, StatusError, method_not_allowed
+from ktrain.local.apiserver.requests import WriteOptions, write_options
+from ktrain.local.apiserver.verbs import accepting, writing
+from ktrain.local.apiserver.verbs.writing import Written
+
+if TYPE_CHECKING:
+    from ktrain.api.meta import Json
+    from ktrain.local.apiserver.backend import Backend, Call
+
+
+async def create(backend: Backend, call: Call) -> Written:
+    """
+    Create the object in the request's body.
+
+    Raises:
+        StatusError: Refused.
+        PageNotFound: A custom resource's all-namespaces URL takes no POST.
+    """
+    resource = call.resource
+    if resource.namespaced and not call.namespace:
+        raise PageNotFound if resource.custom else method_not_allowed("create", resource)
+    options = write_options("CreateOptions", call.request, call.parameters)
+    body = codec.decode_object(call.request.body, call.header("content-type"), kind=resource.kind)
+    accepting.check_type(resource, body.obj)
+    accepting.check_shape(resource, body.obj)
+    obj, complaints = accepting.prune(call, body.obj)
+    accepting.report(call, [*body.duplicates, *complaints], options.validation)
+    accepting.check_names(call, obj)
+    if obj["metadata"].get("resourceVersion"):
+        raise StatusError(500, "", "resourceVersion should not be set on objects to be created")
+    return Written(await create_object(backend, call, obj, options), created=True)
+
+
+async def create_object(backend: Backend, call: Call, obj: Json, options: WriteOptions) -> writing.Item:
+    """Create a pruned object of the request; PUT of a missing object ends here, too."""
+    resource = call.resource
+    obj = accepting.default(resource, {"kind": resource.kind, "apiVersion": resource.api_version, **obj})
+    if resource.has_status:
+        obj.pop("status", None)
+    return await writing.commit_create(backend, call, writing.track_create(backend, call, obj, options), options)

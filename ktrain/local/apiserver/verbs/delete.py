@@ -1,0 +1,264 @@
+"""
+DELETE of one object and of a collection.
+
+An object goes at once when nothing holds it. Finalizers, a grace period (pods) or the kind itself (namespaces, CRDs) keep it,
+marked with a deletionTimestamp, until the last holder lets go. The propagation policy becomes one of the garbage
+collector's finalizers.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from ktrain.api.meta import Key, Struct, format_time
+from ktrain.local.apiserver import causes, codec, errors, listing, views
+from ktrain.local.apiserver.admission import AdmissionRequest
+from ktrain.local.apiserver.errors import PageNotFound, bad_request, invalid_options, method_not_allowed, not_found
+from ktrain.local.apiserver.metadata import GC_FINALIZERS
+from ktrain.local.apiserver.requests import ADMIN, User, check_dry_run
+from ktrain.local.apiserver.store import Item, RevisionMismatch
+from ktrain.local.apiserver.verbs import accepting
+
+if TYPE_CHECKING:
+    from ktrain.api.meta import Json
+    from ktrain.local.apiserver.backend import Backend, Call
+    from ktrain.local.apiserver.registry import ServedResource
+
+_POLICIES: Final = ("Foreground", "Background", "Orphan")
+_FINALIZER_OF: Final = {"Foreground": "foregroundDeletion", "Orphan": "orphan", "Background": ""}
+
+
+class _Preconditions(Struct, frozen=True):
+    uid: str | None = None
+    resource_version: str | None = None
+
+
+class DeleteOptions(Struct, frozen=True):
+    """metav1.DeleteOptions."""
+
+    kind: str = ""
+    api_version: str = ""
+    grace_period_seconds: int | None = None
+    propagation_policy: str | None = None
+    orphan_dependents: bool | None = None
+    preconditions: _Preconditions = _Preconditions()
+    dry_run: tuple[str, ...] | None = None
+
+
+def preconditions(uid: str) -> _Preconditions:
+    """Build the precondition that the object still is the one with this UID."""
+    return _Preconditions(uid=uid)
+
+
+@dataclass(frozen=True, slots=True)
+class Deleted:
+    """The outcome: the object's last state, and whether it is gone."""
+
+    item: Item
+    gone: bool
+
+
+async def delete(backend: Backend, call: Call) -> tuple[Deleted, int]:
+    """
+    DELETE an object; return the outcome and the HTTP status.
+
+    Raises:
+        StatusError: Refused, or there is none.
+    """
+    options = read_options(call)
+    outcome = await delete_object(
+        backend, call.resource, call.key, options, user=call.request.user, warnings=call.warnings
+    )
+    return outcome, 202 if options.orphan_dependents is False and not outcome.gone else 200
+
+
+async def delete_collection(backend: Backend, call: Call) -> listing.Page:
+    """
+    DELETE each object of a collection that fits the selectors; return the list as it was.
+
+    Raises:
+        StatusError: Refused.
+        PageNotFound: A custom resource's all-namespaces URL takes no DELETE.
+    """
+    resource = call.resource
+    if resource.namespaced and not call.namespace:
+        raise PageNotFound if resource.custom else method_not_allowed("deletecollection", resource)
+    options = read_options(call)
+    page = listing.list_objects(backend, call)
+    for item in page.items:
+        key = Key(item.obj["metadata"].get("namespace", ""), item.obj["metadata"]["name"])
+        if backend.collection(resource).get(key) is not None:
+            await delete_object(backend, resource, key, options, user=call.request.user, warnings=call.warnings)
+    return page
+
+
+async def delete_object(
+    backend: Backend,
+    resource: ServedResource,
+    key: Key,
+    options: DeleteOptions,
+    *,
+    user: User = ADMIN,
+    warnings: list[str] | None = None,
+) -> Deleted:
+    """
+    Delete one object; the server's own controllers call this, too.
+
+    Raises:
+        StatusError: Refused, a precondition failed, or there is none.
+    """
+    warnings = [] if warnings is None else warnings
+    while True:
+        item = backend.collection(resource).get(key)
+        if item is None:
+            raise not_found(resource, key.name)
+        resource.strategy.may_delete(item.obj)
+        _check_preconditions(resource, key, item, options)
+        await backend.admission.validate(_admission_request(resource, key, item, options, user), warnings)
+        marked = _marked(backend, resource, item, options)
+        if "deletionTimestamp" not in item.obj["metadata"]:
+            warnings.extend(_policy_warning(resource, item.obj, options))
+        if options.dry_run:
+            return Deleted(item if marked is None else Item(marked, item.revision, item.schema), gone=marked is None)
+        try:
+            return _commit(backend, resource, key, item, marked)
+        except RevisionMismatch:
+            continue
+
+
+def read_options(call: Call) -> DeleteOptions:
+    """
+    Read DeleteOptions from the body or, if there is none, from the query.
+
+    Raises:
+        StatusError: 400 or 422.
+    """
+    options = _from_body(call) if call.request.body else _from_query(call)
+    found = check_dry_run(options.dry_run or ())
+    policy = options.propagation_policy
+    if policy is not None and options.orphan_dependents is not None:
+        detail = "orphanDependents and deletionPropagation cannot be both set"
+        found.append(causes.invalid("propagationPolicy", policy, detail))
+    elif policy is not None and policy not in _POLICIES:
+        found.append(causes.not_supported("propagationPolicy", policy, [*_POLICIES, "nil"]))
+    if found:
+        raise invalid_options("DeleteOptions", found)
+    if policy is None and options.orphan_dependents is not None:
+        options = msgspec.structs.replace(
+            options, propagation_policy="Orphan" if options.orphan_dependents else "Background"
+        )
+    if (options.grace_period_seconds or 0) < 0:
+        options = msgspec.structs.replace(options, grace_period_seconds=1)
+    return options
+
+
+def _from_body(call: Call) -> DeleteOptions:
+    body = codec.decode_object(call.request.body, call.header("content-type"), kind="DeleteOptions").obj
+    if (kind := body.get("kind", "DeleteOptions")) != "DeleteOptions":
+        version = body.get("apiVersion", "v1")
+        raise bad_request(f'no kind "{kind}" is registered for version "{version}"')
+    try:
+        return msgspec.convert(body, DeleteOptions)
+    except msgspec.ValidationError as error:
+        raise bad_request(f"DeleteOptions cannot be decoded: {error}") from error
+
+
+def _from_query(call: Call) -> DeleteOptions:
+    parameters = call.parameters
+    return DeleteOptions(
+        grace_period_seconds=parameters.number("gracePeriodSeconds"),
+        propagation_policy=parameters.text("propagationPolicy") or None,
+        orphan_dependents=parameters.flag("orphanDependents") if "orphanDependents" in parameters else None,
+        dry_run=tuple(value for name, value in call.request.query if name == "dryRun" and value),
+    )
+
+
+def _check_preconditions(resource: ServedResource, key: Key, item: Item, options: DeleteOptions) -> None:
+    expected = options.preconditions
+    uid, version = item.obj["metadata"]["uid"], item.obj["metadata"]["resourceVersion"]
+    if expected.uid is not None and expected.uid != uid:
+        detail = (
+            f"the UID in the precondition ({expected.uid}) does not match the UID in record ({uid}). "
+            "The object might have been deleted and then recreated"
+        )
+        raise errors.conflict(resource, key.name, detail, by_kind=True)
+    if expected.resource_version is not None and expected.resource_version != version:
+        detail = (
+            f"the ResourceVersion in the precondition ({expected.resource_version}) does not match the ResourceVersion "
+            f"in record ({version}). The object might have been modified"
+        )
+        raise errors.conflict(resource, key.name, detail, by_kind=True)
+
+
+def _marked(backend: Backend, resource: ServedResource, item: Item, options: DeleteOptions) -> Json | None:
+    """Return the object as a pending deletion leaves it, or None if nothing holds it."""
+    obj = accepting.private_copy(item.obj)
+    meta = obj["metadata"]
+    strategy = resource.strategy
+    finalizers = _finalizers(resource, obj, options)
+    meta.pop("finalizers", None)
+    if finalizers:
+        meta["finalizers"] = finalizers
+    grace = strategy.grace_seconds(obj, options.grace_period_seconds)
+    if "deletionTimestamp" not in meta:
+        meta["deletionTimestamp"] = format_time(backend.now() + timedelta(seconds=grace))
+        meta["deletionGracePeriodSeconds"] = grace
+        if "generation" in meta:
+            meta["generation"] += 1
+        strategy.mark_deleted(obj)
+    elif grace < meta.get("deletionGracePeriodSeconds", 0):
+        # A later deletion may only bring the end nearer.
+        meta["deletionTimestamp"] = format_time(backend.now() + timedelta(seconds=grace))
+        meta["deletionGracePeriodSeconds"] = grace
+    held = meta.get("finalizers") or meta.get("deletionGracePeriodSeconds") or strategy.holds(obj)
+    return obj if held else None
+
+
+def _finalizers(resource: ServedResource, obj: Json, options: DeleteOptions) -> list[str]:
+    finalizers: list[str] = obj["metadata"].get("finalizers", [])
+    policy = options.propagation_policy
+    if policy is None:
+        if GC_FINALIZERS & set(finalizers) or "deletionTimestamp" in obj["metadata"]:
+            return finalizers
+        policy = resource.strategy.default_propagation
+    kept = [name for name in finalizers if name not in GC_FINALIZERS]
+    wanted = _FINALIZER_OF[policy]
+    if wanted in finalizers:
+        return [name for name in finalizers if name == wanted or name not in GC_FINALIZERS]
+    return [*kept, wanted] if wanted else kept
+
+
+def _policy_warning(resource: ServedResource, obj: Json, options: DeleteOptions) -> list[str]:
+    silent = options.propagation_policy is not None or GC_FINALIZERS & set(obj["metadata"].get("finalizers", ()))
+    warning = resource.strategy.deletion_warning
+    return [] if silent or not warning else [warning]
+
+
+def _commit(backend: Backend, resource: ServedResource, key: Key, item: Item, marked: Json | None) -> Deleted:
+    if marked is None:
+        backend.store.remove(resource.collection, key, expected=item.revision)
+        return Deleted(item, gone=True)
+    if marked == item.obj:
+        return Deleted(item, gone=False)
+    stored = backend.store.put(resource.collection, key, marked, expected=item.revision, schema=item.schema)
+    return Deleted(stored, gone=False)
+
+
+def _admission_request(
+    resource: ServedResource, key: Key, item: Item, options: DeleteOptions, user: User
+) -> AdmissionRequest:
+    return AdmissionRequest(
+        operation="DELETE",
+        resource=resource,
+        subresource="",
+        namespace=key.namespace,
+        name=key.name,
+        object=None,
+        old_object=views.present(resource, item),
+        user=user,
+        dry_run=bool(options.dry_run),
+    )

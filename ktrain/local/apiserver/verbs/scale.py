@@ -1,0 +1,133 @@
+"""The scale subresource of custom resources: a view of two counts and a selector, and a way to set one of them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ktrain.api.patch import PatchError, json_patch, merge_patch
+from ktrain.local.apiserver import causes, codec, errors, listing, views
+from ktrain.local.apiserver.errors import bad_request, invalid
+from ktrain.local.apiserver.requests import WriteOptions, write_options
+from ktrain.local.apiserver.store import RevisionMismatch
+from ktrain.local.apiserver.verbs import accepting, writing
+from ktrain.local.apiserver.verbs.update import ATTEMPTS, check_version
+
+if TYPE_CHECKING:
+    from ktrain.api.meta import Json
+    from ktrain.local.apiserver.backend import Backend, Call
+    from ktrain.local.apiserver.registry import Scale
+    from ktrain.local.apiserver.store import Item
+
+_META = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
+_MAX_REPLICAS = 2**31 - 1
+
+
+def get(backend: Backend, call: Call) -> Json:
+    """
+    Return the Scale of an object.
+
+    Raises:
+        StatusError: 404.
+    """
+    return _view(call, listing.get_object(backend, call))
+
+
+async def write(backend: Backend, call: Call) -> Json:
+    """
+    PUT or PATCH a Scale: sets the object's replicas, which then belong to the writer.
+
+    Raises:
+        StatusError: Refused.
+    """
+    is_put = call.request.method == "PUT"
+    options = write_options("UpdateOptions" if is_put else "PatchOptions", call.request, call.parameters)
+    for _ in range(ATTEMPTS):
+        stored = listing.get_object(backend, call)
+        old = views.present_item(call.resource, stored)
+        desired = _desired(call, _view(call, old), old, is_put=is_put)
+        try:
+            return _view(call, await _set_replicas(backend, call, old, desired, options))
+        except RevisionMismatch:
+            continue
+    raise errors.modified(call.resource, call.name)
+
+
+async def _set_replicas(backend: Backend, call: Call, old: Item, replicas: int, options: WriteOptions) -> Item:
+    obj = accepting.private_copy(old.obj)
+    path = _paths(call).spec_replicas
+    node = obj
+    for name in path[:-1]:
+        node = node.setdefault(name, {})
+    node[path[-1]] = replicas
+    obj = writing.track_update(backend, call, old.obj, obj, options)
+    return await writing.commit_update(backend, call, obj, old, options)
+
+
+def _desired(call: Call, current: Json, old: Item, *, is_put: bool) -> int:
+    desired = _read_put(call) if is_put else _read_patch(call, current)
+    version = (desired.get("metadata") or {}).get("resourceVersion", "")
+    if version:
+        check_version(call, version, old)
+    replicas = (desired.get("spec") or {}).get("replicas", 0)
+    if not isinstance(replicas, int) or isinstance(replicas, bool):
+        raise bad_request("Scale.spec.replicas must be an integer")
+    found = causes.non_negative("spec.replicas", replicas)
+    if replicas > _MAX_REPLICAS:
+        found.append(causes.invalid("spec.replicas", replicas, f"should be less than or equal to {_MAX_REPLICAS}"))
+    if found:
+        raise invalid(call.resource, call.name, found, kind="Scale")
+    return replicas
+
+
+def _read_put(call: Call) -> Json:
+    body = codec.decode_object(call.request.body, call.header("content-type"), kind="Scale").obj
+    if body.get("kind", "Scale") != "Scale":
+        raise bad_request(f"the object in the body is a {body['kind']}, not a Scale")
+    return body
+
+
+def _read_patch(call: Call, current: Json) -> Json:
+    kind = codec.media_type(call.header("content-type"))
+    document = codec.decode_patch(call.request.body)
+    try:
+        if kind == "application/json-patch+json":
+            patched = json_patch(current, document)
+        elif kind == "application/merge-patch+json":
+            patched = merge_patch(current, document)
+        else:
+            raise errors.unsupported_media_type("application/json-patch+json, application/merge-patch+json")
+    except PatchError as error:
+        raise errors.invalid_patch() from error
+    if not isinstance(patched, dict):
+        raise errors.invalid_patch()
+    return patched
+
+
+def _view(call: Call, item: Item) -> Json:
+    obj = views.present(call.resource, item)
+    paths = _paths(call)
+    status: Json = {"replicas": _at(obj, paths.status_replicas) or 0}
+    if paths.selector and (selector := _at(obj, paths.selector)):
+        status["selector"] = selector
+    replicas = _at(obj, paths.spec_replicas)
+    return {
+        "kind": "Scale",
+        "apiVersion": "autoscaling/v1",
+        "metadata": {name: obj["metadata"][name] for name in _META if name in obj["metadata"]},
+        "spec": {} if replicas is None else {"replicas": replicas},
+        "status": status,
+    }
+
+
+def _paths(call: Call) -> Scale:
+    assert call.resource.scale is not None  # noqa: S101 - dispatch comes here only for resources that have one
+    return call.resource.scale
+
+
+def _at(obj: Json, path: tuple[str, ...]) -> Any:  # noqa: ANN401 - any JSON value
+    value: Any = obj
+    for name in path:
+        if not isinstance(value, dict):
+            return None
+        value = value.get(name)
+    return value

@@ -1,0 +1,120 @@
+"""
+PUT: replace an object or its status; and the last steps that PUT and PATCH share.
+
+A PUT that names no resourceVersion overwrites the newest version, again if that changed meanwhile; one that names it has
+that version as its precondition.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from ktrain.local.apiserver import causes, codec, errors, views
+from ktrain.local.apiserver.errors import StatusError, bad_request, not_found
+from ktrain.local.apiserver.requests import write_options
+from ktrain.local.apiserver.store import Item, RevisionMismatch
+from ktrain.local.apiserver.verbs import accepting, writing
+from ktrain.local.apiserver.verbs.create import create_object
+from ktrain.local.apiserver.verbs.writing import Written
+
+if TYPE_CHECKING:
+    from ktrain.api.meta import Json
+    from ktrain.local.apiserver.backend import Backend, Call
+    from ktrain.local.apiserver.requests import WriteOptions
+
+ATTEMPTS: Final = 5
+
+
+async def update(backend: Backend, call: Call) -> Written:
+    """
+    PUT: replace the object, or its status.
+
+    Raises:
+        StatusError: Refused.
+    """
+    resource = call.resource
+    if not call.name:
+        raise bad_request("name must be provided")
+    options = write_options("UpdateOptions", call.request, call.parameters)
+    body = codec.decode_object(call.request.body, call.header("content-type"), kind=resource.kind)
+    accepting.check_type(resource, body.obj)
+    accepting.check_shape(resource, body.obj)
+    obj, complaints = accepting.prune(call, body.obj)
+    accepting.report(call, [*body.duplicates, *complaints], options.validation)
+    accepting.check_names(call, obj)
+    version = obj["metadata"].get("resourceVersion", "")
+    for _ in range(ATTEMPTS):
+        old = backend.collection(resource).get(call.key)
+        if old is None:
+            if resource.strategy.create_on_update and not call.subresource:
+                return Written(await create_object(backend, call, obj, options), created=True)
+            raise not_found(resource, call.name)
+        check_version(call, version, old)
+        _check_uid(call, obj, old)
+        candidate = accepting.private_copy({**obj, "kind": resource.kind, "apiVersion": resource.api_version})
+        try:
+            return Written(await replace(backend, call, candidate, views.present_item(call.resource, old), options))
+        except RevisionMismatch:
+            if version:
+                raise errors.modified(resource, call.name) from None
+    raise errors.modified(resource, call.name)
+
+
+async def replace(backend: Backend, call: Call, obj: Json, old: Item, options: WriteOptions) -> Item:
+    """
+    Default, settle which half of the object this URL may write, track ownership, commit.
+
+    Raises:
+        StatusError: Refused.
+        RevisionMismatch: The object changed meanwhile.
+    """
+    obj = accepting.default(call.resource, obj)
+    obj = restrict(call, obj, old.obj)
+    obj = writing.track_update(backend, call, old.obj, obj, options)
+    return await writing.commit_update(backend, call, obj, old, options)
+
+
+def restrict(call: Call, obj: Json, old: Json) -> Json:
+    """Keep status from the store on the main URL, and everything but status on `/status`."""
+    if call.subresource == "status":
+        restricted = accepting.private_copy(old)
+        restricted["metadata"]["managedFields"] = obj["metadata"].get("managedFields", [])
+        restricted.pop("status", None)
+        if "status" in obj:
+            restricted["status"] = obj["status"]
+        return restricted
+    if call.subresource == "finalize":
+        return {**accepting.private_copy(old), "spec": obj.get("spec", {})}
+    if call.resource.has_status:
+        obj.pop("status", None)
+        if "status" in old:
+            obj["status"] = old["status"]
+    return obj
+
+
+def check_version(call: Call, version: str, old: Item) -> None:
+    """
+    Hold a write to the version it names.
+
+    Raises:
+        StatusError: 409 for a stale one, 422 for none where the kind wants one.
+    """
+    if not version or version == "0":
+        if call.resource.strategy.unconditional_update:
+            return
+        missing = causes.invalid("metadata.resourceVersion", 0, "must be specified for an update")
+        raise errors.invalid_for_plural(call.resource, call.name, [missing])
+    if not version.isdigit():
+        raise StatusError(500, "", f'strconv.ParseUint: parsing "{version}": invalid syntax')
+    if int(version) != old.revision:
+        raise errors.modified(call.resource, call.name)
+
+
+def _check_uid(call: Call, obj: Json, old: Item) -> None:
+    uid, stored = obj["metadata"].get("uid"), old.obj["metadata"]["uid"]
+    if uid and uid != stored:
+        detail = (
+            f"StorageError: invalid object, Code: 4, Key: {call.resource.collection}/{call.key}, ResourceVersion: 0, "
+            f"AdditionalErrorMsg: Precondition failed: UID in precondition: {uid}, UID in object meta: {stored}"
+        )
+        raise errors.conflict(call.resource, call.name, detail)

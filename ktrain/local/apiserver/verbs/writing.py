@@ -1,0 +1,265 @@
+"""
+What all writes share, from an accepted object to the commit.
+
+Ownership is tracked before mutating admission, so what admission changes belongs to nobody. Everything up to the commit works
+on objects of the request; the commit fails when the stored object changed while admission was awaited.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from ktrain.api.meta import Key
+from ktrain.local.apiserver import apply, metadata
+from ktrain.local.apiserver.admission import AdmissionRequest
+from ktrain.local.apiserver.errors import StatusError, already_exists, forbidden, invalid, not_found
+from ktrain.local.apiserver.store import Item, RevisionMismatch
+from ktrain.local.apiserver.verbs import accepting
+
+if TYPE_CHECKING:
+    from ktrain.api.meta import Json
+    from ktrain.api.schema import Cause
+    from ktrain.local.apiserver.backend import Backend, Call
+    from ktrain.local.apiserver.registry import ServedResource
+    from ktrain.local.apiserver.requests import WriteOptions
+
+GENERATE_TRIES: Final = 8
+_MAIN: Final = frozenset({"", "scale"})
+"""Writes through these change the spec, under the rules of the main URL."""
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """The outcome of a write: what to show, and whether the object is new."""
+
+    item: Item
+    created: bool = False
+
+
+def reset_fields(resource: ServedResource, subresource: str) -> tuple[str, ...]:
+    """Return the top-level fields that a write to this URL neither sets nor owns."""
+    if subresource == "status":
+        return ("spec",)
+    return ("status",) if resource.has_status else ()
+
+
+def check_namespace(backend: Backend, call: Call, name: str) -> None:
+    """
+    Refuse to create in a namespace that is missing or going away.
+
+    Raises:
+        StatusError: 404 or 403.
+    """
+    if not call.resource.namespaced:
+        return
+    item = backend.find("", "v1", "namespaces", Key("", call.namespace))
+    if item is None:
+        namespaces = backend.registry.find("", "v1", "namespaces")
+        assert namespaces is not None  # noqa: S101 - every server serves namespaces
+        raise not_found(namespaces, call.namespace)
+    if item.obj["status"].get("phase") == "Terminating":
+        cause = {
+            "reason": "NamespaceTerminating",
+            "message": f"namespace {call.namespace} is being terminated",
+            "field": "metadata.namespace",
+        }
+        detail = f"unable to create new content in namespace {call.namespace} because it is being terminated"
+        raise forbidden(call.resource, name, detail, [cause])
+
+
+async def commit_create(backend: Backend, call: Call, obj: Json, options: WriteOptions) -> Item:
+    """
+    Take an accepted, owned object through admission and validation into the store.
+
+    Raises:
+        StatusError: Refused, or the name is taken.
+    """
+    resource, strategy = call.resource, call.resource.strategy
+    meta = obj["metadata"]
+    name = meta.get("name", "")
+    if resource.terminating:
+        raise forbidden(resource, name, "create not allowed while custom resource definition is terminating")
+    check_namespace(backend, call, name)
+    obj = await _mutate(backend, call, obj, None, options)
+    strategy.admit(obj, None, backend)
+    meta = obj["metadata"]
+    metadata.prepare_create(meta, now=backend.now(), random=backend.env.random, has_generation=strategy.has_generation)
+    base = "" if meta.get("name") else meta.get("generateName", "")
+    for _ in range(GENERATE_TRIES if base else 1):
+        if base:
+            meta["name"] = metadata.generate_name(base, backend.env.random)
+        key = Key(meta.get("namespace", ""), meta.get("name", ""))
+        existing = backend.collection(resource).get(key)
+        if existing is None:
+            break
+    else:
+        raise _no_free_name(call, key, existing) if base else _taken(call, key, existing)
+    strategy.prepare_create(obj, backend)
+    _warn(call, obj)
+    found = [*metadata.validate(meta, strategy), *validate_body(call, obj, None), *strategy.validate(obj)]
+    if found:
+        raise invalid(resource, meta.get("name", ""), found)
+    await _admit_final(backend, call, obj, None, options)
+    if options.dry_run:
+        return Item(obj, 0, resource.schema)
+    try:
+        return _put(backend, resource, key, obj, 0)
+    except RevisionMismatch:
+        raise _taken(call, key, backend.collection(resource).get(key)) from None
+
+
+async def commit_update(backend: Backend, call: Call, obj: Json, old: Item, options: WriteOptions) -> Item:
+    """
+    The same for an object that is there; an update that leaves it as it was stores nothing.
+
+    Raises:
+        StatusError: Refused.
+        RevisionMismatch: It changed meanwhile: start over from the newest version.
+    """
+    resource, strategy, before = call.resource, call.resource.strategy, old.obj
+    obj = await _mutate(backend, call, obj, before, options)
+    meta = obj["metadata"]
+    metadata.prepare_update(meta, before["metadata"], has_generation=strategy.has_generation)
+    meta["resourceVersion"] = before["metadata"]["resourceVersion"]
+    if call.subresource in _MAIN:
+        strategy.admit(obj, before, backend)
+        strategy.prepare_update(obj, before, backend)
+        if strategy.has_generation and strategy.spec_changed(obj, before):
+            meta["generation"] = before["metadata"].get("generation", 0) + 1
+    _warn(call, obj)
+    found = [*metadata.validate(meta, strategy), *metadata.validate_update(meta, before["metadata"])]
+    found += _validate_change(call, obj, before)
+    if found:
+        raise invalid(resource, meta["name"], found)
+    await _admit_final(backend, call, obj, before, options)
+    if unchanged(obj, before):
+        return old
+    if options.dry_run:
+        return Item(obj, old.revision, resource.schema)
+    key = Key(meta.get("namespace", ""), meta["name"])
+    if is_finished(resource, obj):
+        backend.store.remove(resource.collection, key, expected=old.revision)
+        return Item(obj, old.revision, resource.schema)
+    return _put(backend, resource, key, obj, old.revision)
+
+
+def validate_body(call: Call, obj: Json, old: Json | None) -> list[Cause]:
+    """Check a custom object against its schema; built-in kinds are checked by their strategies."""
+    resource = call.resource
+    if not resource.custom:
+        return []
+    if call.subresource == "status":
+        return resource.schema.validate_status(obj, old, warnings=call.warnings)
+    return resource.schema.validate(obj, old, warnings=call.warnings)
+
+
+def is_finished(resource: ServedResource, obj: Json) -> bool:
+    """Whether nothing holds a deleted object any longer: the write that made it so is its deletion."""
+    meta = obj["metadata"]
+    return (
+        "deletionTimestamp" in meta
+        and not meta.get("finalizers")
+        and not meta.get("deletionGracePeriodSeconds")
+        and not resource.strategy.holds(obj)
+    )
+
+
+def unchanged(obj: Json, before: Json) -> bool:
+    """Whether two versions are the same but for the times in managedFields."""
+    if obj == before:
+        return True
+    meta, old = obj["metadata"], before["metadata"]
+    if {**obj, "metadata": None} != {**before, "metadata": None}:
+        return False
+    if {**meta, "managedFields": None} != {**old, "managedFields": None}:
+        return False
+    return _without_times(meta) == _without_times(old)
+
+
+def track_create(backend: Backend, call: Call, obj: Json, options: WriteOptions) -> Json:
+    """Give the whole new object to its writer's managedFields entry."""
+    obj["metadata"].pop("managedFields", None)
+    return _track(backend, call, None, obj, options)
+
+
+def track_update(backend: Backend, call: Call, old: Json, obj: Json, options: WriteOptions) -> Json:
+    """Give what changed to its writer's managedFields entry."""
+    return _track(backend, call, old, obj, options)
+
+
+def _track(backend: Backend, call: Call, old: Json | None, obj: Json, options: WriteOptions) -> Json:
+    return apply.track_update(
+        old,
+        obj,
+        schema=call.resource.schema,
+        manager=options.manager,
+        api_version=call.resource.api_version,
+        subresource=call.subresource,
+        now=backend.now(),
+        reset=reset_fields(call.resource, call.subresource),
+    )
+
+
+def _put(backend: Backend, resource: ServedResource, key: Key, obj: Json, expected: int) -> Item:
+    if resource.strategy.converts:
+        return backend.store.put(resource.collection, key, resource.strategy.to_storage(obj), expected=expected)
+    return backend.store.put(resource.collection, key, obj, expected=expected, schema=resource.schema)
+
+
+async def _mutate(backend: Backend, call: Call, obj: Json, old: Json | None, options: WriteOptions) -> Json:
+    request = _admission_request(call, obj, old, options)
+    changed = await backend.admission.mutate(request, call.warnings)
+    if changed is None:
+        return obj
+    pruned, _ = accepting.prune(call, accepting.private_copy(changed))
+    return accepting.default(call.resource, pruned)
+
+
+async def _admit_final(backend: Backend, call: Call, obj: Json, old: Json | None, options: WriteOptions) -> None:
+    await backend.admission.validate(_admission_request(call, obj, old, options), call.warnings)
+
+
+def _admission_request(call: Call, obj: Json, old: Json | None, options: WriteOptions) -> AdmissionRequest:
+    return AdmissionRequest(
+        operation="CREATE" if old is None else "UPDATE",
+        resource=call.resource,
+        subresource=call.subresource,
+        namespace=call.namespace,
+        name=obj["metadata"].get("name", ""),
+        object=obj,
+        old_object=old,
+        user=call.request.user,
+        dry_run=options.dry_run,
+    )
+
+
+def _validate_change(call: Call, obj: Json, before: Json) -> list[Cause]:
+    strategy = call.resource.strategy
+    found = validate_body(call, obj, before)
+    if call.subresource == "status":
+        return [*found, *strategy.validate_status(obj, before)]
+    return [*found, *strategy.validate(obj), *strategy.validate_update(obj, before)]
+
+
+def _warn(call: Call, obj: Json) -> None:
+    if doubled := metadata.dedup_owners(obj["metadata"]):
+        call.warnings.append(doubled)
+    call.warnings.extend(metadata.finalizer_warnings(obj["metadata"]))
+    call.warnings.extend(call.resource.strategy.warn(obj))
+
+
+def _without_times(meta: Json) -> list[Json]:
+    return [{**entry, "time": None} for entry in meta.get("managedFields", ())]
+
+
+def _taken(call: Call, key: Key, existing: Item | None) -> StatusError:
+    deleting = existing is not None and "deletionTimestamp" in existing.obj["metadata"]
+    return already_exists(call.resource, key, deleting=deleting)
+
+
+def _no_free_name(call: Call, key: Key, existing: Item | None) -> StatusError:
+    error = _taken(call, key, existing)
+    error.message += ", the server was not able to generate a unique name for the object"
+    error.details = {**(error.details or {}), "retryAfterSeconds": 1}
+    return error
