@@ -1,7 +1,7 @@
 """
 Strategic merge patches: merge patches that know from the schema which lists merge item by item.
 
-Merge keys and strategies are those of the schema (`x-kubernetes-patch-merge-key`, `x-kubernetes-patch-strategy`); a list
+Merge keys and strategies are the schema's (`x-kubernetes-patch-merge-key`, `x-kubernetes-patch-strategy`); a list
 without them is replaced. Directives in the patch say what merging alone cannot:
 
     $patch: replace | delete                  on a map, or as an item of a list
@@ -100,7 +100,7 @@ def _merge_value(before: Any, value: Any, node: Node, key: str) -> Any:  # noqa:
 
 
 def _merge_list(before: list[Any], patch: list[Any], node: Node, field: str) -> list[Any]:
-    if not any(isinstance(item, dict) for item in (*before, *patch)):
+    if not any(isinstance(item, dict | list) for item in (*before, *patch)):
         merged = list(dict.fromkeys((*before, *patch)))
         return _arranged(merged, patch, before, node)
     _check_items(before, patch, node, field)
