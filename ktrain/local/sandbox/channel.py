@@ -45,6 +45,11 @@ class Channel:
         self._loop.add_reader(sock, self._read)
         self._open = True
 
+    @property
+    def is_open(self) -> bool:
+        """Whether the other side is still there, as far as is known."""
+        return self._open
+
     async def request(self, frame: Frame, fds: tuple[int, ...] = ()) -> tuple[Frame, tuple[int, ...]]:
         """
         Send and wait for the answer; returns it with the descriptors that came along, now the caller's.

@@ -49,7 +49,7 @@ class Helper:
         ours, theirs = socket.socketpair()
         root = str(Path(__file__).parents[3])
         args = f"{theirs.fileno()}, {mode!r}, {str(directory)!r}"
-        command = [sys.executable, "-ISB", "-c", _BOOT.format(root=root, args=args)]
+        command = [sys.executable, "-IS", "-c", _BOOT.format(root=root, args=args)]
         with theirs:
             # A session of its own: Ctrl-C is for the runner, which then decides how pods end.
             self._process = subprocess.Popen(  # noqa: S603 - our own interpreter and program
@@ -150,34 +150,30 @@ class SupervisedSandbox:
 
     async def start(self, process: ProcessSpec) -> SupervisedProcess:
         """Start a program; see `executor.Sandbox.start`."""
+        channel = self._living()
         frame = await self.prepare(process)
         key = next(self._process_keys)
         try:
             log_fd = os.open(process.log, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
         except OSError as error:
             raise StartError(f"cannot write the log {process.log}: {error.strerror}") from None
-        if self._channel is None or self._killing is not None:
-            os.close(log_fd)
-            raise SandboxError(f"the sandbox of pod {self._pod} was killed")
         ended = self._exits[key] = asyncio.get_running_loop().create_future()
         try:
-            answer, _ = await self._channel.request({"op": "start", "process": key} | frame, (log_fd,))
+            answer, _ = await channel.request({"op": "start", "process": key} | frame, (log_fd,))
         except Refused as error:
             raise StartError(f"cannot start {process.argv[0]!r}: {error}") from None
         finally:
             os.close(log_fd)
-        return SupervisedProcess(answer["ok"], key, self._channel, ended)
+        return SupervisedProcess(answer["ok"], key, channel, ended)
 
     async def connect(self, host: str, port: int, timeout_s: float) -> socket.socket:
         """Connect from within the pod's network; see `executor.Sandbox.connect`."""
-        if self._channel is None:
-            raise ConnectionError(f"the sandbox of pod {self._pod} was killed")
         loop = asyncio.get_running_loop()
         async with asyncio.timeout(timeout_s):
             infos = await loop.getaddrinfo(self._address(host), port, type=socket.SOCK_STREAM)
             family, _, _, _, address = infos[0]
             try:
-                _, fds = await self._channel.request({"op": "socket", "family": int(family)})
+                _, fds = await self._living().request({"op": "socket", "family": int(family)})
             except (Refused, SandboxError) as error:
                 raise ConnectionError(str(error)) from None
             sock = socket.socket(fileno=fds[0])
@@ -198,6 +194,11 @@ class SupervisedSandbox:
     @property
     def _pod(self) -> str:
         return f"{self.spec.namespace}/{self.spec.name}"
+
+    def _living(self) -> Channel:
+        if self._channel is None or self._killing is not None or not self._channel.is_open:
+            raise SandboxError(f"the sandbox of pod {self._pod} was killed")
+        return self._channel
 
     def _address(self, host: str) -> str:
         return self.ip if host in (self.spec.hostname, *self.spec.names) else host

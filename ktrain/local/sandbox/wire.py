@@ -60,12 +60,14 @@ class Reader:
         A peer that died without reading counts as the end. BlockingIOError if the socket has nothing and must not wait.
         """
         try:
-            data, fds, _, _ = socket.recv_fds(sock, 1 << 16, _MAX_FDS, socket.MSG_CMSG_CLOEXEC)
+            # Not socket.recv_fds: in Python 3.11 it drops its flags, and descriptors would leak into programs.
+            data, rights, _, _ = sock.recvmsg(1 << 16, socket.CMSG_LEN(_MAX_FDS * 4), socket.MSG_CMSG_CLOEXEC)
         except ConnectionResetError:
             return None
         if not data:
             return None
-        self._fds.extend(fds)
+        for _, _, fds in rights:
+            self._fds.extend(array.array("i", fds[: len(fds) // 4 * 4]))
         self._buffer += data
         return self._frames()
 

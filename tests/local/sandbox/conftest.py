@@ -7,15 +7,19 @@ import itertools
 import os
 import select
 import sys
-from collections.abc import AsyncIterator, Iterator
+from asyncio.subprocess import DEVNULL, PIPE
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from ktrain.local.sandbox.executor import Executor, ProcessSpec, Sandbox, SandboxError, SandboxSpec, pod_names
 from ktrain.local.sandbox.host import HostExecutor
 from ktrain.local.sandbox.probe import choose
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Iterator
 
 PATH = f"{Path(sys.executable).parent}:/usr/local/bin:/usr/bin:/bin"
 
@@ -43,10 +47,18 @@ class Pod:
 
     async def until_logged(self, text: str) -> str:
         """Wait for a line of the log."""
-        async with asyncio.timeout(10):
-            while text not in self.log:
-                await asyncio.sleep(0.005)
-        return self.log
+        tail = await asyncio.create_subprocess_exec(
+            "tail", "-n+1", "-F", self.root / "log", stdout=PIPE, stderr=DEVNULL
+        )
+        try:
+            async with asyncio.timeout(10):
+                async for line in tail.stdout:
+                    if text in line.decode():
+                        return self.log
+        finally:
+            tail.kill()
+            await tail.wait()
+        raise AssertionError(f"{text!r} is not in the log: {self.log}")
 
     @property
     def log(self) -> str:
@@ -125,6 +137,10 @@ class Machine:
     def running(self, marker: str) -> list[int]:
         """PIDs of living processes with this text among their arguments, whatever namespace they are in."""
         return [pid for pid, arguments in self._arguments() if marker in arguments]
+
+    def has(self, path: str) -> bool:
+        """Whether something is at this path, were it a broken link."""
+        return os.path.lexists(path)
 
     def _arguments(self) -> Iterator[tuple[int, str]]:
         for directory in Path("/proc").iterdir():

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import sys
-import traceback
 
 from ktrain.local.sandbox.helper import linux
 
@@ -23,7 +22,7 @@ def leave(body: Callable[[], int]) -> NoReturn:
     except SystemExit as stop:
         code = stop.code if isinstance(stop.code, int) else 1
     except BaseException:  # noqa: BLE001 - the last frame of a process: nobody above could report it
-        traceback.print_exc()
+        sys.excepthook(*sys.exc_info())
     finally:
         sys.stderr.flush()
         os._exit(code)

@@ -1,8 +1,8 @@
 """
 System calls that Python 3.11 does not have, through ctypes. Failures are OSErrors naming the call.
 
-Everything runs through `PyDLL`, which keeps the interpreter lock: the helper has one thread, and `unshare` must not find
-another.
+Everything runs through `PyDLL`, which keeps the interpreter lock: the helper has one thread, and `unshare` must not
+find another.
 """
 
 from __future__ import annotations
