@@ -1,0 +1,169 @@
+"""The kubelet as a whole: its node, how it stops, and pods as real processes."""
+
+import json
+import os
+import sys
+import time
+from pathlib import Path
+
+import anyio
+import pytest
+
+from ktrain.api.core import PODS
+from ktrain.api.meta import Key
+from ktrain.framework import Cache, Client, EventRecorder
+from ktrain.framework.env import Env
+from ktrain.local.apiserver.logs import LogOptions
+from ktrain.local.apiserver.server import ApiServer
+from ktrain.local.kubelet.environment import base_environment
+from ktrain.local.kubelet.kubelet import Kubelet
+from ktrain.local.sandbox.probe import choose
+from ktrain.local.sandbox.sim import Act
+
+
+def test_the_node_tells_what_the_machine_has(simulate):
+    async def scenario(world):
+        answer = await world.client.raw("GET", "/api/v1/nodes/laptop")
+        node = json.loads(answer.body)
+
+        assert node["status"]["allocatable"]["nvidia.com/gpu"] == "2"
+        assert node["status"]["allocatable"]["cpu"] == str(os.cpu_count())
+        assert node["status"]["conditions"][0]["type"] == "Ready"
+        assert node["status"]["nodeInfo"]["containerRuntimeVersion"] == "process-sim://"
+
+    simulate(scenario, gpus=["0", "1"])
+
+
+def test_a_kubelet_that_stops_gives_its_pods_a_moment_and_leaves_nothing_running(simulate):
+    left = []
+
+    async def scenario(world):
+        await world.create("polite")
+        await world.create("deaf")
+        await world.phase("Running", "polite")
+        await world.phase("Running", "deaf")
+        left.append(world)
+
+    def script(sandbox, process):
+        return Act() if sandbox.name == "polite" else Act(on_term=None)
+
+    simulate(scenario, script, stop_grace_s=3)
+    signals = [process.signals for sandbox in left[0].executor.sandboxes.values() for process in sandbox.processes]
+
+    assert signals[0][0] == 15
+    assert signals[1][:2] == [15, 9]
+    assert left[0].kubelet.statistics() == (0, 2)
+
+
+class RealWorld:
+    def __init__(self, client, kubelet, watch):
+        self.client = client
+        self.kubelet = kubelet
+        self.watch = watch
+
+    async def create(self, name, command, **spec):
+        """Create a pod of one container."""
+        container = {"name": "main", "image": "i", "command": command, **spec.pop("container", {})}
+        body = {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {"name": name, "namespace": "default"},
+            "spec": {"nodeName": "laptop", "restartPolicy": "Never", "containers": [container], **spec},
+        }
+        await self.client.create(PODS, body)
+
+    async def end(self, name):
+        """Return the pod once it has ended."""
+        return await self.watch.until(lambda pod: pod.status.phase in ("Succeeded", "Failed"), name, within_s=20)
+
+    async def log(self, name, *, follow=False):
+        """Open the log."""
+        return await self.kubelet.logs.open("default", name, "main", LogOptions(follow=follow))
+
+    async def run(self, name, command, **spec):
+        """Run a pod to its end; return it and its log."""
+        await self.create(name, command, **spec)
+        pod = await self.end(name)
+        return pod, b"".join([chunk async for chunk in await self.log(name)]).decode()
+
+
+@pytest.fixture(params=["host", pytest.param("ns", marks=pytest.mark.ns)])
+async def real(request, tmp_path, watch_pods):
+    env = Env()
+    choice = await choose(request.param)
+    server = ApiServer(env)
+    client = Client(server.transport(), env, field_manager="test")
+    cache, recorder = Cache(client, env), EventRecorder(client, env, component="kubelet")
+    kubelet = Kubelet(
+        client,
+        cache,
+        env,
+        node_name="laptop",
+        executor=choice.executor,
+        recorder=recorder,
+        base_env=base_environment(os.environ, Path(sys.executable)),
+        cwd=str(tmp_path),
+    )
+    watch = watch_pods(cache)
+    async with server.running(), anyio.create_task_group() as services:
+        await services.start(cache.run)
+        await services.start(recorder.run)
+        async with anyio.create_task_group() as tasks:
+            await tasks.start(kubelet.run)
+            yield RealWorld(client, kubelet, watch)
+            tasks.cancel_scope.cancel()
+        services.cancel_scope.cancel()
+    await choice.executor.aclose()
+
+
+@pytest.mark.e2e
+async def test_pods_are_processes_with_the_callers_programs_directory_and_volumes(real, tmp_path):
+    await real.client.raw(
+        "POST",
+        "/api/v1/namespaces/default/configmaps",
+        body={"metadata": {"name": "settings"}, "data": {"greeting": "hello"}},
+    )
+    script = "import os; print(open('/etc/ktrain-test/greeting').read(), os.getcwd(), os.environ['HOSTNAME'])"
+    pod, log = await real.run(
+        "p",
+        ["python", "-c", script],
+        volumes=[{"name": "v", "configMap": {"name": "settings"}}],
+        container={"volumeMounts": [{"name": "v", "mountPath": "/etc/ktrain-test"}]},
+    )
+
+    assert (pod.status.phase, log) == ("Succeeded", f"hello {tmp_path} p\n")
+
+
+@pytest.mark.e2e
+async def test_a_program_that_dies_of_a_signal_a_missing_one_and_last_words(real):
+    killed, _ = await real.run("killed", ["sh", "-c", "echo why > /dev/termination-log; kill -9 $$"])
+    missing, _ = await real.run("missing", ["no-such-program"])
+
+    assert killed.status.container_statuses[0].state.terminated.exit_code == 137
+    assert missing.status.container_statuses[0].state.terminated.reason == "StartError"
+    assert "no-such-program" in missing.status.container_statuses[0].state.terminated.message
+
+
+@pytest.mark.e2e
+async def test_a_deleted_pod_is_terminated_with_everything_it_started(real):
+    script = "sleep 1000 & echo $!; trap 'echo bye; exit 0' TERM; wait"
+    await real.create("p", ["sh", "-c", script], terminationGracePeriodSeconds=5)
+    await real.watch.until(lambda pod: pod.status.phase == "Running", "p", within_s=10)
+    log = await real.log("p", follow=True)
+    first = await anext(log)
+    await real.client.patch(PODS, Key("default", "p"), {"metadata": {"finalizers": ["test/keep"]}})
+    await real.client.delete(PODS, Key("default", "p"))
+    pod = await real.end("p")
+
+    assert first.strip().isdigit()
+    assert [chunk async for chunk in log] == [b"bye\n"]
+    assert pod.status.phase == "Succeeded"
+
+
+@pytest.mark.e2e
+async def test_from_bound_to_running_takes_milliseconds(real):
+    await real.run("warm", ["true"])
+    begun = time.time()
+    _, log = await real.run("p", ["date", "+%s.%N"])
+
+    assert float(log) - begun < 0.2
