@@ -28,8 +28,8 @@ class Node:
     """
     What the schema says about one place of an object. Immutable once compiled.
 
-    Attributes are plain slots because validation reads them for every field of every request. `logic` holds the
-    value constraints of anyOf, oneOf, allOf and not. `rules` are the raw entries of `x-kubernetes-validations`.
+    Attributes are plain slots because validation reads them for every field of every request. The branches of
+    anyOf, oneOf, allOf and not are nodes, too. `rules` are the raw entries of `x-kubernetes-validations`.
     """
 
     __slots__ = (

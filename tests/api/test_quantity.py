@@ -1,0 +1,48 @@
+from fractions import Fraction
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ktrain.api.quantity import canonical, format_quantity, parse
+
+SUFFIXES = ["", "n", "u", "m", "k", "M", "G", "T", "P", "E", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei", "e3", "E-2", "e+1"]
+quantities = st.builds(
+    lambda sign, number, suffix: f"{sign}{number}{suffix}",
+    st.sampled_from(["", "-", "+"]),
+    st.decimals(0, 10**6, places=3).map(lambda d: f"{d:f}"),
+    st.sampled_from(SUFFIXES),
+)
+
+
+@pytest.mark.parametrize(
+    ("written", "stored"),
+    [
+        ("1.5Gi", "1536Mi"), ("4.5", "4500m"), ("2560Mi", "2560Mi"), ("1024Ki", "1Mi"), ("1000m", "1"), ("0.1m", "100u"),
+        ("0.5Ki", "512"), ("1e3", "1e3"), ("12e-3", "12e-3"), ("1.5e3", "1500"), ("0Gi", "0"), ("1E", "1E"), ("0.1n", "1n"),
+        ("-0.1n", "-1n"), (".5", "500m"), ("5.", "5"), ("+3", "3"), (2.5, "2500m"), (3, "3"), ("1000Ki", "1000Ki"),
+    ],
+)  # fmt: skip
+def test_canonical_form_is_that_of_the_api_server(written, stored):
+    assert stored == canonical(written)
+
+
+@given(quantities)
+def test_canonical_form_keeps_the_value_and_is_stable(text):
+    stored = canonical(text)
+
+    assert parse(text) == parse(stored)
+    assert stored == canonical(stored)
+
+
+@given(st.fractions(max_denominator=1000), st.sampled_from(["", "Mi", "m", "1e3"]))
+def test_formatting_rounds_away_from_zero_by_less_than_a_nano(value, like):
+    off = abs(parse(format_quantity(value, like=like))) - abs(value)
+
+    assert 0 <= off < Fraction(1, 10**9)
+
+
+@pytest.mark.parametrize("text", ["", "x", "1 Gi", "1gi", "1KI", "1e", "--1", "1m5", "0x1", "1e999999999", True, "1.2.3"])
+def test_what_is_no_quantity_is_refused_with_its_text(text):
+    with pytest.raises(ValueError, match="is not a quantity"):
+        parse(text)
