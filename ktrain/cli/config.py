@@ -28,7 +28,7 @@ class Section(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields
 class Webhook(Section, frozen=True):
     """The admission webhook server. `tls.crt` and `tls.key` are read from `cert_dir`, again when they change."""
 
-    enable: bool = True
+    enable: bool = False
     host: str = ""
     """Address to listen on; empty: all."""
     port: int = 9443

@@ -51,7 +51,7 @@ def progress(job: TrainJob | None, jobset: JobSet | None, jobs: Sequence[Job], p
     restarts = jobset.status.restarts if jobset and jobset.status else 0
     restarts += sum(status.restart_count for pod in alive for status in pod.status.container_statuses)
     return Progress(
-        phase=_phase(job, jobset, running),
+        phase=_phase(job, jobset, started=any(pod.status.phase not in ("", "Pending") for pod in pods)),
         nodes=sum(item.spec.parallelism or 1 for item in jobs),
         running=running,
         ready=sum(_is_ready(pod) for pod in alive),
@@ -62,7 +62,7 @@ def progress(job: TrainJob | None, jobset: JobSet | None, jobs: Sequence[Job], p
     )
 
 
-def _phase(job: TrainJob, jobset: JobSet | None, running: int) -> str:
+def _phase(job: TrainJob, jobset: JobSet | None, *, started: bool) -> str:
     ended = [c.type for c in job.status.conditions if c.is_true and c.type in (CONDITION_COMPLETE, CONDITION_FAILED)]
     if ended:
         return ended[0]
@@ -70,7 +70,7 @@ def _phase(job: TrainJob, jobset: JobSet | None, running: int) -> str:
         return "Deleting"
     if job.spec.suspend:
         return "Suspended"
-    if running:
+    if started:
         return "Running"
     return "Starting" if jobset is not None else "Pending"
 

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from ktrain.api.meta import Json
+    from ktrain.local.plane import PodMode
 
 EXIT_REFUSED: Final = 2
 
@@ -25,7 +26,7 @@ class Options:
     """How to run."""
 
     namespace: str
-    pods: str
+    pods: PodMode
     timeout_s: float | None
     keep: bool
     output: str | None
@@ -89,7 +90,7 @@ def _env_pair(_ctx: click.Context, _param: click.Parameter, values: Sequence[str
 )
 @click.option("--context", help="Run on the cluster of this kubeconfig context.")
 @click.pass_context
-def command(ctx: click.Context, files: tuple[str, ...], **options: Any) -> None:  # noqa: ANN401 -- click passes what the decorators above say
+def command(ctx: click.Context, /, files: tuple[str, ...], **options: Any) -> None:  # noqa: ANN401 -- click passes what the decorators above say
     """
     Run a TrainJob to its end and show what happens.
 

@@ -19,6 +19,7 @@ from ktrain.api.trainer import CONDITION_FAILED, TRAIN_JOBS, TrainJob
 from ktrain.framework import Cache
 from ktrain.framework.env import Env, system_env
 from ktrain.framework.errors import FrameworkError, NotFound
+from ktrain.framework.logging import configure
 
 from .display import Display, make_display
 from .explain import explain_failure
@@ -36,6 +37,8 @@ if TYPE_CHECKING:
 
     from ktrain.api.meta import Json
 
+LOG_LEVEL = "error"
+"""The controllers' warnings (a watch restarted, a conflict retried) mean something to operators, nothing to users."""
 DRAIN_S = 5.0
 DELETE_S = 60.0
 """The longest that a graceful deletion is waited for; pods have 30 s of grace unless they say otherwise."""
@@ -58,6 +61,7 @@ def run(objects: Sequence[Json], options: Options) -> int:
     except Refused as error:
         print(f"ktrain: {error}", file=sys.stderr)  # noqa: T201 -- the command's own words
         return EXIT_REFUSED
+    configure(level=LOG_LEVEL)
     return anyio.run(_run, submission, options)
 
 
@@ -154,6 +158,7 @@ class Run:
             self._display.note(note)
         logs = LogFollower(self._client.transport, group, self._display.log)
         changed = _Changes(follower)
+        group.start_soon(self._wake_on_interrupt, changed)
         outcome: Outcome | None = None
         with anyio.move_on_after(self._options.timeout_s):
             outcome = await self._wait_for_end(follower, logs, changed)
@@ -168,19 +173,15 @@ class Run:
 
     async def _wait_for_end(self, follower: Follower, logs: LogFollower, changed: _Changes) -> Outcome:
         """Watch until the job has ended or Ctrl-C came."""
-        async with anyio.create_task_group() as group:
-            group.start_soon(self._wake_on_interrupt, changed)
-            while True:
-                self._look(follower, logs)
-                job = follower.job
-                if job is not None and job.is_finished:
-                    group.cancel_scope.cancel()
-                    failed = any(c.type == CONDITION_FAILED and c.is_true for c in job.status.conditions)
-                    return Outcome.FAILED if failed else Outcome.COMPLETE
-                if self._interrupted.is_set():
-                    group.cancel_scope.cancel()
-                    return Outcome.INTERRUPTED
-                await changed.wait()
+        while True:
+            self._look(follower, logs)
+            job = follower.job
+            if job is not None and job.is_finished:
+                failed = any(c.type == CONDITION_FAILED and c.is_true for c in job.status.conditions)
+                return Outcome.FAILED if failed else Outcome.COMPLETE
+            if self._interrupted.is_set():
+                return Outcome.INTERRUPTED
+            await changed.wait()
 
     async def _wake_on_interrupt(self, changed: _Changes) -> None:
         await self._interrupted.wait()

@@ -12,8 +12,10 @@ from .submit import FIELD_MANAGER
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
+    from pathlib import Path
 
     from ktrain.framework.env import Env
+    from ktrain.local.plane import PodMode
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,12 +25,12 @@ class Session:
     client: Client
     is_local: bool
     notes: tuple[str, ...] = ()
-    kubeconfig: str | None = None
+    kubeconfig: Path | None = None
     """A kubeconfig for this control plane, when it also serves others (`--keep`)."""
 
 
 @asynccontextmanager
-async def local_session(env: Env, *, pods: str, serve: bool) -> AsyncIterator[Session]:
+async def local_session(env: Env, *, pods: PodMode, serve: bool) -> AsyncIterator[Session]:
     """Start a control plane with pods as local processes; everything is gone at the end."""
     from ktrain.local.plane import ControlPlane
 

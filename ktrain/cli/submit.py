@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from ktrain.api import documents
 from ktrain.api.core import NAMESPACES
+from ktrain.api.documents import is_namespaced, resource_of
 from ktrain.api.meta import Json, Key, Object, Resource
 from ktrain.api.trainer import (
     CLUSTER_TRAINING_RUNTIMES,
@@ -56,7 +56,10 @@ def read(objects: Sequence[Json], namespace: str) -> Submission:
     Raises:
         Refused: Not exactly one TrainJob, or one object twice.
     """
-    placed = [_in_namespace(item, namespace) for item in objects]
+    try:
+        placed = [_in_namespace(item, namespace) for item in objects]
+    except LookupError as error:
+        raise Refused(str(error.args[0])) from error
     seen: set[tuple[str, str, str, str]] = set()
     for item in placed:
         metadata = item["metadata"]
@@ -78,7 +81,7 @@ def read(objects: Sequence[Json], namespace: str) -> Submission:
 
 def _in_namespace(item: Json, namespace: str) -> Json:
     metadata = item.get("metadata") or {}
-    if documents.is_namespaced(item) and not metadata.get("namespace"):
+    if is_namespaced(item) and not metadata.get("namespace"):
         metadata = {**metadata, "namespace": namespace}
     return {**item, "metadata": metadata}
 
@@ -121,7 +124,7 @@ async def _create_namespace(client: Client, name: str) -> None:
 
 
 async def _apply(client: Client, item: Json) -> None:
-    resource = documents.resource_of(item)
+    resource = resource_of(item)
     try:
         await client.apply(resource, item, field_manager=FIELD_MANAGER)
     except ApiError as error:

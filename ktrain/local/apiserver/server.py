@@ -6,15 +6,15 @@ The embedded API server: a request in, an answer out, all as bytes.
         transport = server.transport()                # in process
         async with serve_http(server, token="...") as url: ...
 
-Nothing here reads sockets or clocks by itself, so the same server stands behind HTTP, behind an in-process transport, and in
-simulations. The way of a request: `routing` understands the URL, `negotiate` the Accept header, one of `verbs/`, `listing` or
-`watching` does the work, `representation` renders it. Refusals are raised as `StatusError` and become answers in `handle`.
+Nothing here reads sockets or clocks by itself, so the same server stands behind HTTP, behind an in-process transport,
+and in simulations. The way of a request: `routing` understands the URL, `negotiate` the Accept header, one of `verbs/`,
+`listing` or `watching` does the work, `representation` renders it. Refusals are raised as `StatusError` and become
+answers in `handle`.
 """
 
 from __future__ import annotations
 
 import uuid
-from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
@@ -36,7 +36,9 @@ from ktrain.local.apiserver.requests import ADMIN, Answer, Parameters, Request, 
 from ktrain.local.apiserver.store import DEFAULT_HISTORY, Store
 
 if TYPE_CHECKING:
-    from ktrain.api.meta import Json
+    from collections.abc import AsyncIterator, Sequence
+
+    from ktrain.api.meta import Json, Key
     from ktrain.framework.client.transport import Transport
     from ktrain.framework.env import Env
     from ktrain.local.apiserver.logs import LogSource
@@ -48,8 +50,8 @@ class ApiServer:
     """
     One API server with its own store. Making one takes about a millisecond.
 
-    `history` bounds the changes that each resource remembers. `crds` are CustomResourceDefinitions to have from the start.
-    Not thread-safe: everything runs on one event loop.
+    `history` bounds the changes that each resource remembers. `crds` are CustomResourceDefinitions to have from the
+    start. Not thread-safe: everything runs on one event loop.
     """
 
     def __init__(
@@ -97,6 +99,11 @@ class ApiServer:
         for document in documents:
             self._crds.install(document)
 
+    def find(self, group: str, version: str, plural: str, key: Key) -> Json | None:
+        """Return an object as it is stored, which nobody may change, or None."""
+        item = self._backend.find(group, version, plural, key)
+        return item.obj if item else None
+
     def compact(self, revision: int) -> None:
         """Forget history up to a revision, as a real server does every few minutes; running watches end with 410."""
         self.store.compact(revision)
@@ -119,7 +126,7 @@ class ApiServer:
             answer = self.failure(error, request)
         except PageNotFound:
             answer = Answer(404, NOT_FOUND_TEXT, (("content-type", "text/plain; charset=utf-8"),))
-        except Exception as error:  # noqa: BLE001 - the boundary of the server: a bug in one verb is one client's 500
+        except Exception as error:
             log.exception("request.failed", method=request.method, path=request.path)
             message = f"Internal error occurred: {type(error).__name__}: {error}"
             answer = self.failure(StatusError(500, "InternalError", message), request)

@@ -1,7 +1,7 @@
 """
 When a Job is over, and why. The first rule that applies decides, in the order of the upstream controller.
 
-An ending has two steps: the interim condition (`FailureTarget`, `SuccessCriteriaMet`) when it is decided, and the final
+An ending has two steps: the interim condition (`FailureTarget`, `SuccessCriteriaMet`) when decided, and the final
 one (`Failed`, `Complete`), with the same reason and message, when no pod is left and all are counted (KEP-3939, KEP-3998).
 """
 

@@ -186,7 +186,7 @@ def shortage(pod: Pod, node: Node, pods: list[Pod]) -> str | None:
     used: Counter[str] = Counter()
     for other in pods:
         if other.spec.node_name == node.metadata.name and other.status.phase not in ("Succeeded", "Failed"):
-            used.update(_extended(other))  # type: ignore[arg-type]  # Counter adds any numbers, typeshed says int
+            used.update(_extended(other))
     for name, amount in _extended(pod).items():
         if used[name] + amount > quantity.parse(str(node.status.allocatable.get(name, "0"))):
             return name

@@ -1,0 +1,62 @@
+"""`ktrain operator`: what was asked for. The operator itself is put together in `operating.py`."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import click
+import msgspec
+
+from .config import ConfigError, Configuration, check, load
+
+EXIT_USAGE = 2
+
+
+@click.command("operator")
+@click.option("--config", type=click.Path(dir_okay=False), help="Configuration file; options win over it.")
+@click.option(
+    "--kubeconfig", type=click.Path(exists=True, dir_okay=False), help="Default: the cluster this pod runs in."
+)
+@click.option("--leader-elect/--no-leader-elect", default=None, help="Work only while holding a Lease (default: off).")
+@click.option("--webhooks/--no-webhooks", default=None, help="Serve admission webhooks (default: off).")
+@click.option(
+    "--metrics-bind-address", metavar="HOST:PORT", help="Serve /metrics here; 0: not at all (default: :8080)."
+)
+@click.option(
+    "--health-probe-bind-address", metavar="HOST:PORT", help="Serve /healthz and /readyz; 0: not (default: :8081)."
+)
+def command(config: str | None, kubeconfig: str | None, **options: Any) -> None:  # noqa: ANN401 -- click passes what the decorators say
+    """
+    Run the controllers of TrainJobs and runtimes against a cluster, until SIGTERM.
+
+    The cluster needs the CRDs of config/crd and the JobSet operator.
+
+    \b
+    Example:
+      ktrain operator --kubeconfig ~/.kube/config --no-leader-elect --metrics-bind-address 127.0.0.1:8080
+    """
+    try:
+        configuration = _with_options(load(config) if config else Configuration(), options)
+        check(configuration, config or "options")
+    except ConfigError as error:
+        click.echo(f"ktrain: {error}", err=True)
+        sys.exit(EXIT_USAGE)
+    from .operating import operate
+
+    sys.exit(operate(configuration, kubeconfig))
+
+
+def _with_options(configuration: Configuration, options: dict[str, Any]) -> Configuration:
+    """Lay the options that were given over the file."""
+    sections = {
+        "leader_elect": ("leader_election", "leader_elect"),
+        "webhooks": ("webhook", "enable"),
+        "metrics_bind_address": ("metrics", "bind_address"),
+        "health_probe_bind_address": ("health", "health_probe_bind_address"),
+    }
+    for option, (section, name) in sections.items():
+        if options[option] is not None:
+            changed = msgspec.structs.replace(getattr(configuration, section), **{name: options[option]})
+            configuration = msgspec.structs.replace(configuration, **{section: changed})
+    return configuration

@@ -1,0 +1,86 @@
+"""
+Our admission rules as webhook handlers, by the paths that Kubeflow Trainer's configurations name.
+
+Lookups read the informers' caches, as admission must not wait. So a TrainJob created within milliseconds of its runtime
+may be refused; the reconciler asks the same rules again, and there nothing is lost.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, TypeVar
+
+import structlog
+
+from ktrain.api import trainer as api
+from ktrain.framework.webhook import Allowed, Denied
+from ktrain.pipeline import Context
+
+from . import admission
+
+if TYPE_CHECKING:
+    from ktrain.api.meta import Key, Resource
+    from ktrain.framework import Cache, Env
+    from ktrain.framework.webhook import AdmissionHandler, AdmissionRequest
+    from ktrain.pipeline import Registry
+
+T = TypeVar("T")
+
+_SUFFIX: Final = f"{api.GROUP.replace('.', '-')}-{api.VERSION}"
+MUTATE_TRAIN_JOB: Final = f"/mutate-{_SUFFIX}-trainjob"
+VALIDATE_TRAIN_JOB: Final = f"/validate-{_SUFFIX}-trainjob"
+VALIDATE_RUNTIME: Final = f"/validate-{_SUFFIX}-trainingruntime"
+VALIDATE_CLUSTER_RUNTIME: Final = f"/validate-{_SUFFIX}-clustertrainingruntime"
+
+log = structlog.get_logger(__name__)
+
+
+def make_handlers(cache: Cache, env: Env, registry: Registry) -> dict[str, AdmissionHandler]:
+    """Make all handlers; their informers join the cache."""
+    hooks = _Hooks(cache, env, registry)
+    for resource in (api.TRAINING_RUNTIMES, api.CLUSTER_TRAINING_RUNTIMES):
+        cache.informer(resource)
+    return {
+        MUTATE_TRAIN_JOB: hooks.default_train_job,
+        VALIDATE_TRAIN_JOB: hooks.validate_train_job,
+        VALIDATE_RUNTIME: _validate_runtime,
+        VALIDATE_CLUSTER_RUNTIME: _validate_runtime,
+    }
+
+
+def _validate_runtime(request: AdmissionRequest) -> Allowed | Denied:
+    if request.object is None or request.operation not in ("CREATE", "UPDATE"):
+        return Allowed()
+    return _answer(admission.validate_runtime(request.object, "CREATE" if request.operation == "CREATE" else "UPDATE"))
+
+
+def _answer(verdict: admission.Verdict) -> Allowed | Denied:
+    return Allowed(warnings=verdict.warnings) if verdict.allowed else Denied(verdict.message, reason="Forbidden")
+
+
+class _Hooks:
+    """The handlers that need the world."""
+
+    def __init__(self, cache: Cache, env: Env, registry: Registry) -> None:
+        self._cache = cache
+        self._env = env
+        self._registry = registry
+
+    def default_train_job(self, request: AdmissionRequest) -> Allowed | Denied:
+        if request.object is None:
+            return Allowed()
+        return Allowed(admission.default_train_job(request.object, request.old_object, self._env.clock.now()))
+
+    def validate_train_job(self, request: AdmissionRequest) -> Allowed | Denied:
+        if request.object is None:
+            return Allowed()
+        context = Context(
+            lookup=self._lookup,
+            now=self._env.clock.now(),
+            random=self._env.random,
+            log=log,
+            monotonic=self._env.clock.monotonic,
+        )
+        return _answer(admission.validate_train_job(self._registry, request.object, request.old_object, context))
+
+    def _lookup(self, resource: Resource[T], key: Key) -> T | None:
+        return self._cache.informer(resource).get(key)

@@ -1,0 +1,135 @@
+"""
+What webhooks do on a cluster, done in process: our rules for TrainJobs, runtimes and JobSets, as admission plugins.
+
+The rules themselves are plain functions in `ktrain.controllers`; here they meet the embedded server's seam. They read
+the server's store and not a cache, so a TrainJob may follow its runtime at once.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, Protocol, TypeVar
+
+import msgspec
+import structlog
+
+from ktrain.api import jobset as jobset_api
+from ktrain.api import trainer
+from ktrain.api.core import PERSISTENT_VOLUME_CLAIMS
+from ktrain.api.meta import Key
+from ktrain.controllers import admission as trainer_rules
+from ktrain.controllers.jobset import admission as jobset_rules
+from ktrain.local.apiserver.admission import AdmissionPlugin, AdmissionRequest, AdmissionResponse
+from ktrain.local.apiserver.errors import StatusError
+from ktrain.pipeline import Context
+
+if TYPE_CHECKING:
+    from ktrain.api.meta import Json, Resource
+    from ktrain.framework import Env
+    from ktrain.pipeline import Registry
+
+T = TypeVar("T")
+
+RUNTIME_PLURALS: Final = {
+    trainer.TRAINING_RUNTIMES.plural: "validator.trainingruntime.trainer.kubeflow.org",
+    trainer.CLUSTER_TRAINING_RUNTIMES.plural: "validator.clustertrainingruntime.trainer.kubeflow.org",
+}
+TRAIN_JOB_WEBHOOK: Final = "validator.trainjob.trainer.kubeflow.org"
+SKIP_LABEL: Final = "trainer.kubeflow.org/webhook-validation"
+
+log = structlog.get_logger(__name__)
+
+
+class Find(Protocol):
+    """Reads the server's store."""
+
+    def __call__(self, group: str, version: str, plural: str, key: Key) -> Json | None:
+        """Return an object, which nobody may change, or None."""
+
+
+def admission_plugins(env: Env, registry: Registry, find: Find) -> list[AdmissionPlugin]:
+    """Make the plugins of one server, which ask the validations of the pipeline's plugins in `registry`."""
+    rules = _Rules(env, registry, find)
+    return [
+        AdmissionPlugin("jobset-defaults", _default_jobset, mutating=True),
+        AdmissionPlugin("trainjob-defaults", rules.default_train_job, mutating=True),
+        AdmissionPlugin("jobset-rules", rules.validate_jobset),
+        AdmissionPlugin("trainjob-rules", rules.validate_train_job),
+        AdmissionPlugin("runtime-rules", _validate_runtime),
+    ]
+
+
+def _is_write(request: AdmissionRequest, resource: Resource[T]) -> bool:
+    served = request.resource
+    same = (served.group, served.plural) == (resource.group, resource.plural)
+    return same and not request.subresource and request.operation in ("CREATE", "UPDATE")
+
+
+def _default_jobset(request: AdmissionRequest) -> AdmissionResponse | None:
+    if not _is_write(request, jobset_api.JOBSETS) or request.operation != "CREATE" or request.object is None:
+        return None
+    return AdmissionResponse(jobset_rules.default_jobset(request.object))
+
+
+def _validate_runtime(request: AdmissionRequest) -> AdmissionResponse | None:
+    webhook = RUNTIME_PLURALS.get(request.resource.plural)
+    if webhook is None or request.resource.group != trainer.GROUP or request.object is None:
+        return None
+    labels = (request.object.get("metadata") or {}).get("labels") or {}
+    if request.operation == "DELETE" or labels.get(SKIP_LABEL) == "disabled":
+        return None
+    return _answer(webhook, trainer_rules.validate_runtime(request.object, request.operation))
+
+
+def _answer(webhook: str, verdict: trainer_rules.Verdict) -> AdmissionResponse:
+    if not verdict.allowed:
+        raise StatusError(403, "Forbidden", f'admission webhook "{webhook}" denied the request: {verdict.message}')
+    return AdmissionResponse(warnings=verdict.warnings)
+
+
+class _Rules:
+    """The rules that need to look around."""
+
+    def __init__(self, env: Env, registry: Registry, find: Find) -> None:
+        self._env = env
+        self._registry = registry
+        self._find = find
+
+    def default_train_job(self, request: AdmissionRequest) -> AdmissionResponse | None:
+        if not _is_write(request, trainer.TRAIN_JOBS) or request.object is None:
+            return None
+        now = self._env.clock.now()
+        return AdmissionResponse(trainer_rules.default_train_job(request.object, request.old_object, now))
+
+    def validate_train_job(self, request: AdmissionRequest) -> AdmissionResponse | None:
+        if not _is_write(request, trainer.TRAIN_JOBS) or request.object is None:
+            return None
+        context = Context(
+            lookup=self._lookup,
+            now=self._env.clock.now(),
+            random=self._env.random,
+            log=log,
+            monotonic=self._env.clock.monotonic,
+        )
+        verdict = trainer_rules.validate_train_job(self._registry, request.object, request.old_object, context)
+        return _answer(TRAIN_JOB_WEBHOOK, verdict)
+
+    def validate_jobset(self, request: AdmissionRequest) -> AdmissionResponse | None:
+        if not _is_write(request, jobset_api.JOBSETS) or request.object is None:
+            return None
+        if request.old_object is None:
+            causes = jobset_rules.refusals_on_create(request.object, self._find_claim)
+        else:
+            causes = jobset_rules.refusals_on_update(request.object, request.old_object)
+        if causes:
+            status = jobset_rules.refusal(request.name, causes)
+            details = msgspec.to_builtins(status.details)
+            raise StatusError(status.code, status.reason, status.message, details=details)
+        return None
+
+    def _find_claim(self, namespace: str, name: str) -> Json | None:
+        claims = PERSISTENT_VOLUME_CLAIMS
+        return self._find(claims.group, claims.version, claims.plural, Key(namespace, name))
+
+    def _lookup(self, resource: Resource[T], key: Key) -> T | None:
+        found = self._find(resource.group, resource.version, resource.plural, key)
+        return None if found is None else msgspec.json.decode(msgspec.json.encode(found), type=resource.type)

@@ -1,0 +1,225 @@
+"""
+The embedded control plane, whole: API server, controllers, scheduler, kubelet, composed and torn down in order.
+
+    up:    executor, server, cache, controllers, scheduler and kubelet, HTTP
+    down:  HTTP, kubelet (its pods end first), controllers and cache, server, executor
+
+Everything runs in one process and one event loop; the controllers are the same objects as on a cluster, on a transport
+that calls the server directly. Only pods are other processes.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, Literal
+
+import anyio
+
+from ktrain.api import assets
+from ktrain.api.documents import resource_of
+from ktrain.controllers import jobset, runtimes, trainjob
+from ktrain.framework.cache.cache import Cache
+from ktrain.framework.client.client import Client
+from ktrain.framework.events import EventRecorder
+from ktrain.framework.manager import Manager
+from ktrain.local.apiserver.server import ApiServer
+from ktrain.local.jobs import make_controller as make_job_controller
+from ktrain.local.jobs import make_scheduler
+from ktrain.local.jobs.decide import Tuning
+from ktrain.pipeline.registry import Registry
+
+from . import kubeconfig
+from .admission import admission_plugins
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from ktrain.api.meta import Json, Key
+    from ktrain.framework import Controller, Env, Transport
+    from ktrain.local.sandbox.executor import Executor
+
+NODE_NAME: Final = "local"
+FIELD_MANAGER: Final = "trainer"
+COMPONENT: Final = "ktrain"
+# A laptop's user waits for a failed pod's replacement; a cluster's ten seconds protect a cluster.
+JOB_TUNING: Final = Tuning(backoff_base_s=1.0, backoff_cap_s=60.0)
+
+
+PodMode = Literal["auto", "ns", "host", "off"]
+
+
+class PlaneError(Exception):
+    """The control plane cannot start; the message says what is in the way."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plane:
+    """A running control plane."""
+
+    server: ApiServer
+    transport: Transport
+    """Calls the server in process, as administrator."""
+    notes: tuple[str, ...]
+    """What the user should know: how pods run, and why."""
+    url: str | None = None
+    token: str | None = None
+    kubeconfig: Path | None = None
+
+
+class ControlPlane:
+    """
+    Starts control planes.
+
+    Args:
+        env: Time and randomness.
+        pods: `ns`, `host` or `auto` (see `sandbox.probe`), or `off`: no kubelet and no scheduler.
+        listen: Loopback host and port to serve HTTP on; None: in process only.
+        kubeconfig_file: Where to write a kubeconfig when serving; None: a temporary directory of its own.
+        directory: Where pods start whose containers name no working directory; default: the current one.
+    """
+
+    def __init__(
+        self,
+        env: Env,
+        *,
+        pods: PodMode = "auto",
+        listen: tuple[str, int] | None = None,
+        kubeconfig_file: Path | None = None,
+        directory: Path | None = None,
+    ) -> None:
+        self._env = env
+        self._pods = pods
+        self._listen = listen
+        self._kubeconfig_file = kubeconfig_file
+        self._directory = directory or Path.cwd()
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[Plane]:
+        """
+        Run a control plane; leaving the context stops it and all of its pods.
+
+        Raises:
+            PlaneError: Pods cannot run as asked, the address is taken, the kubeconfig cannot be written.
+        """
+        async with AsyncExitStack() as stack:
+            registry = Registry.load()
+            executor, notes = await self._start_executor(stack)
+            server = self._make_server(registry)
+            await stack.enter_async_context(server.running())
+            transport = server.transport()
+            client = Client(transport, self._env, field_manager=FIELD_MANAGER)
+            await _install_runtimes(client)
+            await stack.enter_async_context(self._controllers(client, registry, server, executor))
+            plane = Plane(server, transport, notes)
+            if self._listen is not None:
+                plane = await self._serve(stack, server, transport, notes, self._listen)
+            yield plane
+
+    def _make_server(self, registry: Registry) -> ApiServer:
+        def find(group: str, version: str, plural: str, key: Key) -> Json | None:
+            return server.find(group, version, plural, key)
+
+        admission = admission_plugins(self._env, registry, find)
+        server = ApiServer(self._env, crds=assets.crds(), admission=admission)
+        return server
+
+    async def _start_executor(self, stack: AsyncExitStack) -> tuple[Executor | None, tuple[str, ...]]:
+        if self._pods == "off":
+            return None, ()
+        from ktrain.local.sandbox.executor import SandboxError
+        from ktrain.local.sandbox.probe import choose
+
+        try:
+            choice = await choose(self._pods)
+        except (SandboxError, OSError) as error:
+            raise PlaneError(f"pods cannot run: {error}") from error
+        stack.push_async_callback(choice.executor.aclose)
+        return choice.executor, (f"pods: {choice.executor.name} ({choice.reason})",)
+
+    @asynccontextmanager
+    async def _controllers(
+        self, client: Client, registry: Registry, server: ApiServer, executor: Executor | None
+    ) -> AsyncIterator[None]:
+        cache = Cache(client, self._env)
+        recorder = EventRecorder(client, self._env, component=COMPONENT)
+        controllers: list[Controller] = [
+            trainjob.make_controller(client, cache, self._env, recorder, registry),
+            *runtimes.make_controllers(client, cache, self._env),
+            jobset.make_controller(client, cache, self._env, recorder),
+            make_job_controller(client, cache, self._env, recorder, tuning=JOB_TUNING),
+        ]
+        if executor is not None:
+            controllers.append(make_scheduler(client, cache, self._env))
+        manager = Manager(cache=cache, controllers=controllers, recorder=recorder)
+        async with anyio.create_task_group() as managing:
+            await managing.start(manager.run)
+            async with anyio.create_task_group() as nodes:
+                if executor is not None:
+                    await self._start_kubelet(nodes, client, cache, recorder, server, executor)
+                try:
+                    yield
+                finally:
+                    nodes.cancel_scope.cancel()
+            managing.cancel_scope.cancel()
+
+    async def _start_kubelet(
+        self,
+        group: anyio.abc.TaskGroup,
+        client: Client,
+        cache: Cache,
+        recorder: EventRecorder,
+        server: ApiServer,
+        executor: Executor,
+    ) -> None:
+        from ktrain.local.kubelet.environment import base_environment
+        from ktrain.local.kubelet.gpus import find_gpus
+        from ktrain.local.kubelet.kubelet import Kubelet
+
+        kubelet = Kubelet(
+            client,
+            cache,
+            self._env,
+            node_name=NODE_NAME,
+            executor=executor,
+            recorder=recorder,
+            base_env=base_environment(os.environ, Path(sys.executable)),
+            cwd=str(self._directory),
+            gpus=find_gpus(os.environ),
+        )
+        server.log_source = kubelet.logs
+        await group.start(kubelet.run)
+
+    async def _serve(
+        self,
+        stack: AsyncExitStack,
+        server: ApiServer,
+        transport: Transport,
+        notes: tuple[str, ...],
+        listen: tuple[str, int],
+    ) -> Plane:
+        from ktrain.local.apiserver.http import serve_http
+
+        host, port = listen
+        token = kubeconfig.new_token()
+        try:
+            url = await stack.enter_async_context(serve_http(server, host=host, port=port, token=token))
+        except OSError as error:
+            raise PlaneError(f"cannot listen on {host}:{port}: {error.strerror or error}") from error
+        path = self._kubeconfig_file
+        if path is None:
+            path = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="ktrain-"))) / "kubeconfig"
+        try:
+            kubeconfig.write(path, url, token)
+        except OSError as error:
+            raise PlaneError(f"cannot write {path}: {error.strerror or error}") from error
+        return Plane(server, transport, notes, url, token, path)
+
+
+async def _install_runtimes(client: Client) -> None:
+    for runtime in assets.runtimes():
+        await client.apply(resource_of(runtime), runtime)

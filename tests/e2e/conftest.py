@@ -1,0 +1,126 @@
+"""The command `ktrain` as a user runs it: a process, its output, its exit code, and what it leaves behind."""
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+KTRAIN = [sys.executable, "-m", "ktrain"]
+PATIENCE_S = 60
+
+
+class Running:
+    """A `ktrain` process whose output is read line by line."""
+
+    def __init__(self, args, cwd, env=None):
+        self.process = subprocess.Popen(
+            [*KTRAIN, *args],
+            cwd=cwd,
+            env={**os.environ, **(env or {})},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            start_new_session=True,
+        )
+        self.lines = []
+
+    def wait_for(self, text):
+        """Read until a line contains the text; return that line."""
+        for line in self.process.stdout:
+            self.lines.append(line.rstrip("\n"))
+            if text in line:
+                return line.rstrip("\n")
+        raise AssertionError(f"{text!r} never came; output:\n" + "\n".join(self.lines))
+
+    def finish(self):
+        """Read to the end; return the exit code."""
+        self.lines += [line.rstrip("\n") for line in self.process.stdout]
+        return self.process.wait(PATIENCE_S)
+
+    @property
+    def output(self):
+        return "\n".join(self.lines)
+
+    def kill(self):
+        with contextlib.suppress(ProcessLookupError):
+            self.process.send_signal(signal.SIGKILL)
+        self.process.wait(PATIENCE_S)
+        self.process.stdout.close()
+
+
+@pytest.fixture
+def start(tmp_path):
+    """Start `ktrain` with these arguments in a directory of its own; it is killed at the end of the test."""
+    started = []
+
+    def run(*args, env=None):
+        running = Running([str(arg) for arg in args], tmp_path, env)
+        started.append(running)
+        return running
+
+    yield run
+    for running in started:
+        running.kill()
+
+
+@pytest.fixture
+def ktrain(start):
+    """Run `ktrain` to its end; returns (exit code, output)."""
+
+    def run(*args, env=None):
+        running = start(*args, env=env)
+        code = running.finish()
+        return code, running.output
+
+    return run
+
+
+@pytest.fixture
+def train_job(tmp_path):
+    """Write a TrainJob of the plain runtime that runs a Python program; returns the file."""
+
+    def write(program, *, nodes=1, name="job", runtime="plain", pod="", **trainer):
+        (tmp_path / f"{name}.py").write_text(program)
+        command = trainer.pop("command", ["python", f"{name}.py"])
+        file = tmp_path / f"{name}.yaml"
+        file.write_text(
+            "apiVersion: trainer.kubeflow.org/v1alpha1\n"
+            "kind: TrainJob\n"
+            f"metadata: {{name: {name}}}\n"
+            "spec:\n"
+            f"  runtimeRef: {{name: {runtime}}}\n"
+            f"  trainer: {{numNodes: {nodes}, command: {command!r}}}\n{pod}"
+        )
+        return file
+
+    return write
+
+
+def processes_with(marker):
+    """PIDs of living processes whose command line or environment contains the marker."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        if not entry.name.isdecimal() or int(entry.name) == os.getpid():
+            continue
+        with contextlib.suppress(OSError):
+            state = (entry / "stat").read_text().rpartition(")")[2].split()[0]
+            text = (entry / "cmdline").read_bytes() + (entry / "environ").read_bytes()
+            if marker.encode() in text and state != "Z":
+                found.append(int(entry.name))
+    return found
+
+
+def eventually(condition, within=15.0):
+    """Wait until the condition holds: for effects of other processes, which no virtual clock reaches."""
+    deadline = time.monotonic() + within
+    while time.monotonic() < deadline:
+        if condition():
+            return True
+        time.sleep(0.05)
+    return False
