@@ -27,7 +27,7 @@ _META_VERSION: Final = "meta.k8s.io/v1"
 
 
 def columns_for(resource: ServedResource) -> tuple[Column, ...]:
-    """Return a resource's columns: Name and Age for a custom resource without printer columns, and for unknown kinds."""
+    """Return a resource's columns: Name and Age for custom ones without printer columns, and for unknown kinds."""
     if resource.columns:
         return (NAME, *map(_custom_column, resource.columns))
     if resource.custom:
