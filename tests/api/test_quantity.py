@@ -18,11 +18,28 @@ quantities = st.builds(
 @pytest.mark.parametrize(
     ("written", "stored"),
     [
-        ("1.5Gi", "1536Mi"), ("4.5", "4500m"), ("2560Mi", "2560Mi"), ("1024Ki", "1Mi"), ("1000m", "1"), ("0.1m", "100u"),
-        ("0.5Ki", "512"), ("1e3", "1e3"), ("12e-3", "12e-3"), ("1.5e3", "1500"), ("0Gi", "0"), ("1E", "1E"), ("0.1n", "1n"),
-        ("-0.1n", "-1n"), (".5", "500m"), ("5.", "5"), ("+3", "3"), (2.5, "2500m"), (3, "3"), ("1000Ki", "1000Ki"),
+        ("1.5Gi", "1536Mi"),
+        ("4.5", "4500m"),
+        ("2560Mi", "2560Mi"),
+        ("1024Ki", "1Mi"),
+        ("1000m", "1"),
+        ("0.1m", "100u"),
+        ("0.5Ki", "512"),
+        ("1e3", "1e3"),
+        ("12e-3", "12e-3"),
+        ("1.5e3", "1500"),
+        ("0Gi", "0"),
+        ("1E", "1E"),
+        ("0.1n", "1n"),
+        ("-0.1n", "-1n"),
+        (".5", "500m"),
+        ("5.", "5"),
+        ("+3", "3"),
+        (2.5, "2500m"),
+        (3, "3"),
+        ("1000Ki", "1000Ki"),
     ],
-)  # fmt: skip
+)
 def test_canonical_form_is_that_of_the_api_server(written, stored):
     assert stored == canonical(written)
 
@@ -42,7 +59,9 @@ def test_formatting_rounds_away_from_zero_by_less_than_a_nano(value, like):
     assert 0 <= off < Fraction(1, 10**9)
 
 
-@pytest.mark.parametrize("text", ["", "x", "1 Gi", "1gi", "1KI", "1e", "--1", "1m5", "0x1", "1e999999999", True, "1.2.3"])
+@pytest.mark.parametrize(
+    "text", ["", "x", "1 Gi", "1gi", "1KI", "1e", "--1", "1m5", "0x1", "1e999999999", True, "1.2.3"]
+)
 def test_what_is_no_quantity_is_refused_with_its_text(text):
     with pytest.raises(ValueError, match="is not a quantity"):
         parse(text)

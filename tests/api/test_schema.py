@@ -10,9 +10,17 @@ from ktrain.api.schema import Schema, builtin, builtin_kinds
 
 STRING, INTEGER = {"type": "string"}, {"type": "integer"}
 PORTS = {
-    "type": "array", "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["port", "protocol"],
-    "items": {"type": "object", "required": ["port"], "properties": {"port": INTEGER, "protocol": {**STRING, "default": "TCP"}}},
-}  # fmt: skip
+    "type": "array",
+    "x-kubernetes-list-type": "map",
+    "x-kubernetes-list-map-keys": ["port", "protocol"],
+    "items": {
+        "type": "object",
+        "required": ["port"],
+        "properties": {"port": INTEGER, "protocol": {**STRING, "default": "TCP"}},
+    },
+}
+FREE = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+FOUR = {"type": "object", "properties": {"x": {**INTEGER, "default": 4}}}
 SCHEMA = Schema.from_crd({
     "type": "object",
     "properties": {
@@ -22,10 +30,10 @@ SCHEMA = Schema.from_crd({
                 "a": STRING, "n": {**INTEGER, "default": 1}, "nullable": {**STRING, "nullable": True, "default": "d"},
                 "o": {"type": "object", "default": {}, "properties": {"x": {**INTEGER, "default": 5}, "y": STRING}},
                 "plain": {"type": "object", "properties": {"x": {**INTEGER, "default": 5}}},
-                "free": {"type": "object", "x-kubernetes-preserve-unknown-fields": True, "properties": {"k": {"type": "object"}}},
-                "map": {"type": "object", "additionalProperties": {"type": "object", "properties": {"x": {**INTEGER, "default": 4}}}},
+                "free": {**FREE, "properties": {"k": {"type": "object"}}},
+                "map": {"type": "object", "additionalProperties": FOUR},
                 "ports": PORTS,
-                "emb": {"type": "object", "x-kubernetes-embedded-resource": True, "x-kubernetes-preserve-unknown-fields": True},
+                "emb": {**FREE, "x-kubernetes-embedded-resource": True},
             },
         }
     },
@@ -44,13 +52,14 @@ def prune(spec, **options):
 def test_unknown_fields_go_and_their_paths_are_told_in_order():
     spec, unknown = prune({"z": 1, "o": {"q": 1, "y": "k"}, "ports": [{"port": 1, "nme": "x"}], "map": {"k": {"u": 1}}})
 
-    assert {"o": {"y": "k"}, "ports": [{"port": 1}], "map": {"k": {}}} == spec
-    assert ["spec.map.k.u", "spec.o.q", "spec.ports[0].nme", "spec.z"] == unknown
+    assert spec == {"o": {"y": "k"}, "ports": [{"port": 1}], "map": {"k": {}}}
+    assert unknown == ["spec.map.k.u", "spec.o.q", "spec.ports[0].nme", "spec.z"]
 
 
 def test_below_preserve_unknown_only_declared_properties_are_pruned_again():
-    assert ({"free": {"any": {"thing": None}, "k": {}}}, ["spec.free.k.gone"]) == prune(
-        {"free": {"any": {"thing": None}, "k": {"gone": 1}}}
+    assert prune({"free": {"any": {"thing": None}, "k": {"gone": 1}}}) == (
+        {"free": {"any": {"thing": None}, "k": {}}},
+        ["spec.free.k.gone"],
     )
 
 
@@ -59,27 +68,31 @@ def test_metadata_of_the_object_and_of_embedded_resources_is_real_metadata():
 
     pruned, unknown = SCHEMA.prune({"metadata": {"name": "a", "foo": 1}, "spec": {"emb": emb}})
 
-    assert ["metadata.foo", "spec.emb.metadata.zork"] == unknown
-    assert {"any": 1} == pruned["spec"]["emb"]["spec"]
+    assert unknown == ["metadata.foo", "spec.emb.metadata.zork"]
+    assert pruned["spec"]["emb"]["spec"] == {"any": 1}
 
 
 def test_nulls_go_unless_null_is_a_value_or_a_default_or_apply_must_refuse_them():
-    assert {"n": None, "nullable": None} == prune({"a": None, "n": None, "nullable": None})[0]
-    assert {"a": None} == prune({"a": None}, keep_nulls=True)[0]
+    assert prune({"a": None, "n": None, "nullable": None})[0] == {"n": None, "nullable": None}
+    assert prune({"a": None}, keep_nulls=True)[0] == {"a": None}
 
 
 def test_defaults_let_the_defaults_below_them_in_and_make_no_objects():
-    assert {"n": 1, "nullable": "d", "o": {"x": 5}} == default({})
-    assert {"n": 1, "nullable": None, "o": {"x": 5, "y": "k"}, "map": {"k": {"x": 4}}, "plain": {"x": 5}} == default(
-        {"n": None, "nullable": None, "o": {"y": "k"}, "map": {"k": {}}, "plain": {}}
-    )
+    assert default({}) == {"n": 1, "nullable": "d", "o": {"x": 5}}
+    assert default({"n": None, "nullable": None, "o": {"y": "k"}, "map": {"k": {}}, "plain": {}}) == {
+        "n": 1,
+        "nullable": None,
+        "o": {"x": 5, "y": "k"},
+        "map": {"k": {"x": 4}},
+        "plain": {"x": 5},
+    }
 
 
 def test_a_default_object_is_not_shared_between_results():
     first = default({})
     first["o"]["x"] = 6
 
-    assert {"x": 5} == default({})["o"]
+    assert default({})["o"] == {"x": 5}
 
 
 json_values = st.recursive(
@@ -116,23 +129,47 @@ def test_validation_of_any_json_gives_causes_and_never_an_exception(spec):
         (STRING, None, 'Invalid value: "null": spec.f in body must be of type string: "null"'),
         (INTEGER, 2.5, 'Invalid value: "number": spec.f in body must be of type integer: "number"'),
         (INTEGER, True, 'Invalid value: "boolean": spec.f in body must be of type integer: "boolean"'),
-        ({"type": "array", "items": STRING}, {}, 'Invalid value: "object": spec.f in body must be of type array: "object"'),
-        ({"x-kubernetes-int-or-string": True}, True, 'Invalid value: "boolean": spec.f in body must be of type integer,string: "boolean"'),
+        (
+            {"type": "array", "items": STRING},
+            {},
+            'Invalid value: "object": spec.f in body must be of type array: "object"',
+        ),
+        (
+            {"x-kubernetes-int-or-string": True},
+            True,
+            'Invalid value: "boolean": spec.f in body must be of type integer,string: "boolean"',
+        ),
         ({**STRING, "format": "ipv4"}, "x", 'Invalid value: "x": spec.f in body must be of type ipv4: "x"'),
         ({**STRING, "enum": ["b", "a"]}, "c", 'Unsupported value: "c": supported values: "b", "a"'),
         ({**INTEGER, "enum": [1, 2]}, 3, 'Unsupported value: 3: supported values: "1", "2"'),
         ({**INTEGER, "minimum": 0}, -1, "Invalid value: -1: spec.f in body should be greater than or equal to 0"),
-        ({**INTEGER, "minimum": 1, "exclusiveMinimum": True}, 1, "Invalid value: 1: spec.f in body should be greater than 1"),
-        ({"type": "number", "maximum": 10}, 10.3, "Invalid value: 10.3: spec.f in body should be less than or equal to 10"),
+        (
+            {**INTEGER, "minimum": 1, "exclusiveMinimum": True},
+            1,
+            "Invalid value: 1: spec.f in body should be greater than 1",
+        ),
+        (
+            {"type": "number", "maximum": 10},
+            10.3,
+            "Invalid value: 10.3: spec.f in body should be less than or equal to 10",
+        ),
         ({"type": "number", "multipleOf": 0.5}, 0.3, "Invalid value: 0.3: spec.f in body should be a multiple of 0.5"),
         ({**STRING, "minLength": 2}, "a", 'Invalid value: "a": spec.f in body should be at least 2 chars long'),
         ({**STRING, "maxLength": 2}, "äöü", "Too long: may not be more than 2 bytes"),
         ({**STRING, "pattern": "^a$"}, "a\n", "Invalid value: \"a\\n\": spec.f in body should match '^a$'"),
         ({"type": "array", "items": STRING, "maxItems": 1}, ["a", "b"], "Too many: 2: must have at most 1 item"),
-        ({"type": "array", "items": STRING, "minItems": 1}, [], "Invalid value: 0: spec.f in body should have at least 1 items"),
-        ({"type": "object", "minProperties": 1}, {}, "Invalid value: 0: spec.f in body should have at least 1 properties"),
+        (
+            {"type": "array", "items": STRING, "minItems": 1},
+            [],
+            "Invalid value: 0: spec.f in body should have at least 1 items",
+        ),
+        (
+            {"type": "object", "minProperties": 1},
+            {},
+            "Invalid value: 0: spec.f in body should have at least 1 properties",
+        ),
     ],
-)  # fmt: skip
+)
 def test_a_violation_reads_as_the_api_server_has_it(check, field, value, message):
     assert ("spec.f", message) == check(field, value)[0]
 
@@ -140,13 +177,17 @@ def test_a_violation_reads_as_the_api_server_has_it(check, field, value, message
 @pytest.mark.parametrize(
     ("field", "value"),
     [
-        (INTEGER, 2.0), ({"x-kubernetes-int-or-string": True}, "5%"), ({**STRING, "nullable": True}, None),
-        ({**STRING, "format": "zork"}, "x"), ({**STRING, "pattern": "^[[:alpha:]]+$"}, "abc"),
-        ({**STRING, "maxLength": 3}, "äöü"), ({**STRING, "format": "date-time"}, "2026-01-02T03:04:05.123456789Z"),
+        (INTEGER, 2.0),
+        ({"x-kubernetes-int-or-string": True}, "5%"),
+        ({**STRING, "nullable": True}, None),
+        ({**STRING, "format": "zork"}, "x"),
+        ({**STRING, "pattern": "^[[:alpha:]]+$"}, "abc"),
+        ({**STRING, "maxLength": 3}, "äöü"),
+        ({**STRING, "format": "date-time"}, "2026-01-02T03:04:05.123456789Z"),
     ],
-)  # fmt: skip
+)
 def test_valid_values_have_no_causes(check, field, value):
-    assert [] == check(field, value)
+    assert check(field, value) == []
 
 
 def test_int32_is_a_range_check_without_a_field(check):
@@ -158,17 +199,17 @@ def test_int32_is_a_range_check_without_a_field(check):
 def test_required_fields_and_embedded_types_are_missed_at_their_own_path(check):
     field = {"type": "object", "required": ["must"], "properties": {"must": STRING}}
 
-    assert [("spec.f.must", "Required value")] == check(field, {})
-    assert ["spec.emb.apiVersion", "spec.emb.kind"] == [c.field for c in SCHEMA.validate({"spec": {"emb": {}}})]
+    assert check(field, {}) == [("spec.f.must", "Required value")]
+    assert [c.field for c in SCHEMA.validate({"spec": {"emb": {}}})] == ["spec.emb.apiVersion", "spec.emb.kind"]
 
 
 def test_duplicates_of_sets_and_of_list_maps_are_found_with_keys_defaulted(check):
     tags = {"type": "array", "items": STRING, "x-kubernetes-list-type": "set"}
 
-    assert [("spec.f[1]", 'Duplicate value: "a"')] == check(tags, ["a", "a"])
-    assert [("spec.f[1]", 'Duplicate value: {"port":1,"protocol":"TCP"}')] == check(
-        PORTS, [{"port": 1}, {"port": 1, "protocol": "TCP"}]
-    )
+    assert check(tags, ["a", "a"]) == [("spec.f[1]", 'Duplicate value: "a"')]
+    assert check(PORTS, [{"port": 1}, {"port": 1, "protocol": "TCP"}]) == [
+        ("spec.f[1]", 'Duplicate value: {"port":1,"protocol":"TCP"}')
+    ]
 
 
 def test_logic_keywords_report_without_a_field(check):
@@ -184,16 +225,18 @@ def test_logic_keywords_report_without_a_field(check):
 
 
 def test_status_writes_name_paths_below_status():
-    schema = Schema.from_crd({
-        "type": "object",
-        "properties": {"status": {"type": "object", "properties": {"phase": STRING}}},
-    })
+    schema = Schema.from_crd(
+        {
+            "type": "object",
+            "properties": {"status": {"type": "object", "properties": {"phase": STRING}}},
+        }
+    )
 
-    assert ["status.phase: Invalid value: \"integer\": phase in body must be of type string: \"integer\""] == [
-        str(c) for c in schema.validate_status({"status": {"phase": 1}})
+    assert [str(c) for c in schema.validate_status({"status": {"phase": 1}})] == [
+        'status.phase: Invalid value: "integer": phase in body must be of type string: "integer"'
     ]
-    assert ['status: Invalid value: "string":  in body must be of type object: "string"'] == [
-        str(c) for c in schema.validate_status({"status": "x"})
+    assert [str(c) for c in schema.validate_status({"status": "x"})] == [
+        'status: Invalid value: "string":  in body must be of type object: "string"'
     ]
 
 
@@ -246,13 +289,17 @@ def test_built_in_schemas_carry_what_merging_needs():
     container = pod.child("containers").items
     ports = container.child("ports")
 
-    assert ("map", ("containerPort", "protocol"), {"protocol": "TCP"}) == (ports.list_type, ports.map_keys, ports.key_defaults)
+    assert (
+        ports.list_type,
+        ports.map_keys,
+        ports.key_defaults,
+    ) == ("map", ("containerPort", "protocol"), {"protocol": "TCP"})
     assert ("containerPort", frozenset({"merge"})) == (ports.patch_merge_key, ports.patch_strategies)
-    assert "mountPath" == container.child("volumeMounts").patch_merge_key
-    assert ("atomic", "") == (pod.child("tolerations").list_type, pod.child("tolerations").patch_merge_key)
-    assert "atomic" == pod.child("nodeSelector").map_type
+    assert container.child("volumeMounts").patch_merge_key == "mountPath"
+    assert (pod.child("tolerations").list_type, pod.child("tolerations").patch_merge_key) == ("atomic", "")
+    assert pod.child("nodeSelector").map_type == "atomic"
     assert {"merge", "retainKeys"} == pod.child("volumes").patch_strategies
-    assert "int-or-string" == container.child("resources").child("limits").additional.type
+    assert container.child("resources").child("limits").additional.type == "int-or-string"
 
 
 def test_definitions_that_refer_to_themselves_share_nodes():

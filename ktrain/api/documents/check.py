@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 _INDEX: Final = re.compile(r"\[(\d+)\]")
 _SEARCH_DEPTH: Final = 3
+_PLAIN_WORDS: Final = frozenset({"boolean", "integer", "number"})
 
 
 class Finding(NamedTuple):
@@ -149,7 +150,8 @@ def _plainly(cause: Cause, place: _Place) -> str:
         expected = place.node.type.replace("int-or-string", "integer or string")
         found = type_name(place.value)
         if found != expected:
-            return f"expected {expected}, found {found}{_shown(place.value)}"
+            hint = "; put it in quotes" if expected == "string" and found in _PLAIN_WORDS else ""
+            return f"expected {expected}, found {found}{_shown(place.value)}{hint}"
         return f"expected {place.node.format}, found {show(place.value)}"
     if place.node is not None and place.node.type == "int-or-string" and place.node.pattern is not None:
         return f"{show(place.value)} is not a quantity, like 2, 500m or 1.5Gi"
