@@ -61,7 +61,7 @@ class UserInfo(Struct, frozen=True):
 
 
 class AdmissionRequest(Struct, frozen=True):
-    """One request that the API server is about to carry out. Objects are dicts; None on the side where there is none."""
+    """One request that the API server is about to carry out. Objects are dicts; None where there is none."""
 
     uid: str = ""
     kind: GroupVersionKind = GroupVersionKind()

@@ -181,14 +181,14 @@ def in_cluster(mount: Path = SERVICE_ACCOUNT) -> Endpoint:
 async def _load(kubeconfig: str | None, context: str | None) -> tuple[Configuration, str]:
     """Load a kubeconfig: what to connect to, and the context's namespace."""
     from kubernetes_asyncio.client import Configuration
-    from kubernetes_asyncio.config import ConfigException, load_kube_config
+    from kubernetes_asyncio.config import load_kube_config
 
     # The library has read KUBECONFIG when it was imported; the path is passed so that this does not matter.
     path = kubeconfig or _home_kubeconfig()
     configuration = Configuration()
     try:
         loader = await load_kube_config(path, context, configuration, persist_config=False)
-    except (ConfigException, OSError, ValueError) as error:
+    except Exception as error:  # on a malformed file the library raises whatever it trips over
         raise ConfigError(f"the kubeconfig {path} cannot be used: {error}") from error
     current = loader.current_context or {}
     return configuration, current.get("context", {}).get("namespace") or "default"

@@ -10,6 +10,7 @@ business. aiohttp is imported when the first connection is made.
 
 from __future__ import annotations
 
+import asyncio
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, TypedDict
 
@@ -20,6 +21,7 @@ from .credentials import Endpoint, find_endpoint
 from .transport import Query, Response, Stream
 
 if TYPE_CHECKING:
+    from types import SimpleNamespace
     from collections.abc import AsyncIterator, Mapping
 
     import aiohttp
@@ -63,11 +65,19 @@ class HttpTransport:
 
         calls, _ = self._sessions()
         timeout = aiohttp.ClientTimeout(total=timeout_s, sock_connect=CONNECT_TIMEOUT_S)
+        deadline = asyncio.get_running_loop().time() + timeout_s
         for fresh in (False, True):
             sent = await self._headers(headers, fresh=fresh)
             try:
                 async with calls.request(
-                    method, self._url(path), params=query, headers=sent, data=body, timeout=timeout, **self._extra()
+                    method,
+                    self._url(path),
+                    params=query,
+                    headers=sent,
+                    data=body,
+                    timeout=timeout,
+                    trace_request_ctx=deadline,
+                    **self._extra(),
                 ) as answer:
                     response = Response(answer.status, _lower(answer.headers), await answer.read())
             except (aiohttp.ClientError, TimeoutError, OSError) as error:
@@ -117,12 +127,16 @@ class HttpTransport:
             # Building a context reads files and takes 20 ms; one serves both pools.
             context = self.endpoint.ssl_context() if self.endpoint.url.startswith("https:") else False
 
+            tracing = aiohttp.TraceConfig()
+            tracing.on_request_headers_sent.append(_refuse_late)
+
             def session(limit: int) -> aiohttp.ClientSession:
                 connector = aiohttp.TCPConnector(limit=limit, keepalive_timeout=KEEPALIVE_S, ssl=context)
                 return aiohttp.ClientSession(
                     connector=connector,
                     headers={"User-Agent": self._user_agent, "Accept-Encoding": "identity"},
                     read_bufsize=STREAM_BUFFER_BYTES,
+                    trace_configs=[tracing],
                     trust_env=True,
                 )
 
@@ -162,6 +176,18 @@ async def connect(
         ConfigError: No usable configuration.
     """
     return HttpTransport(await find_endpoint(kubeconfig, context), user_agent=user_agent)
+
+
+async def _refuse_late(_session: object, context: SimpleNamespace, _params: object) -> None:
+    """
+    Stop a request whose time is over before its first byte leaves.
+
+    In a process that was stopped and continued, a connection that became ready meanwhile is served before the time-out
+    that expired meanwhile; without this, a former leader's write would go out. aiohttp calls this before it writes.
+    """
+    deadline = context.trace_request_ctx
+    if deadline is not None and asyncio.get_running_loop().time() >= deadline:
+        raise TimeoutError("the time was over before the request could be sent")
 
 
 async def _lines(answer: aiohttp.ClientResponse, path: str) -> AsyncIterator[bytes]:

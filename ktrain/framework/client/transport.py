@@ -49,6 +49,8 @@ class Transport(Protocol):
         """
         Send one request and read the whole answer, whatever its status. `headers` may set Accept and Content-Type.
 
+        After `timeout_s` nothing is sent any more, also if the process was stopped meanwhile: fencing depends on it.
+
         Raises:
             TransportError: No answer: connection refused or lost, or `timeout_s` passed. A write may have happened.
         """

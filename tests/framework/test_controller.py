@@ -1,0 +1,285 @@
+import asyncio
+from contextlib import asynccontextmanager
+from itertools import pairwise
+
+import anyio
+import pytest
+
+from ktrain.api.core import CONFIG_MAPS, PODS
+from ktrain.api.meta import Key, owner_reference
+from ktrain.framework.cache.cache import Cache
+from ktrain.framework.client.client import Client
+from ktrain.framework.controller import Controller, Result
+from ktrain.framework.errors import TerminalError
+from ktrain.framework.metrics import Metrics
+from ktrain.local.apiserver.server import ApiServer
+from ktrain.testing.time import simulate
+
+A = Key("default", "a")
+
+
+def config_map(name, **data):
+    meta = {"name": name, "namespace": "default"}
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta, "data": data}
+
+
+@asynccontextmanager
+async def running(env, reconcile, *, transport=None, watch=CONFIG_MAPS, **options):
+    """Run a controller of config maps on an embedded server."""
+    server = ApiServer(env)
+    client = Client(transport(server) if transport else server.transport(), env, field_manager="test")
+    cache = Cache(client, env)
+    informer = cache.informer(watch)
+    controller = Controller("test", lambda key: reconcile(client, informer, key), env=env, cache=cache, **options)
+    controller.watches(informer)
+    async with anyio.create_task_group() as tasks:
+        await tasks.start(cache.run)
+        await tasks.start(controller.run)
+        yield controller, client
+        tasks.cancel_scope.cancel()
+
+
+def test_every_change_of_an_object_leads_to_a_pass_over_its_key():
+    async def scenario(env):
+        passes = []
+
+        async def reconcile(client, informer, key):
+            stored = informer.get(key)
+            passes.append((key, stored and dict(stored.data)))
+
+        async with running(env, reconcile) as (_, client):
+            await client.create(CONFIG_MAPS, config_map("a", x="1"))
+            await env.clock.sleep(1)
+            await client.patch(CONFIG_MAPS, A, {"data": {"x": "2"}})
+            await env.clock.sleep(1)
+            await client.delete(CONFIG_MAPS, A)
+            await env.clock.sleep(1)
+        return [(key, data) for key, data in passes if key == A]
+
+    assert simulate(scenario) == [(A, {"x": "1"}), (A, {"x": "2"}), (A, None)]
+
+
+def test_one_key_is_never_in_two_workers_and_changes_meanwhile_give_one_more_pass():
+    async def scenario(env):
+        running_now, most, passes = set(), 0, 0
+
+        async def reconcile(client, informer, key):
+            nonlocal most, passes
+            assert key not in running_now
+            running_now.add(key)
+            most = max(most, len(running_now))
+            await env.clock.sleep(10)
+            running_now.discard(key)
+            passes += key == A
+
+        async with running(env, reconcile, max_concurrent_reconciles=4) as (_, client):
+            for name in "abcdef":
+                await client.create(CONFIG_MAPS, config_map(name))
+            await env.clock.sleep(1)
+            for n in range(5):
+                await client.patch(CONFIG_MAPS, A, {"data": {"n": str(n)}})
+            await env.clock.sleep(100)
+        return most, passes
+
+    assert simulate(scenario) == (4, 2)
+
+
+def test_a_pass_sees_what_the_one_before_wrote_even_if_the_watch_is_late():
+    """The defect that makes operators create children twice: here the watch is three seconds behind."""
+
+    async def scenario(env):
+        seen = []
+
+        async def reconcile(client, informer, key):
+            if key != A:
+                return None
+            seen.append((informer.get(key).data.get("step"), env.clock.monotonic()))
+            if len(seen) == 3:
+                return None
+            await client.patch(CONFIG_MAPS, key, {"data": {"step": str(len(seen))}})
+            return Result(requeue_after_s=0.001)
+
+        async with running(env, reconcile, transport=lambda server: Late(server.transport(), env)) as (_, client):
+            await client.create(CONFIG_MAPS, config_map("a"))
+            await env.clock.sleep(60)
+        return seen
+
+    seen = simulate(scenario)
+    assert [step for step, _ in seen] == [None, "1", "2"]
+    assert seen[1][1] - seen[0][1] == pytest.approx(3, abs=0.1)
+
+
+def test_a_deletion_counts_as_seen_when_the_object_is_gone_from_the_cache():
+    async def scenario(env):
+        seen = []
+
+        async def reconcile(client, informer, key):
+            if key != A:
+                return None
+            seen.append(informer.get(key) is not None)
+            if len(seen) == 1:
+                await client.delete(CONFIG_MAPS, key)
+                return Result(requeue_after_s=0.001)
+            return None
+
+        async with running(env, reconcile, transport=lambda server: Late(server.transport(), env)) as (_, client):
+            await client.create(CONFIG_MAPS, config_map("a"))
+            await env.clock.sleep(60)
+        return seen
+
+    assert simulate(scenario)[:2] == [True, False]
+
+
+def test_waiting_for_own_writes_ends_after_five_seconds_and_holds_back_no_other_key():
+    async def scenario(env):
+        starts = []
+
+        async def reconcile(client, informer, key):
+            if key.namespace != "default" or informer.get(key) is None:
+                return
+            starts.append((key.name, env.clock.monotonic()))
+            if key == A and len(starts) == 1:
+                late.delay_s = 1000  # from here on the watch shows nothing
+                await client.patch(CONFIG_MAPS, key, {"data": {"x": "1"}})
+                controller.enqueue(key)
+                controller.enqueue(Key("default", "b"))
+
+        def transport(server):
+            nonlocal late
+            late = Late(server.transport(), env, delay_s=0)
+            return late
+
+        late = None
+        async with running(env, reconcile, transport=transport) as (controller, client):
+            await client.create(CONFIG_MAPS, config_map("b"))
+            await env.clock.sleep(1)
+            starts.clear()
+            await client.create(CONFIG_MAPS, config_map("a"))
+            await env.clock.sleep(20)
+        first = starts[0][1]
+        return [(name, round(when - first)) for name, when in starts]
+
+    assert simulate(scenario) == [("a", 0), ("b", 0), ("a", 5)]
+
+
+def test_failures_back_off_terminal_errors_wait_and_success_forgets():
+    async def scenario(env):
+        times = []
+
+        async def reconcile(client, informer, key):
+            if key != A:
+                return
+            times.append(env.clock.monotonic())
+            if len(times) <= 4:
+                raise RuntimeError("again")
+            if len(times) == 6:
+                raise TerminalError("never")
+
+        async with running(env, reconcile) as (controller, client):
+            await client.create(CONFIG_MAPS, config_map("a"))
+            await env.clock.sleep(10)
+            count_after_success = len(times)
+            failures = controller.statistics().failing
+            controller.enqueue(A)
+            await env.clock.sleep(5000)
+        return times[:5], count_after_success, failures, len(times)
+
+    times, after_success, failing, total = simulate(scenario)
+    pauses = [b - a for a, b in pairwise(times)]
+    for pause, nominal in zip(pauses, [0.005, 0.01, 0.02, 0.04], strict=True):
+        assert nominal <= pause <= nominal * 1.2 + 1e-9
+    assert (after_success, failing, total) == (5, 0, 6)
+
+
+def test_a_pass_past_its_deadline_is_cancelled_and_tried_again():
+    async def scenario(env):
+        ends = []
+
+        async def reconcile(client, informer, key):
+            if key == A:
+                try:
+                    await env.clock.sleep(3600)
+                except asyncio.CancelledError:
+                    ends.append(env.clock.monotonic())
+                    raise
+
+        async with running(env, reconcile, reconcile_timeout_s=30) as (_, client):
+            await client.create(CONFIG_MAPS, config_map("a"))
+            await env.clock.sleep(95)
+        return ends[:3]
+
+    assert simulate(scenario) == pytest.approx([30, 60, 90], abs=0.1)
+
+
+def test_owned_objects_wake_their_owner_by_group_and_kind():
+    async def scenario(env):
+        woken = []
+        server = ApiServer(env)
+        client = Client(server.transport(), env, field_manager="test")
+        cache = Cache(client, env)
+
+        async def reconcile(key):
+            woken.append(key)
+
+        controller = Controller("test", reconcile, env=env, cache=cache)
+        controller.owns(cache.informer(PODS), owner=CONFIG_MAPS)
+        async with anyio.create_task_group() as tasks:
+            await tasks.start(cache.run)
+            await tasks.start(controller.run)
+            for kind, version in (("ConfigMap", "v1"), ("ConfigMap", "other/v1"), ("Secret", "v1")):
+                name = f"p-{kind.lower()}-{version.split('/')[0]}"
+                owner = owner_reference(version, kind, f"owner-of-{name}", "uid-1")
+                spec = {"containers": [{"name": "c", "image": "i"}]}
+                meta = {"name": name, "namespace": "default", "ownerReferences": [owner]}
+                await client.create(PODS, {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": spec})
+            await env.clock.sleep(1)
+            tasks.cancel_scope.cancel()
+        return woken
+
+    assert simulate(scenario) == [Key("default", "owner-of-p-configmap-v1")]
+
+
+def test_results_are_counted_under_the_names_of_controller_runtime():
+    prometheus = pytest.importorskip("prometheus_client")
+    registry = prometheus.CollectorRegistry()
+
+    async def scenario(env):
+        async def reconcile(client, informer, key):
+            if key == A and informer.get(A).data.get("fail"):
+                raise TerminalError("no")
+
+        async with running(env, reconcile, metrics=Metrics(registry)) as (_, client):
+            await client.create(CONFIG_MAPS, config_map("a"))
+            await env.clock.sleep(1)
+            await client.patch(CONFIG_MAPS, A, {"data": {"fail": "1"}})
+            await env.clock.sleep(1)
+
+    simulate(scenario)
+    value = registry.get_sample_value
+    assert value("controller_runtime_reconcile_total", {"controller": "test", "result": "error"}) == 1
+    assert value("controller_runtime_terminal_reconcile_errors_total", {"controller": "test"}) == 1
+    assert value("controller_runtime_reconcile_total", {"controller": "test", "result": "success"}) >= 1
+    assert value("controller_runtime_max_concurrent_reconciles", {"controller": "test"}) == 1
+    assert value("workqueue_depth", {"name": "test", "controller": "test", "priority": ""}) == 0
+    assert value("workqueue_adds_total", {"name": "test", "controller": "test"}) >= 2
+
+
+class Late:
+    """A transport whose watches show everything some seconds late."""
+
+    def __init__(self, inner, env, *, delay_s=3.0):
+        self._inner = inner
+        self._env = env
+        self.delay_s = delay_s
+        self.request = inner.request
+
+    @asynccontextmanager
+    async def stream(self, path, **options):
+        async with self._inner.stream(path, **options) as stream:
+            yield stream._replace(lines=self._delayed(stream.lines))
+
+    async def _delayed(self, lines):
+        async for line in lines:
+            if b'"BOOKMARK"' not in line:
+                await self._env.clock.sleep(self.delay_s)
+            yield line
