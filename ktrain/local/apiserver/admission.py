@@ -2,17 +2,18 @@
 The seam for admission: in-process plugins that change or refuse writes before they are committed.
 
 Mutating plugins run first, in the order given, each on what the one before made of the object; then, on the final and
-valid object, the validating ones. What they change is owned by no field manager. They run inside the request on the event
-loop: quick, no I/O. Webhooks called by URL will be one more stage of `Chain`, which is why it is awaited.
+valid object, the validating ones. What they change is owned by no field manager. They run inside the request on the
+event loop: quick, no I/O. Webhooks called by URL will be one more stage of `Chain`, which is why it is awaited.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
     from ktrain.api.meta import Json
     from ktrain.local.apiserver.registry import ServedResource
     from ktrain.local.apiserver.requests import User
@@ -25,8 +26,8 @@ class AdmissionRequest:
     """
     One write, as a plugin sees it.
 
-    `object` is None on DELETE, `old_object` on CREATE. Neither may be changed in place. `name` is empty while a generated
-    name is not chosen yet.
+    `object` is None on DELETE, `old_object` on CREATE. Neither may be changed in place. `name` is empty while a
+    generated name is not chosen yet.
     """
 
     operation: Operation

@@ -1,17 +1,20 @@
 """
 Causes of an Invalid answer, in the words of the API machinery's field errors.
 
-Built-in kinds are validated by code (`builtins/`), custom ones by their schemas (`ktrain.api.schema`); both end in `Cause`.
+Built-in kinds are validated by code (`builtins/`), custom ones by their schemas (`ktrain.api.schema`); both end in
+`Cause`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from ktrain.api.schema import Cause
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 IMMUTABLE = "field is immutable"
 
@@ -21,18 +24,18 @@ def required(field: str, detail: str = "") -> Cause:
     return Cause(field, "FieldValueRequired", _with("Required value", detail))
 
 
-def invalid(field: str, value: Any, detail: str) -> Cause:  # noqa: ANN401 - any JSON value
+def invalid(field: str, value: object, detail: str) -> Cause:
     """Build the cause of a value that breaks a rule."""
     return Cause(field, "FieldValueInvalid", f"Invalid value: {_show(value)}: {detail}")
 
 
-def not_supported(field: str, value: Any, supported: Iterable[str]) -> Cause:  # noqa: ANN401 - any JSON value
+def not_supported(field: str, value: object, supported: Iterable[str]) -> Cause:
     """Build the cause of a value outside an enumeration; the values are listed in the order given."""
     listed = ", ".join(f'"{one}"' for one in supported)
     return Cause(field, "FieldValueNotSupported", f"Unsupported value: {_show(value)}: supported values: {listed}")
 
 
-def duplicate(field: str, value: Any) -> Cause:  # noqa: ANN401 - any JSON value
+def duplicate(field: str, value: object) -> Cause:
     """Build the cause of a value given twice."""
     return Cause(field, "FieldValueDuplicate", f"Duplicate value: {_show(value)}")
 
@@ -52,7 +55,7 @@ def missing_reference(field: str, value: str) -> Cause:
     return Cause(field, "FieldValueNotFound", f"Not found: {_show(value)}")
 
 
-def non_negative(field: str, value: Any) -> list[Cause]:  # noqa: ANN401 - any JSON value
+def non_negative(field: str, value: object) -> list[Cause]:
     """Check a number that may be absent but not below zero."""
     if isinstance(value, int | float) and value < 0:
         return [invalid(field, value, "must be greater than or equal to 0")]
@@ -63,5 +66,5 @@ def _with(text: str, detail: str) -> str:
     return f"{text}: {detail}" if detail else text
 
 
-def _show(value: Any) -> str:  # noqa: ANN401 - any JSON value
+def _show(value: object) -> str:
     return msgspec.json.encode(value).decode()

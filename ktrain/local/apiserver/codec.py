@@ -8,13 +8,16 @@ when encoding the result again does not give the same bytes; bodies from our own
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from typing import Any, Final
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from ktrain.api.meta import Json
 from ktrain.local.apiserver.errors import bad_request, unsupported_media_type
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ktrain.api.meta import Json
 
 _JSON_TYPES: Final = frozenset({"", "application/json", "*/*"})
 _YAML_TYPES: Final = frozenset({"application/yaml", "application/x-yaml", "text/yaml"})
@@ -63,7 +66,7 @@ def decode_yaml(body: bytes, *, kind: str) -> Body:
         return _checked(_decode(body), body, kind)
     except (msgspec.DecodeError, UnicodeDecodeError):
         pass
-    from ktrain.local.apiserver import yaml11  # noqa: PLC0415 - PyYAML, which our own clients never need
+    from ktrain.local.apiserver import yaml11
 
     try:
         obj, duplicates = yaml11.load(body)
@@ -72,7 +75,7 @@ def decode_yaml(body: bytes, *, kind: str) -> Body:
     return Body(_object(obj, body, kind), duplicates)
 
 
-def decode_patch(body: bytes) -> Any:  # noqa: ANN401 - an object or a list
+def decode_patch(body: bytes) -> object:
     """
     Decode a JSON patch document.
 
@@ -80,9 +83,10 @@ def decode_patch(body: bytes) -> Any:  # noqa: ANN401 - an object or a list
         StatusError: 400.
     """
     try:
-        return _decode(body)
+        document: object = _decode(body)
     except msgspec.DecodeError as error:
         raise bad_request(f"error decoding patch: {_go_text(error)}") from error
+    return document
 
 
 def _decode_json(body: bytes, kind: str) -> Body:
@@ -94,12 +98,12 @@ def _decode_json(body: bytes, kind: str) -> Body:
     return _checked(obj, body, kind)
 
 
-def _checked(decoded: Any, body: bytes, kind: str) -> Body:  # noqa: ANN401 - whatever the body holds
+def _checked(decoded: object, body: bytes, kind: str) -> Body:
     obj = _object(decoded, body, kind)
     return Body(obj, [] if _encode(obj) == body else find_duplicates(body))
 
 
-def _object(obj: Any, body: bytes, kind: str) -> Json:  # noqa: ANN401 - whatever the body holds
+def _object(obj: object, body: bytes, kind: str) -> Json:
     if isinstance(obj, dict):
         return obj
     shown = body[:120].decode("utf-8", "replace")
@@ -114,13 +118,13 @@ def _go_text(error: Exception) -> str:
     return "unexpected end of JSON input" if "truncated" in text else text
 
 
-def _type_name(value: Any) -> str:  # noqa: ANN401 - any JSON value
+def _type_name(value: object) -> str:
     if isinstance(value, list):
         return "array"
     return {"str": "string", "bool": "bool", "NoneType": "null"}.get(type(value).__name__, "number")
 
 
-class _Pairs(list[tuple[str, Any]]):
+class _Pairs(list[tuple[str, object]]):
     """An object with its keys as they came."""
 
 
@@ -129,7 +133,7 @@ def find_duplicates(body: bytes) -> list[str]:
     return [f'duplicate field "{path}"' for path in _duplicate_paths(json.loads(body, object_pairs_hook=_Pairs), "")]
 
 
-def _duplicate_paths(value: Any, path: str) -> Iterator[str]:  # noqa: ANN401 - any JSON value
+def _duplicate_paths(value: object, path: str) -> Iterator[str]:
     if isinstance(value, _Pairs):
         seen: set[str] = set()
         for name, child in value:

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Final
 
 from ktrain.local.apiserver import errors, listing, logs, watching
 from ktrain.local.apiserver.builtins import bindings
-from ktrain.local.apiserver.requests import Answer
 from ktrain.local.apiserver.representation import (
     EventRenderer,
     Format,
@@ -14,6 +13,7 @@ from ktrain.local.apiserver.representation import (
     render_object,
     render_page,
 )
+from ktrain.local.apiserver.requests import Answer
 from ktrain.local.apiserver.verbs import scale
 from ktrain.local.apiserver.verbs.create import create
 from ktrain.local.apiserver.verbs.delete import delete, delete_collection
@@ -21,8 +21,10 @@ from ktrain.local.apiserver.verbs.patching import patch
 from ktrain.local.apiserver.verbs.update import update
 
 if TYPE_CHECKING:
+    from ktrain.api.meta import Json
     from ktrain.local.apiserver.backend import Backend, Call
     from ktrain.local.apiserver.logs import LogSource
+    from ktrain.local.apiserver.registry import Scale
 
 _COLLECTION_VERBS: Final = {
     "GET": "list",
@@ -114,7 +116,7 @@ async def _subresource(backend: Backend, call: Call, verb: str, log_source: LogS
         await bindings.bind(backend, call)
         return _answer(201, _plain(fmt).encode(errors.success(code=201)), fmt)
     if name == "scale" and resource.scale is not None:
-        return _answer(200, _plain(fmt).encode(await _scale(backend, call, verb)), fmt)
+        return _answer(200, _plain(fmt).encode(await _scale(backend, call, verb, resource.scale)), fmt)
     if not (name == "status" and resource.has_status) and name != "finalize":
         raise errors.not_found(resource, call.name) if resource.custom else errors.resource_not_found()
     if name == "finalize" and name not in resource.subresources:
@@ -124,12 +126,12 @@ async def _subresource(backend: Backend, call: Call, verb: str, log_source: LogS
     return await _object(backend, call, verb)
 
 
-async def _scale(backend: Backend, call: Call, verb: str) -> dict[str, object]:
+async def _scale(backend: Backend, call: Call, verb: str, paths: Scale) -> Json:
     if verb == "get":
-        return scale.get(backend, call)
+        return scale.get(backend, call, paths)
     if verb not in {"update", "patch"}:
         raise errors.method_not_allowed(verb, call.resource)
-    return await scale.write(backend, call)
+    return await scale.write(backend, call, paths)
 
 
 def _format(call: Call, *, watch: bool = False) -> Format:

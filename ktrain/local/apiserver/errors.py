@@ -7,10 +7,11 @@ the API machinery's own: clients (kubectl, client-go, controllers) parse some of
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
     from ktrain.api.meta import Json, Key
     from ktrain.api.schema import Cause
     from ktrain.local.apiserver.registry import ServedResource

@@ -1,9 +1,9 @@
 """
 Garbage collection by owner references: a graph kept by the store's commits, and one task that works on it.
 
-Upstream this is a controller that watches everything. Here the graph is exact, because it changes inside each commit; only
-acting on it is asynchronous, as clients expect. The task works on one object at a time and looks at the newest state, so it
-needs no retries for races.
+Upstream this is a controller that watches everything. Here the graph is exact, because it changes inside each commit;
+only acting on it is asynchronous, as clients expect. The task works on one object at a time and looks at the newest
+state, so it needs no retries for races.
 
 Source of the rules: https://kubernetes.io/docs/concepts/architecture/garbage-collection/, and the behaviour of
 kube-controller-manager 1.36.
@@ -12,7 +12,6 @@ kube-controller-manager 1.36.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 import structlog
@@ -24,6 +23,8 @@ from ktrain.local.apiserver.verbs.delete import DeleteOptions, delete_object, pr
 from ktrain.local.apiserver.verbs.writing import is_finished
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from ktrain.api.meta import Json
     from ktrain.local.apiserver.backend import Backend
     from ktrain.local.apiserver.registry import ServedResource
@@ -195,7 +196,7 @@ class GarbageCollector:
             await delete_object(self._backend, resource, node.key, options)
 
     def _owner_state(self, key: Key, resource: ServedResource, reference: Json) -> OwnerState:
-        """Judge an owner. One that cannot be judged (its kind is not served) counts as solid: nothing is deleted on a guess."""
+        """Judge an owner. One whose kind is not served counts as solid: nothing is deleted on a guess."""
         owner = self._backend.registry.by_kind(reference["apiVersion"], reference["kind"])
         if owner is None or (owner.namespaced and not resource.namespaced):
             return "solid"

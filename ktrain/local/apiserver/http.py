@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hmac
 import ipaddress
-from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Final
 
@@ -21,6 +20,8 @@ from ktrain.local.apiserver.inprocess import aclose_chunks
 from ktrain.local.apiserver.requests import ADMIN, Answer, Request
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Awaitable, Callable
+
     from ktrain.local.apiserver.server import ApiServer
 
 BODY_LIMIT: Final = 3 * 1024 * 1024
@@ -35,7 +36,8 @@ async def serve_http(server: ApiServer, *, host: str = "127.0.0.1", port: int = 
     """
     Serve on a loopback address and yield the URL; port 0 takes a free one.
 
-    Leaving the context closes the socket, ends the running streams, and waits at most a second for requests in progress.
+    Leaving the context closes the socket, ends the running streams, and waits at most a second for requests in
+    progress.
 
     Raises:
         ValueError: The host is not a loopback address, or the token is empty.

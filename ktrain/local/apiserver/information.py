@@ -39,15 +39,15 @@ def answer(backend: Backend, request: Request, segments: list[str]) -> Answer:
         raise PageNotFound
     match segments:
         case ["api"] | ["apis"] | ["api", _] | ["apis", _] | ["apis", _, _]:
-            from ktrain.local.apiserver import discovery  # noqa: PLC0415 - our own clients never ask
+            from ktrain.local.apiserver import discovery
 
             return discovery.answer(backend.registry, request, segments)
         case ["openapi", "v3", *group_version]:
-            from ktrain.local.apiserver import openapi  # noqa: PLC0415 - our own clients never ask
+            from ktrain.local.apiserver import openapi
 
             return openapi.answer(backend.registry, request, group_version)
         case ["version"]:
-            from ktrain.local.apiserver.store import encode  # noqa: PLC0415
+            from ktrain.local.apiserver.store import encode
 
             return Answer(200, encode(VERSION) + b"\n")
         case [name] if name in _HEALTH:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
 from contextlib import aclosing, asynccontextmanager
 from typing import TYPE_CHECKING
 
@@ -12,6 +11,7 @@ from ktrain.framework.errors import TransportError
 from ktrain.local.apiserver.requests import Answer, Request, User
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, AsyncIterator, Mapping
     from contextlib import AbstractAsyncContextManager
 
     from ktrain.framework.client.transport import Query
@@ -22,8 +22,8 @@ class InProcessTransport:
     """
     Sends requests as one user to a server of this process.
 
-    Each request lets other tasks run once, as any network would: a caller in a loop cannot starve the watchers of what it
-    writes.
+    Each request lets other tasks run once, as any network would: a caller in a loop cannot starve the watchers of
+    what it writes.
     """
 
     def __init__(self, server: ApiServer, user: User) -> None:
@@ -99,7 +99,7 @@ async def _once(body: bytes) -> AsyncIterator[bytes]:
     yield body
 
 
-async def _lines(chunks: AsyncIterator[bytes], path: str, idle_timeout_s: float) -> AsyncIterator[bytes]:
+async def _lines(chunks: AsyncIterator[bytes], path: str, idle_timeout_s: float) -> AsyncGenerator[bytes, None]:
     rest = b""
     while True:
         try:

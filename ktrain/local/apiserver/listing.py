@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     from ktrain.local.apiserver.store import Item
 
 _MATCHES: Final = ("Exact", "NotOlderThan", "")
-_TOKEN_VERSION: Final = "meta.k8s.io/v1"  # noqa: S105 - a version, not a secret
+_PAGE_FORMAT: Final = "meta.k8s.io/v1"
 _TOO_OLD: Final = "The resourceVersion for the provided list is too old."
-_TOKEN_TOO_OLD: Final = (
+_PAGE_TOO_OLD: Final = (
     "The provided continue parameter is too old to display a consistent list result. You can start a new list without "
     "the continue parameter, or use the continue token in this response to retrieve the remainder of the results. "
     "Continuing with the provided token results in an inconsistent list - objects that were created, modified, or "
@@ -125,12 +125,12 @@ def list_objects(backend: Backend, call: Call) -> Page:
 
 def _entries_at(backend: Backend, call: Call, revision: int, token: _Token | None) -> list[tuple[Key, Item]]:
     try:
-        return backend.collection(call.resource).items_at(revision, call.namespace)
+        return backend.collection(call.resource).entries_at(revision, call.namespace)
     except Expired:
         if token is None:
             raise errors.expired(_TOO_OLD) from None
-        meta = {"continue": _encode(_Token(_TOKEN_VERSION, -1, token.start))}
-        raise errors.expired(_TOKEN_TOO_OLD, list_meta=meta) from None
+        meta = {"continue": _encode(_Token(_PAGE_FORMAT, -1, token.start))}
+        raise errors.expired(_PAGE_TOO_OLD, list_meta=meta) from None
 
 
 def _exact_revision(call: Call, token: _Token | None, limit: int) -> int:
@@ -167,7 +167,7 @@ def _check_options(call: Call) -> None:
 
 
 def _token(revision: int, last: Key) -> str:
-    return _encode(_Token(_TOKEN_VERSION, revision, f"{last.namespace}/{last.name}"))
+    return _encode(_Token(_PAGE_FORMAT, revision, f"{last.namespace}/{last.name}"))
 
 
 def _encode(token: _Token) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
@@ -11,6 +10,8 @@ from ktrain.local.apiserver.errors import bad_request, invalid
 from ktrain.local.apiserver.requests import Answer
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
     from ktrain.api.meta import Json
     from ktrain.local.apiserver.backend import Backend, Call
 
@@ -32,7 +33,7 @@ class LogOptions:
 
 
 class LogUnavailable(Exception):
-    """Raised by a `LogSource`: there is no log, and the message says why in the API server's words (answered as 400)."""
+    """Raised by a `LogSource`: there is no log; the message says why in the API server's words (a 400)."""
 
 
 class LogSource(Protocol):

@@ -7,18 +7,18 @@ Runs on every write, so the common case (nothing unusual) takes dictionary look-
 from __future__ import annotations
 
 import uuid
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from ktrain.api.meta import format_time
 from ktrain.api.selectors import label_key_errors, label_value_errors
 from ktrain.local.apiserver import causes
-from ktrain.local.apiserver.causes import Cause
 
 if TYPE_CHECKING:
     import random
     from datetime import datetime
 
     from ktrain.api.meta import Json
+    from ktrain.api.schema import Cause
     from ktrain.local.apiserver.strategy import Strategy
 
 GC_FINALIZERS: Final = frozenset({"foregroundDeletion", "orphan"})
@@ -44,10 +44,18 @@ _SHAPES: Final[dict[str, tuple[type, ...]]] = {
     "deletionTimestamp": (str,),
     "deletionGracePeriodSeconds": (int,),
 }
-_WORDS: Final = {str: "string", bool: "bool", int: "number", float: "number", list: "array", dict: "object"}
+_WORDS: Final[dict[type, str]] = {
+    str: "string",
+    bool: "bool",
+    int: "number",
+    float: "number",
+    list: "array",
+    dict: "object",
+    type(None): "null",
+}
 
 
-def shape_error(metadata: Any) -> str:  # noqa: ANN401 - whatever the client sent
+def shape_error(metadata: object) -> str:
     """Return the decoder's complaint when metadata is not ObjectMeta-shaped; also drops its nulls in place."""
     if not isinstance(metadata, dict):
         return f"json: cannot unmarshal {_WORDS[type(metadata)]} into Go struct field .metadata of type v1.ObjectMeta"
@@ -60,17 +68,18 @@ def shape_error(metadata: Any) -> str:  # noqa: ANN401 - whatever the client sen
         if name in {"labels", "annotations"}:
             for key in [key for key, entry in value.items() if entry is None]:
                 value[key] = ""
-            if wrong := next((entry for entry in value.values() if not isinstance(entry, str)), None):
-                return _mismatch(wrong, name, "string")
+            if wrong := [entry for entry in value.values() if not isinstance(entry, str)]:
+                return _mismatch(wrong[0], name, "string")
         if name in {"finalizers", "ownerReferences"}:
             item_type = str if name == "finalizers" else dict
-            if wrong := next((entry for entry in value if not isinstance(entry, item_type)), None):
-                return _mismatch(wrong, name, _WORDS[item_type])
+            if wrong := [entry for entry in value if not isinstance(entry, item_type)]:
+                return _mismatch(wrong[0], name, _WORDS[item_type])
     return ""
 
 
-def _mismatch(value: Any, name: str, expected: str) -> str:  # noqa: ANN401 - any JSON value
-    return f"json: cannot unmarshal {_WORDS[type(value)]} into Go struct field ObjectMeta.metadata.{name} of type {expected}"
+def _mismatch(value: object, name: str, expected: str) -> str:
+    found = _WORDS[type(value)]
+    return f"json: cannot unmarshal {found} into Go struct field ObjectMeta.metadata.{name} of type {expected}"
 
 
 def prepare_create(metadata: Json, *, now: datetime, random: random.Random, has_generation: bool) -> None:
@@ -123,7 +132,8 @@ def dedup_owners(metadata: Json) -> str:
     metadata["ownerReferences"] = kept
     return (
         ".metadata.ownerReferences contains duplicate entries; API server dedups owner references in 1.20+, and may "
-        f"reject such requests as early as 1.24; please fix your requests; duplicate UID(s) observed: {', '.join(doubled)}"
+        "reject such requests as early as 1.24; please fix your requests; duplicate UID(s) observed: "
+        + ", ".join(doubled)
     )
 
 
@@ -154,7 +164,7 @@ def validate(metadata: Json, strategy: Strategy) -> list[Cause]:
     if finalizers := metadata.get("finalizers"):
         for index, name in enumerate(finalizers):
             found += [causes.invalid(f"metadata.finalizers[{index}]", name, text) for text in label_key_errors(name)]
-        if GC_FINALIZERS <= set(finalizers):
+        if set(finalizers) >= GC_FINALIZERS:
             detail = "finalizer orphan and foregroundDeletion cannot be both set"
             found.append(causes.invalid("metadata.finalizers", finalizers, detail))
     if references := metadata.get("ownerReferences"):
@@ -164,17 +174,18 @@ def validate(metadata: Json, strategy: Strategy) -> list[Cause]:
 
 def validate_update(metadata: Json, old: Json) -> list[Cause]:
     """Return what may not change in metadata."""
-    found = []
-    for name in ("uid", "deletionTimestamp", "deletionGracePeriodSeconds"):
-        if metadata.get(name) != old.get(name):
-            found.append(causes.invalid(f"metadata.{name}", metadata.get(name), causes.IMMUTABLE))
+    found = [
+        causes.invalid(f"metadata.{name}", metadata.get(name), causes.IMMUTABLE)
+        for name in ("uid", "deletionTimestamp", "deletionGracePeriodSeconds")
+        if metadata.get(name) != old.get(name)
+    ]
     if "deletionTimestamp" in old:
         added = sorted(set(metadata.get("finalizers", ())) - set(old.get("finalizers", ())))
         if added:
             listed = ", ".join(f'"{name}"' for name in added)
             detail = (
-                "no new finalizers can be added if the object is being deleted, found new finalizers []string{%s}"
-                % listed  # noqa: UP031 - braces of Go's print form
+                "no new finalizers can be added if the object is being deleted, "
+                f"found new finalizers []string{{{listed}}}"
             )
             found.append(causes.forbidden("metadata.finalizers", detail))
     return found

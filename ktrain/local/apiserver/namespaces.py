@@ -82,14 +82,14 @@ class NamespaceController:
             if not resource.namespaced:
                 continue
             collection = self._backend.collection(resource)
-            for key, item in list(collection.items(namespace)):
+            for key, item in list(collection.entries(namespace)):
                 if "deletionTimestamp" in item.obj["metadata"]:
                     continue
                 try:
                     await delete_object(self._backend, resource, key, DeleteOptions(propagation_policy="Background"))
                 except StatusError as error:
                     log.debug("namespace.object_not_deleted", object=str(key), kind=resource.kind, reason=error.reason)
-            left += sum(1 for _ in collection.items(namespace))
+            left += sum(1 for _ in collection.entries(namespace))
         return not left
 
     def _finish(self, name: str) -> None:

@@ -7,7 +7,6 @@ described by data (`builtins/`) plus a `Strategy`; custom ones come and go with 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Final
@@ -15,6 +14,8 @@ from typing import TYPE_CHECKING, Final
 from ktrain.api.schema import Schema, builtin
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
     from ktrain.api.meta import Json
     from ktrain.local.apiserver.strategy import Strategy
 
@@ -125,6 +126,10 @@ class Registry:
     def find(self, group: str, version: str, plural: str) -> ServedResource | None:
         """Return the resource of a URL."""
         return self._by_plural.get((group, version, plural))
+
+    def builtin(self, api_version: str, kind: str) -> ServedResource:
+        """Return a built-in kind that every server serves."""
+        return self._by_kind[api_version, kind]
 
     def by_kind(self, api_version: str, kind: str) -> ServedResource | None:
         """Return the resource that a reference by apiVersion and kind means."""

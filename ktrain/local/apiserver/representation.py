@@ -1,15 +1,15 @@
 """
 How an answer looks: JSON, YAML, a table, or metadata only, as the Accept header asks.
 
-Wholes and lists of stored objects are put together from JSON that was made once; only the other forms cost work for each
-request.
+Wholes and lists of stored objects are put together from JSON that was made once; only the other forms cost work for
+each request.
 """
 
 from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from ktrain.local.apiserver import views
 from ktrain.local.apiserver.errors import StatusError, not_acceptable
@@ -132,7 +132,7 @@ class EventRenderer:
         meta = {"resourceVersion": item.obj["metadata"]["resourceVersion"]}
         return self._finish(_table(self._backend, self._call, [item], meta))
 
-    def bookmark(self, revision: int, initial_end: bool) -> bytes:  # noqa: FBT001 - called by position by the stream
+    def bookmark(self, revision: int, *, initial_end: bool) -> bytes:
         """Render the object of a bookmark: type and version, and the mark that ends the initial events."""
         meta: Json = {"resourceVersion": str(revision), "creationTimestamp": None}
         if initial_end:
@@ -143,7 +143,7 @@ class EventRenderer:
         obj: Json = {"kind": resource.kind, "apiVersion": resource.api_version, "metadata": meta}
         if not self._fmt.form:
             return encode(obj)
-        from ktrain.local.apiserver import table  # noqa: PLC0415 - only kubectl asks for tables
+        from ktrain.local.apiserver import table
 
         return self._finish(table.bookmark(resource, obj))
 
@@ -172,7 +172,7 @@ def _table(backend: Backend, call: Call, items: list[Item], meta: Json) -> Json:
             f'Unable to convert to Table as requested: includeObject: Invalid value: "{include}": '
             "must be 'Metadata', 'Object', 'None', or empty",
         )
-    from ktrain.local.apiserver import table  # noqa: PLC0415 - only kubectl asks for tables
+    from ktrain.local.apiserver import table
 
     objects = [_typed(views.present(call.resource, item)) for item in items]
     return table.render(objects, call.resource, now=backend.now(), include=include, meta=meta)
@@ -203,8 +203,8 @@ def _parse_accept(accept: str) -> list[tuple[str, dict[str, str]]]:
     return [(media, parameters) for _, media, parameters in found]
 
 
-def _to_yaml(document: Any) -> bytes:  # noqa: ANN401 - any JSON value
-    import yaml  # noqa: PLC0415 - rarely asked for
+def _to_yaml(document: object) -> bytes:
+    import yaml
 
     text: str = yaml.safe_dump(document, default_flow_style=False, allow_unicode=True)
     return text.encode()

@@ -7,12 +7,16 @@ Requests and answers as bytes, and what their query parameters mean.
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from ktrain.local.apiserver import causes
 from ktrain.local.apiserver.errors import bad_request, invalid_options
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Mapping, Sequence
+
+    from ktrain.api.schema import Cause
 
 JSON_TYPE: Final = "application/json"
 _INTEGER: Final = re.compile(r"[+-]?[0-9]+")
@@ -133,7 +137,7 @@ def write_options(kind: str, request: Request, parameters: Parameters, *, apply:
     )
 
 
-def check_dry_run(values: Sequence[str]) -> list[causes.Cause]:
+def check_dry_run(values: Sequence[str]) -> list[Cause]:
     """Check the dryRun directives: `All` is the only one."""
     given = [value for value in values if value]
     return [causes.not_supported("dryRun", given, ["All"])] if given and set(given) != {"All"} else []
@@ -151,7 +155,7 @@ def _quote(text: str) -> str:
     return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
 
 
-def _check_manager(manager: str) -> list[causes.Cause]:
+def _check_manager(manager: str) -> list[Cause]:
     if len(manager.encode()) > _MANAGER_LIMIT:
         return [causes.too_long("fieldManager", _MANAGER_LIMIT)]
     for position, char in enumerate(manager):

@@ -9,23 +9,24 @@ meanwhile. That makes list-then-watch gapless without locks.
 Objects are frozen by convention: whoever commits a dict gives it away, and nobody changes it afterwards. So snapshots,
 history and watchers share it, and its JSON is made once, when the first reader asks.
 
-The past is rebuilt by undoing changes from the newest back, which costs only those who ask for it (later pages of a list).
-Rejected: a persistent tree per revision, which every write would pay for.
+The past is rebuilt by undoing changes from the newest back, which costs only those who ask for it (later pages of a
+list). Rejected: a persistent tree per revision, which every write would pay for.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left, insort
 from collections import deque
-from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from ktrain.api.meta import Json, Key
 from ktrain.local.apiserver.watchers import Watcher
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from ktrain.api.meta import Json, Key
     from ktrain.local.apiserver.watchers import Filter
 
 DEFAULT_HISTORY: Final = 2048
@@ -109,13 +110,13 @@ class Collection:
         """Return the newest version of an object."""
         return self._items.get(key)
 
-    def items(self, namespace: str = "") -> Iterator[tuple[Key, Item]]:
+    def entries(self, namespace: str = "") -> Iterator[tuple[Key, Item]]:
         """Iterate over the newest versions in key order; without a namespace over all of them."""
         items = self._items
         for key in self._keys(namespace):
             yield key, items[key]
 
-    def items_at(self, revision: int, namespace: str = "") -> list[tuple[Key, Item]]:
+    def entries_at(self, revision: int, namespace: str = "") -> list[tuple[Key, Item]]:
         """
         Return the objects as they were after the commit `revision`, in key order.
 
@@ -124,7 +125,7 @@ class Collection:
         """
         changes = self.changes_since(revision)
         if not changes:
-            return list(self.items(namespace))
+            return list(self.entries(namespace))
         items = dict(self._items)
         for change in reversed(changes):
             if change.before is None:
@@ -151,7 +152,7 @@ class Collection:
         return newer
 
     def watch(self, accepts: Filter, *, limit: int, after: int = 0) -> Watcher:
-        """Start a watcher that gets every change from now on (after a revision, if given). The caller must `close` it."""
+        """Start a watcher of every change from now on (after a revision, if given). The caller must `close` it."""
         watcher = Watcher(accepts, limit=limit, after=after, on_close=self._watchers.discard)
         self._watchers.add(watcher)
         return watcher
@@ -215,7 +216,7 @@ class Store:
             found.close()
 
     def listen(self, listener: Callable[[str, Change], None]) -> None:
-        """Call `listener(collection name, change)` after each commit, inside it: it must be quick and must not raise."""
+        """Call `listener(collection name, change)` inside each commit: it must be quick and must not raise."""
         self._listeners.append(listener)
 
     def put(self, name: str, key: Key, obj: Json, *, expected: int, schema: object = None) -> Item:

@@ -2,8 +2,8 @@
 What is special about a kind: the hooks that `verbs/` call at fixed points of every write.
 
 The order is the API machinery's: decode, prune, `default`, managedFields, mutating admission, `default` again,
-`prepare_*` (server-set fields), validation, validating admission, commit. `obj` belongs to the request and may be changed in
-place; `old` is the stored object and may not.
+`prepare_*` (server-set fields), validation, validating admission, commit. `obj` belongs to the request and may be
+changed in place; `old` is the stored object and may not.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Propagation = Literal["Background", "Foreground", "Orphan"]
 
 
 class Strategy:
-    """How an ordinary kind behaves; kinds with more to say override parts of it. Stateless and shared by all servers."""
+    """How an ordinary kind behaves; others override parts of it. Stateless and shared by all servers."""
 
     has_generation: bool = True
     unconditional_update: bool = True
@@ -102,7 +102,7 @@ class Strategy:
         """Change an object whose deletion begins, beyond its metadata: a finalizer of the kind, a phase."""
 
     def holds(self, obj: Json) -> bool:
-        """Whether something besides finalizers and grace keeps a deleted object, as a namespace's spec.finalizers do."""
+        """Whether something besides finalizers and grace keeps a deleted object (a namespace's content does)."""
         del obj
         return False
 

@@ -1,8 +1,8 @@
 """
 Stored objects as one version of the API shows them.
 
-An object is stored in the form it was written in. Read through the same schema it is shown as it is, with JSON made once;
-through another version, or after its CRD changed, it is pruned and defaulted for each reader.
+An object is stored in the form it was written in. Read through the same schema it is shown as it is, with JSON made
+once; through another version, or after its CRD changed, it is pruned and defaulted for each reader.
 """
 
 from __future__ import annotations

@@ -75,7 +75,7 @@ class Watcher:
         return events
 
     async def wait(self, timeout_s: float) -> bool:
-        """Wait until events are there or the watcher is closed; False after `timeout_s`. For one reader. Cancellable."""
+        """Wait until events are there or the watcher is closed; False after `timeout_s`. For one reader."""
         if self._events or self.closed:
             return True
         self._wakeup = asyncio.get_running_loop().create_future()

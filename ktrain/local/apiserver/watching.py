@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from ktrain.local.apiserver import causes, errors, selection
 from ktrain.local.apiserver.errors import StatusError, invalid_options
@@ -35,6 +35,13 @@ Renderer = Callable[["Item"], bytes]
 """How an object appears inside an event: whole, as metadata only, as a row of a table."""
 
 
+class Bookmark(Protocol):
+    """How the object of a bookmark appears."""
+
+    def __call__(self, revision: int, *, initial_end: bool) -> bytes:
+        """Render a bookmark at a revision; `initial_end` marks the end of the initial events."""
+
+
 @dataclass(frozen=True, slots=True)
 class _Options:
     revision: int
@@ -55,14 +62,12 @@ class _Start:
     failure: StatusError | None = None
 
 
-def open_watch(
-    backend: Backend, call: Call, render: Renderer, bookmark: Callable[[int, bool], bytes]
-) -> AsyncIterator[bytes]:
+def open_watch(backend: Backend, call: Call, render: Renderer, bookmark: Bookmark) -> AsyncIterator[bytes]:
     """
     Open a stream of events, each a JSON line; several may come in one chunk.
 
-    The iterator must be exhausted or closed (`aclose`), which ends the watch. `bookmark` renders the object of a bookmark
-    from its revision and whether it ends the initial events.
+    The iterator must be exhausted or closed (`aclose`), which ends the watch. `bookmark` renders the object of a
+    bookmark from its revision and whether it ends the initial events.
 
     Raises:
         StatusError: The options or selectors are refused.
@@ -108,7 +113,7 @@ def _start(collection: Collection, current: int, accepts: Filter, options: _Opti
             return _Start([], current, None, errors.future_version(options.revision, current))
         watcher = collection.watch(accepts, limit=QUEUE_LIMIT)
         return _Start(
-            [Event("ADDED", item) for _, item in collection.items(namespace) if accepts(item)], current, watcher
+            [Event("ADDED", item) for _, item in collection.entries(namespace) if accepts(item)], current, watcher
         )
     try:
         changes = collection.changes_since(min(options.revision, current))
@@ -121,7 +126,7 @@ def _start(collection: Collection, current: int, accepts: Filter, options: _Opti
 
 
 async def _stream(
-    backend: Backend, start: _Start, options: _Options, render: Renderer, bookmark: Callable[[int, bool], bytes]
+    backend: Backend, start: _Start, options: _Options, render: Renderer, bookmark: Bookmark
 ) -> AsyncIterator[bytes]:
     clock = backend.env.clock
     watcher = start.watcher
@@ -134,13 +139,13 @@ async def _stream(
         for chunk in _lines(start.events, render):
             yield chunk
         if options.mark_end:
-            yield _line("BOOKMARK", bookmark(start.revision, True))
+            yield _line("BOOKMARK", bookmark(start.revision, initial_end=True))
         due = _next_bookmark(clock.monotonic(), end)
         while (now := clock.monotonic()) < end:
             if not await watcher.wait((min(end, due) if options.bookmarks else end) - now):
                 now = clock.monotonic()
                 if options.bookmarks and due <= now < end:
-                    yield _line("BOOKMARK", bookmark(backend.store.revision, False))
+                    yield _line("BOOKMARK", bookmark(backend.store.revision, initial_end=False))
                     due = _next_bookmark(now, end)
                 continue
             for chunk in _lines(watcher.drain(), render):

@@ -5,15 +5,16 @@ from __future__ import annotations
 import base64
 import binascii
 import re
-from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
 from ktrain.local.apiserver import causes
-from ktrain.local.apiserver.causes import Cause
 from ktrain.local.apiserver.strategy import Strategy
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
     from ktrain.api.meta import Json
+    from ktrain.api.schema import Cause
 
 _KEY: Final = re.compile(r"[-._a-zA-Z0-9]+")
 _KEY_TEXT: Final = (
@@ -33,8 +34,8 @@ class ConfigMapStrategy(Strategy):
     def validate(self, obj: Json) -> Sequence[Cause]:
         """Check keys and the size of all values together."""
         found = [cause for field in self.fields for cause in _validate_keys(obj.get(field, {}), field)]
-        for key in obj.get("data", {}).keys() & obj.get("binaryData", {}).keys():
-            found.append(causes.invalid("data", key, "duplicate of key present in binaryData"))
+        doubled = obj.get("data", {}).keys() & obj.get("binaryData", {}).keys()
+        found += [causes.invalid("data", key, "duplicate of key present in binaryData") for key in sorted(doubled)]
         size = sum(len(str(value)) for field in self.fields for value in obj.get(field, {}).values())
         if size > _SIZE_LIMIT:
             found.append(causes.too_long("", _SIZE_LIMIT))

@@ -1,16 +1,16 @@
-"""Validation of CustomResourceDefinitions; the schemas themselves are judged by `ktrain.api.schema.structural_causes`."""
+"""Validation of CustomResourceDefinitions; `ktrain.api.schema.structural_causes` judges the schemas themselves."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
-from ktrain.api.schema import structural_causes
+from ktrain.api.schema import Cause, structural_causes
 from ktrain.local.apiserver import causes, names
-from ktrain.local.apiserver.causes import Cause
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from ktrain.api.meta import Json
 
 _COLUMN_TYPES: Final = ("boolean", "date", "integer", "number", "string")
@@ -63,9 +63,9 @@ def validate_transition(obj: Json, old: Json, *, established: bool) -> list[Caus
     for index, name in enumerate(old["status"].get("storedVersions", ())):
         if name not in present:
             detail = (
-                f"missing from spec.versions; {name} was previously a storage version, and must remain in spec.versions "
-                f"until a storage migration ensures no data remains persisted in {name} and removes {name} from "
-                "status.storedVersions"
+                f"missing from spec.versions; {name} was previously a storage version, and must remain in "
+                f"spec.versions until a storage migration ensures no data remains persisted in {name} and removes "
+                f"{name} from status.storedVersions"
             )
             found.append(causes.invalid(f"status.storedVersions[{index}]", name, detail))
     return found

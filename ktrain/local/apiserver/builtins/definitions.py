@@ -23,8 +23,8 @@ class DefinitionStrategy(Strategy):
     """
     CustomResourceDefinitions.
 
-    Names are accepted and the kind is established in the write itself; upstream a controller does it a moment later, and
-    clients wait for the condition either way.
+    Names are accepted and the kind is established in the write itself; upstream a controller does it a moment later,
+    and clients wait for the condition either way.
     """
 
     unconditional_update = False
@@ -117,7 +117,7 @@ def _conflict(obj: Json, backend: Backend) -> tuple[str, str] | None:
     """Return the reason and the name that another definition of the group has taken, if any."""
     spec = obj["spec"]
     mine = spec.get("names", {})
-    for _, item in backend.store.collection(COLLECTION).items():
+    for _, item in backend.store.collection(COLLECTION).entries():
         other = item.obj
         if other["spec"]["group"] != spec.get("group") or other["metadata"]["name"] == obj["metadata"].get("name"):
             continue

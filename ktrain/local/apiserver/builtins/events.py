@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
 from ktrain.local.apiserver import causes
 from ktrain.local.apiserver.builtins.leases import micro_time_error
-from ktrain.local.apiserver.causes import Cause
 from ktrain.local.apiserver.strategy import Strategy
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
     from ktrain.api.meta import Json
+    from ktrain.api.schema import Cause
 
 _NOTE_LIMIT: Final = 1024
 _TYPES: Final = ("Normal", "Warning")

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
+from ktrain.api.schema import Cause
 from ktrain.local.apiserver import causes, names
 from ktrain.local.apiserver.builtins import indexes
 from ktrain.local.apiserver.builtins.pod_validation import validate_pod_spec
-from ktrain.local.apiserver.causes import Cause
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from ktrain.api.meta import Json
 
 _COUNTS: Final = (
@@ -77,6 +78,16 @@ def _validate_indexed(job: Json) -> Iterator[Cause]:
     if completions is None:
         yield causes.required("spec.completions", "when completion mode is Indexed")
         return
+    yield from _validate_index_counts(spec, completions)
+    name = job["metadata"].get("name", "")
+    if completions > 0 and name:
+        hostname = f"{name}-{completions - 1}"
+        for text in names.label(hostname):
+            detail = f"will not able to create pod with invalid DNS label: {hostname}: {text}"
+            yield causes.invalid("metadata.name", name, detail)
+
+
+def _validate_index_counts(spec: Json, completions: int) -> Iterator[Cause]:
     parallelism, failed = spec.get("parallelism", 0), spec.get("maxFailedIndexes")
     if parallelism > _MAX_INDEXED:
         detail = f"must be less than or equal to {_MAX_INDEXED} when completion mode is Indexed"
@@ -97,12 +108,6 @@ def _validate_indexed(job: Json) -> Iterator[Cause]:
         if parallelism > _MAX_MANY_INDEXES:
             detail = f"must be less than or equal to {_MAX_MANY_INDEXES}"
             yield causes.invalid("spec.parallelism", parallelism, detail)
-    name = job["metadata"].get("name", "")
-    if completions > 0 and name:
-        hostname = f"{name}-{completions - 1}"
-        for text in names.label(hostname):
-            detail = f"will not able to create pod with invalid DNS label: {hostname}: {text}"
-            yield causes.invalid("metadata.name", name, detail)
 
 
 def _validate_not_indexed(spec: Json) -> Iterator[Cause]:

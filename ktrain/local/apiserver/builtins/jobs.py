@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from ktrain.local.apiserver import causes
 from ktrain.local.apiserver.builtins import job_status
@@ -105,7 +105,7 @@ class JobStrategy(Strategy):
         return job_status.validate(obj, old)
 
 
-def _immutable(name: str, value: Any) -> Cause:  # noqa: ANN401 - any JSON value
+def _immutable(name: str, value: object) -> Cause:
     return causes.invalid(f"spec.{name}", value, causes.IMMUTABLE)
 
 

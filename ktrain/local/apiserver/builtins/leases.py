@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from ktrain.local.apiserver import causes
 from ktrain.local.apiserver.strategy import Strategy
@@ -40,7 +40,7 @@ class LeaseStrategy(Strategy):
         return found
 
 
-def micro_time_error(value: Any) -> str:  # noqa: ANN401 - whatever the client sent
+def micro_time_error(value: object) -> str:
     """Return the decoder's complaint about a value that is no `metav1.MicroTime`, or nothing."""
     if not isinstance(value, str) or _MICRO_TIME.fullmatch(value):
         return ""

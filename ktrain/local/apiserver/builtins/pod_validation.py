@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Final
 
 from ktrain.api import quantity
 from ktrain.local.apiserver import causes, names
-from ktrain.local.apiserver.causes import Cause
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
     from ktrain.api.meta import Json
+    from ktrain.api.schema import Cause
 
 _RESTART_POLICIES: Final = ("Always", "OnFailure", "Never")
 _DNS_POLICIES: Final = ("ClusterFirstWithHostNet", "ClusterFirst", "Default", "None")
@@ -105,9 +106,10 @@ def _validate_ports(ports: Iterable[Json], field: str) -> Iterator[Cause]:
             yield causes.invalid(f"{path}.containerPort", number, _PORT_TEXT)
         yield from _enumerated(port, "protocol", _PROTOCOLS, path)
         name = port.get("name")
-        if name and name in seen:
-            yield causes.duplicate(f"{path}.name", name)
-        seen.add(name)
+        if name:
+            if name in seen:
+                yield causes.duplicate(f"{path}.name", name)
+            seen.add(name)
 
 
 def _validate_env(variables: Iterable[Json], field: str) -> Iterator[Cause]:

@@ -106,7 +106,7 @@ def _admit_priority(obj: Json, backend: Backend) -> None:
     else:
         classes = backend.registry.find("scheduling.k8s.io", "v1", "priorityclasses")
         if classes is not None:
-            found = next((i.obj for _, i in backend.collection(classes).items() if i.obj.get("globalDefault")), None)
+            found = next((i.obj for _, i in backend.collection(classes).entries() if i.obj.get("globalDefault")), None)
     if found is not None:
         spec["priorityClassName"] = found["metadata"]["name"]
     spec["priority"] = found["value"] if found else 0
@@ -130,8 +130,7 @@ def _admit_runtime_class(obj: Json, backend: Backend) -> None:
 
 
 def _forbidden(obj: Json, backend: Backend, detail: str) -> StatusError:
-    pods = backend.registry.find("", "v1", "pods")
-    assert pods is not None  # noqa: S101 - every server serves pods
+    pods = backend.registry.builtin("v1", "Pod")
     return forbidden(pods, obj["metadata"].get("name", ""), detail)
 
 

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from ktrain.local.apiserver import causes, names
-from ktrain.local.apiserver.causes import Cause
 from ktrain.local.apiserver.errors import StatusError
 from ktrain.local.apiserver.strategy import Strategy
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
     from ktrain.api.meta import Json
+    from ktrain.api.schema import Cause
     from ktrain.local.apiserver.backend import Backend
 
 _NETWORK: Final = ipaddress.IPv4Network("10.96.0.0/12")
@@ -133,7 +134,7 @@ def _is_address(text: str) -> bool:
 
 def _free_address(backend: Backend) -> str:
     services = backend.store.collection("services")
-    taken = {item.obj["spec"].get("clusterIP") for _, item in services.items()}
+    taken = {item.obj["spec"].get("clusterIP") for _, item in services.entries()}
     size = _NETWORK.num_addresses - 2
     # Start where the number of services points: the first try is free unless addresses were deleted or chosen by hand.
     for step in range(size):

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from ktrain.local.apiserver.builtins import simple
 from ktrain.local.apiserver.builtins.configs import ConfigMapStrategy, SecretStrategy
@@ -16,14 +15,18 @@ from ktrain.local.apiserver.builtins.pods import PodStrategy
 from ktrain.local.apiserver.builtins.services import ServiceStrategy
 from ktrain.local.apiserver.builtins.volumes import ClaimStrategy
 from ktrain.local.apiserver.registry import ServedResource
-from ktrain.local.apiserver.strategy import Strategy
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from ktrain.local.apiserver.strategy import Strategy
 
 _RBAC: Final = f"{simple.RBAC_GROUP}/v1"
 _REFERENCE: Final = ("kind", "namespace", "name", "uid", "apiVersion", "resourceVersion", "fieldPath")
 _POD_SUBRESOURCES: Final = {"binding": ("create",), "log": ("get",)}
 
 
-def _served(  # noqa: PLR0913 - one row of the table
+def _served(
     api_version: str,
     kind: str,
     plural: str,

@@ -19,6 +19,12 @@ if TYPE_CHECKING:
 
 
 async def apply_patch(backend: Backend, call: Call) -> Written:
+    """
+    Apply the document in the body for its field manager.
+
+    Raises:
+        StatusError: Refused; a conflict names the fields and their managers.
+    """
     resource = call.resource
     options = write_options("PatchOptions", call.request, call.parameters, apply=True)
     body = codec.decode_yaml(call.request.body, kind=resource.kind)

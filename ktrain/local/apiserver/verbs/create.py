@@ -13,6 +13,7 @@ from ktrain.local.apiserver.verbs.writing import Written
 if TYPE_CHECKING:
     from ktrain.api.meta import Json
     from ktrain.local.apiserver.backend import Backend, Call
+    from ktrain.local.apiserver.store import Item
 
 
 async def create(backend: Backend, call: Call) -> Written:
@@ -38,7 +39,7 @@ async def create(backend: Backend, call: Call) -> Written:
     return Written(await create_object(backend, call, obj, options), created=True)
 
 
-async def create_object(backend: Backend, call: Call, obj: Json, options: WriteOptions) -> writing.Item:
+async def create_object(backend: Backend, call: Call, obj: Json, options: WriteOptions) -> Item:
     """Create a pruned object of the request; PUT of a missing object ends here, too."""
     resource = call.resource
     obj = accepting.default(resource, {"kind": resource.kind, "apiVersion": resource.api_version, **obj})

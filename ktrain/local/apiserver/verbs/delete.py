@@ -1,9 +1,9 @@
 """
 DELETE of one object and of a collection.
 
-An object goes at once when nothing holds it. Finalizers, a grace period (pods) or the kind itself (namespaces, CRDs) keep it,
-marked with a deletionTimestamp, until the last holder lets go. The propagation policy becomes one of the garbage
-collector's finalizers.
+An object goes at once when nothing holds it. Finalizers, a grace period (pods) or the kind itself (namespaces, CRDs)
+keep it, marked with a deletionTimestamp, until the last holder lets go. The propagation policy becomes one of the
+garbage collector's finalizers.
 """
 
 from __future__ import annotations

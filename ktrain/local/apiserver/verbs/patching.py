@@ -6,16 +6,15 @@ A patch that does not name a resourceVersion applies to the newest version, agai
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING
 
-from ktrain.api.patch import PatchError, json_patch, merge_patch
-from ktrain.api.strategic import StrategicMergeError, strategic_merge
 from ktrain.local.apiserver import causes, codec, errors, views
-from ktrain.local.apiserver.errors import StatusError, bad_request, not_found
+from ktrain.local.apiserver.errors import StatusError, not_found
 from ktrain.local.apiserver.requests import write_options
 from ktrain.local.apiserver.store import Item, RevisionMismatch
 from ktrain.local.apiserver.verbs import accepting
 from ktrain.local.apiserver.verbs.applying import apply_patch
+from ktrain.local.apiserver.verbs.patches import APPLY_PATCH, JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH, read_patch
 from ktrain.local.apiserver.verbs.update import ATTEMPTS, replace
 from ktrain.local.apiserver.verbs.writing import Written
 
@@ -23,13 +22,6 @@ if TYPE_CHECKING:
     from ktrain.api.meta import Json
     from ktrain.local.apiserver.backend import Backend, Call
     from ktrain.local.apiserver.requests import WriteOptions
-
-MAX_OPERATIONS: Final = 10_000
-
-JSON_PATCH: Final = "application/json-patch+json"
-MERGE_PATCH: Final = "application/merge-patch+json"
-STRATEGIC_PATCH: Final = "application/strategic-merge-patch+json"
-APPLY_PATCH: Final = "application/apply-patch+yaml"
 
 
 async def patch(backend: Backend, call: Call) -> Written:
@@ -43,16 +35,15 @@ async def patch(backend: Backend, call: Call) -> Written:
     if kind == APPLY_PATCH:
         return await apply_patch(backend, call)
     if kind not in accepted_patches(call):
-        raise unsupported(call, kind)
+        raise _unsupported(call, kind)
     options = write_options("PatchOptions", call.request, call.parameters)
-    document = read_patch(call, kind)
+    apply = read_patch(kind, call.request.body, call.resource.schema)
     for _ in range(ATTEMPTS):
         stored = backend.collection(call.resource).get(call.key)
         if stored is None:
             raise not_found(call.resource, call.name)
         old = views.present_item(call.resource, stored)
-        patched = patched_object(call, kind, document, old.obj)
-        candidate = _acceptpatched_object(call, patched, old, options)
+        candidate = _accept_patched(call, accepting.private_copy(apply(old.obj)), old, options)
         try:
             return Written(await replace(backend, call, candidate, old, options))
         except RevisionMismatch:
@@ -66,41 +57,13 @@ def accepted_patches(call: Call) -> list[str]:
     return accepted if call.resource.custom else [*accepted[:2], STRATEGIC_PATCH, APPLY_PATCH]
 
 
-def unsupported(call: Call, kind: str) -> StatusError:
+def _unsupported(call: Call, kind: str) -> StatusError:
     if not call.resource.custom and kind == "application/json":
         return StatusError(415, "UnsupportedMediaType", "415: Unsupported Media Type", details={})
     return errors.unsupported_media_type(", ".join(accepted_patches(call)))
 
 
-def read_patch(call: Call, kind: str) -> Any:  # noqa: ANN401 - an object or a list
-    document = codec.decode_patch(call.request.body)
-    if isinstance(document, list) is not (kind == JSON_PATCH):
-        expected = "a list of operations" if kind == JSON_PATCH else "an object"
-        raise bad_request(f"error decoding patch: {kind} must be {expected}")
-    if kind == JSON_PATCH and len(document) > MAX_OPERATIONS:
-        message = f"The allowed maximum operations in a JSON patch is {MAX_OPERATIONS}, got {len(document)}"
-        raise StatusError(413, "RequestEntityTooLarge", message)
-    return document
-
-
-def patched_object(call: Call, kind: str, document: Any, old: Json) -> Json:  # noqa: ANN401 - an object or a list
-    try:
-        if kind == JSON_PATCH:
-            patched = json_patch(old, document)
-        elif kind == MERGE_PATCH:
-            patched = merge_patch(old, document)
-        else:
-            patched = strategic_merge(old, document, call.resource.schema)
-    except PatchError as error:
-        raise errors.invalid_patch() from error
-    except StrategicMergeError as error:
-        raise bad_request(str(error)) from error
-    if not isinstance(patched, dict):
-        raise errors.invalid_patch()
-    return accepting.private_copy(patched)
-
-
-def _acceptpatched_object(call: Call, patched: Json, old: Item, options: WriteOptions) -> Json:
+def _accept_patched(call: Call, patched: Json, old: Item, options: WriteOptions) -> Json:
     resource = call.resource
     if patched.get("apiVersion") != resource.api_version:
         wrong = [causes.invalid("apiVersion", patched.get("apiVersion"), f"must be {resource.api_version}")]

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from ktrain.api.patch import PatchError, json_patch, merge_patch
 from ktrain.local.apiserver import causes, codec, errors, listing, views
 from ktrain.local.apiserver.errors import bad_request, invalid
 from ktrain.local.apiserver.requests import WriteOptions, write_options
 from ktrain.local.apiserver.store import RevisionMismatch
 from ktrain.local.apiserver.verbs import accepting, writing
+from ktrain.local.apiserver.verbs.patches import JSON_PATCH, MERGE_PATCH, read_patch
 from ktrain.local.apiserver.verbs.update import ATTEMPTS, check_version
 
 if TYPE_CHECKING:
@@ -20,19 +20,20 @@ if TYPE_CHECKING:
 
 _META = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
 _MAX_REPLICAS = 2**31 - 1
+_PATCHES = (JSON_PATCH, MERGE_PATCH)
 
 
-def get(backend: Backend, call: Call) -> Json:
+def get(backend: Backend, call: Call, paths: Scale) -> Json:
     """
     Return the Scale of an object.
 
     Raises:
         StatusError: 404.
     """
-    return _view(call, listing.get_object(backend, call))
+    return _view(call, paths, listing.get_object(backend, call))
 
 
-async def write(backend: Backend, call: Call) -> Json:
+async def write(backend: Backend, call: Call, paths: Scale) -> Json:
     """
     PUT or PATCH a Scale: sets the object's replicas, which then belong to the writer.
 
@@ -44,17 +45,18 @@ async def write(backend: Backend, call: Call) -> Json:
     for _ in range(ATTEMPTS):
         stored = listing.get_object(backend, call)
         old = views.present_item(call.resource, stored)
-        desired = _desired(call, _view(call, old), old, is_put=is_put)
+        desired = _desired(call, _view(call, paths, old), old, is_put=is_put)
         try:
-            return _view(call, await _set_replicas(backend, call, old, desired, options))
+            return _view(call, paths, await _set_replicas(backend, call, paths.spec_replicas, old, desired, options))
         except RevisionMismatch:
             continue
     raise errors.modified(call.resource, call.name)
 
 
-async def _set_replicas(backend: Backend, call: Call, old: Item, replicas: int, options: WriteOptions) -> Item:
+async def _set_replicas(
+    backend: Backend, call: Call, path: tuple[str, ...], old: Item, replicas: int, options: WriteOptions
+) -> Item:
     obj = accepting.private_copy(old.obj)
-    path = _paths(call).spec_replicas
     node = obj
     for name in path[:-1]:
         node = node.setdefault(name, {})
@@ -88,24 +90,13 @@ def _read_put(call: Call) -> Json:
 
 def _read_patch(call: Call, current: Json) -> Json:
     kind = codec.media_type(call.header("content-type"))
-    document = codec.decode_patch(call.request.body)
-    try:
-        if kind == "application/json-patch+json":
-            patched = json_patch(current, document)
-        elif kind == "application/merge-patch+json":
-            patched = merge_patch(current, document)
-        else:
-            raise errors.unsupported_media_type("application/json-patch+json, application/merge-patch+json")
-    except PatchError as error:
-        raise errors.invalid_patch() from error
-    if not isinstance(patched, dict):
-        raise errors.invalid_patch()
-    return patched
+    if kind not in _PATCHES:
+        raise errors.unsupported_media_type(", ".join(_PATCHES))
+    return read_patch(kind, call.request.body, call.resource.schema)(current)
 
 
-def _view(call: Call, item: Item) -> Json:
+def _view(call: Call, paths: Scale, item: Item) -> Json:
     obj = views.present(call.resource, item)
-    paths = _paths(call)
     status: Json = {"replicas": _at(obj, paths.status_replicas) or 0}
     if paths.selector and (selector := _at(obj, paths.selector)):
         status["selector"] = selector
@@ -119,13 +110,8 @@ def _view(call: Call, item: Item) -> Json:
     }
 
 
-def _paths(call: Call) -> Scale:
-    assert call.resource.scale is not None  # noqa: S101 - dispatch comes here only for resources that have one
-    return call.resource.scale
-
-
-def _at(obj: Json, path: tuple[str, ...]) -> Any:  # noqa: ANN401 - any JSON value
-    value: Any = obj
+def _at(obj: Json, path: tuple[str, ...]) -> object:
+    value: object = obj
     for name in path:
         if not isinstance(value, dict):
             return None

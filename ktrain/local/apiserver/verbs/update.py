@@ -1,8 +1,8 @@
 """
 PUT: replace an object or its status; and the last steps that PUT and PATCH share.
 
-A PUT that names no resourceVersion overwrites the newest version, again if that changed meanwhile; one that names it has
-that version as its precondition.
+A PUT that names no resourceVersion overwrites the newest version, again if that changed meanwhile; one that names it
+has that version as its precondition.
 """
 
 from __future__ import annotations

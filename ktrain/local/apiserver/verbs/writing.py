@@ -1,8 +1,8 @@
 """
 What all writes share, from an accepted object to the commit.
 
-Ownership is tracked before mutating admission, so what admission changes belongs to nobody. Everything up to the commit works
-on objects of the request; the commit fails when the stored object changed while admission was awaited.
+Ownership is tracked before mutating admission, so what admission changes belongs to nobody. Everything up to the
+commit works on objects of the request; the commit fails when the stored object changed while admission was awaited.
 """
 
 from __future__ import annotations
@@ -55,9 +55,7 @@ def check_namespace(backend: Backend, call: Call, name: str) -> None:
         return
     item = backend.find("", "v1", "namespaces", Key("", call.namespace))
     if item is None:
-        namespaces = backend.registry.find("", "v1", "namespaces")
-        assert namespaces is not None  # noqa: S101 - every server serves namespaces
-        raise not_found(namespaces, call.namespace)
+        raise not_found(backend.registry.builtin("v1", "Namespace"), call.namespace)
     if item.obj["status"].get("phase") == "Terminating":
         cause = {
             "reason": "NamespaceTerminating",
