@@ -23,7 +23,7 @@ from .environment import ConfigError
 from .files import VolumeError
 from .probes import Target, verdicts
 from .restarts import RestartBackoff, RestartPolicy, restarts
-from .status import ContainerRecord, Role, Running, Terminated, Waiting
+from .status import LOST, ContainerRecord, Role, Running, Terminated, Waiting
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -88,6 +88,14 @@ class ContainerRunner:
         """Start running, as a task of this group."""
         self._begun = True
         tasks.start_soon(self._run, name=f"container {self.name} of {self._pod.label}")
+
+    def lose(self) -> None:
+        """Record that it is gone without anybody having seen how: its task was cancelled, or its kubelet died."""
+        if not isinstance(self.record.state, Terminated):
+            now = self._pod.env.clock.now()
+            begun = self.record.state.started_at if isinstance(self.record.state, Running) else now
+            ended = Terminated(137, LOST, begun, now, "the container's end was not observed")
+            self._set(replace(self.record, state=ended, ready=False, started=False))
 
     async def stop(self, deadline: Deadline) -> None:
         """End it for good: preStop, SIGTERM, and SIGKILL at the deadline. Returns when it has ended."""
@@ -165,12 +173,16 @@ class ContainerRunner:
         self._target = Target(self._pod.sandbox(), self.record.container, attempt.process, self._pod.env.clock)
         if self._stopping.is_set():
             process.signal(signal.SIGKILL)
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(self._watch_over, process, self._target, begun)
-            code = await process.wait()
-            tasks.cancel_scope.cancel()
-        self._process = self._target = None
-        message = await attempt.finish(code)
+        try:
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(self._watch_over, process, self._target, begun)
+                code = await process.wait()
+                tasks.cancel_scope.cancel()
+        finally:
+            # Also when this task is cancelled: who follows the log must come to its end.
+            attempt.logs.end(attempt.log)
+            self._process = self._target = None
+        message = await attempt.last_words(code)
         reason = "OOMKilled" if process.oom_killed else "Completed" if code == 0 else "Error"
         return Terminated(code, reason, begun, self._pod.env.clock.now(), message)
 

@@ -62,9 +62,8 @@ class Attempt:
     log: AttemptLog
     logs: LogStore
 
-    async def finish(self, exit_code: int) -> str:
-        """Close the log and return the termination message."""
-        self.logs.end(self.log)
+    async def last_words(self, exit_code: int) -> str:
+        """Return the termination message."""
         return await anyio.to_thread.run_sync(self._message, exit_code)
 
     def _message(self, exit_code: int) -> str:

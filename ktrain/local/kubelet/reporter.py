@@ -15,7 +15,7 @@ import structlog
 
 from ktrain.framework import PatchType
 from ktrain.framework.backoff import Backoff
-from ktrain.framework.errors import Conflict, FrameworkError, NotFound
+from ktrain.framework.errors import Conflict, FrameworkError, Invalid, NotFound
 
 from .spec import PODS
 
@@ -90,14 +90,26 @@ class StatusReporter:
                 # Strategic: conditions merge by type, so those of other writers stay.
                 patch = {"metadata": {"uid": self._uid}, "status": status}
                 pod = await self._client.patch(PODS, self._key, patch, type=PatchType.STRATEGIC, subresource="status")
-            except (NotFound, Conflict):
+            except NotFound:
                 self.gone = True
             except FrameworkError as error:
+                if isinstance(error, (Conflict, Invalid)) and await self._replaced():
+                    self.gone = True
+                    return
                 log.warning("pod.status_not_written", pod=str(self._key), error=str(error))
                 await backoff.sleep()
             else:
                 self._written = status
                 self._stored(pod)
+
+    async def _replaced(self) -> bool:
+        """Whether the name belongs to another pod now. Servers differ in how they refuse a UID; ask what is there."""
+        try:
+            return (await self._client.get(PODS, self._key.name, self._key.namespace)).uid != self._uid
+        except NotFound:
+            return True
+        except FrameworkError:
+            return False
 
 
 async def delete_finally(client: Client, env: Env, pod: Pod) -> None:

@@ -148,6 +148,8 @@ class PodWorker:
             # The boundary of a pod: a defect costs this pod, says so in its status, and harms no other.
             log.exception("pod.worker_failed", pod=str(self.pod.key))
             self._failure = ("InternalError", f"the kubelet failed on this pod: {error!r}")
+            for runner in self._of(Role.MAIN, Role.SIDECAR):
+                runner.lose()
         finally:
             with anyio.CancelScope(shield=True):
                 await self._clear_away()
@@ -174,6 +176,8 @@ class PodWorker:
         """Go through the pod's life as far as nobody stops it. Returns when no main container runs any more."""
         if self.pod.status.start_time is not None:
             self._failure = (LOST, "the pod was started by a kubelet that has gone, and its processes with it")
+            for runner in self._containers:
+                runner.lose()
             return
         gpus = self._shared.gpus.take(self.pod)
         if gpus is None:

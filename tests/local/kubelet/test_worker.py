@@ -507,7 +507,9 @@ def test_a_pod_of_a_kubelet_that_is_gone_is_lost(simulate):
         )
         pod = await world.phase("Failed")
 
+        ended = main_status(pod).state.terminated
         assert pod.status.reason == "ContainerStatusUnknown"
+        assert (ended.exit_code, ended.reason) == (137, "ContainerStatusUnknown")
         assert world.commands() == []
 
     simulate(scenario)
@@ -547,3 +549,22 @@ def test_peers_get_their_names_and_jobs_their_attempts(simulate):
         assert sandbox.attempt == "js-2"
 
     simulate(scenario)
+
+
+def test_a_defect_costs_one_pod_and_is_told_in_its_status(simulate):
+    def script(sandbox, process):
+        if sandbox.name == "bad":
+            raise ZeroDivisionError("oops")
+        return GOOD
+
+    async def scenario(world):
+        await world.create("bad")
+        await world.create("good")
+        await world.phase("Succeeded", "good")
+        pod = await world.phase("Failed", "bad")
+
+        assert pod.status.reason == "InternalError"
+        assert "oops" in pod.status.message
+        assert main_status(pod).state.terminated.reason == "ContainerStatusUnknown"
+
+    simulate(scenario, script)
