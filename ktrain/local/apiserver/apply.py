@@ -135,7 +135,8 @@ def server_side_apply(
     Merge an applied configuration into the live object (None: create it) and return the result with its managedFields.
 
     The result is `live` itself if the apply changes nothing. `reset` names the top-level fields that this URL neither
-    changes nor owns: `status` on the main URL of kinds with that subresource, `spec` on `/status`. The result shares unchanged parts with both.
+    changes nor owns: `status` on the main URL of kinds with that subresource, `spec` on `/status`. The result shares
+    unchanged parts with both arguments.
 
     Raises:
         TypedPatchError: The configuration does not fit the schema.
@@ -148,11 +149,8 @@ def server_side_apply(
         fields = writer.owned(fields_of(config, schema.root))
     except TypingError as error:
         raise TypedPatchError(_typed_patch_message(config, api_version, str(error))) from error
-    before = managed.without_managed_fields(live or {})
-    managers = managed.stored(live) if live else {}
-    if live and not managers:
-        unknown = managed.updater(_BEFORE_FIRST_APPLY, api_version, subresource)
-        managers = _update({}, _NOTHING, before, unknown, writer)
+    before = managed.without_managed_fields(live) if live else _NOTHING
+    managers = _managers_for_apply(live, before, writer)
     me = managed.applier(manager, subresource)
     try:
         merged, after = _apply(before, config, managers, me, fields, writer, force=force)
@@ -194,10 +192,19 @@ def track_update(
     return managed.with_managed_fields(after, managed.cap_updaters(_update(managers, before, after, me, writer)))
 
 
+def _managers_for_apply(live: Json | None, before: Json, writer: _Writer) -> Managers:
+    """Return the live object's managers. What nobody tracked so far belongs to an updater of its own."""
+    if live is None:
+        return {}
+    unknown = managed.updater(_BEFORE_FIRST_APPLY, writer.api_version, writer.subresource)
+    return managed.stored(live) or _update({}, _NOTHING, before, unknown, writer)
+
+
 def _managers_for_update(old: Json | None, new: Json, subresource: str) -> Managers:
     if old is None:
         return {}
-    if not subresource:
+    # Most clients send back what they read, and nobody may change it through a subresource.
+    if not subresource and not managed.is_equal(old, new):
         if managed.is_reset(new):
             return {}
         try:
@@ -221,7 +228,8 @@ def _apply(
     """Return the merged object and its managers. The object is `live` if no value changes."""
     last = managers.get(me)
     merged = merge(live, config, writer.schema.root)
-    dropped = difference(last.fields, fields) if last else EMPTY
+    # Equality of dicts is quick, and the usual apply names what it named before.
+    dropped = difference(last.fields, fields) if last and last.fields != fields else EMPTY
     if dropped:
         everyone = union(fields, _NEVER_OWNED)  # what nobody may own is the server's, and never goes
         for manager, owned in managers.items():

@@ -179,7 +179,7 @@ def without_branches(fields: FieldSet, names: Iterable[str]) -> FieldSet:
 
 
 def paths(fields: FieldSet, prefix: str = "") -> Iterator[str]:
-    """Yield the members as conflicts print them (`.spec.ports[port=80].name`): each node's members, then deeper ones."""
+    """Yield the members as conflicts print them (`.spec.ports[port=80].name`): each node's members first."""
     ordered = sorted(item for item in fields.items() if item[0] != SELF)
     shown = [(prefix + show(key), node) for key, node in ordered]
     for path, node in shown:

@@ -97,6 +97,11 @@ def is_reset(obj: Mapping[str, Any]) -> bool:
     return bool(_entries(obj) == [{}])
 
 
+def is_equal(a: Mapping[str, Any], b: Mapping[str, Any]) -> bool:
+    """Whether two objects have the same entries."""
+    return bool(_entries(a) == _entries(b))
+
+
 def entries_of(managers: Managers) -> list[Json]:
     """Write the entries: appliers first, then by time, name, version and subresource."""
     ordered = sorted(
