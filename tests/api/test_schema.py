@@ -302,6 +302,15 @@ def test_built_in_schemas_carry_what_merging_needs():
     assert container.child("resources").child("limits").additional.type == "int-or-string"
 
 
+def test_a_kind_with_an_empty_schema_keeps_metadata_and_lends_its_fields_to_nobody():
+    empty = Schema.from_crd({"type": "object"})
+
+    assert empty.prune({"metadata": {"name": "a"}, "spec": {}}) == ({"metadata": {"name": "a"}}, ["spec"])
+    assert Schema.from_crd({"type": "object", "properties": {"spec": {"type": "object"}}}).prune(
+        {"spec": {"kind": "x"}}
+    ) == ({"spec": {}}, ["spec.kind"])
+
+
 def test_definitions_that_refer_to_themselves_share_nodes():
     props = builtin("apiextensions.k8s.io/v1", "CustomResourceDefinition").root
     schema = props.child("spec").child("versions").items.child("schema").child("openAPIV3Schema")

@@ -44,7 +44,8 @@ class Schema:
         Raises:
             ValueError: If a pattern is not valid; `structural_causes` tells where.
         """
-        root = compile_node(schema, builtin_node)
+        # A node of its own: the fields added below must not appear in a shared one.
+        root = compile_node(schema, builtin_node, into=Node())
         text = compile_node({"type": "string"}, builtin_node)
         for name in ("apiVersion", "kind"):
             root.properties.setdefault(name, text)
