@@ -22,6 +22,7 @@ from ktrain.local.apiserver.requests import ADMIN, Answer, Request
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable
 
+    from ktrain.local.apiserver.certificates import ServerIdentity
     from ktrain.local.apiserver.server import ApiServer
 
 BODY_LIMIT: Final = 3 * 1024 * 1024
@@ -32,9 +33,13 @@ log = structlog.get_logger(__name__)
 
 
 @asynccontextmanager
-async def serve_http(server: ApiServer, *, host: str = "127.0.0.1", port: int = 0, token: str) -> AsyncIterator[str]:
+async def serve_http(
+    server: ApiServer, *, host: str = "127.0.0.1", port: int = 0, token: str, tls: ServerIdentity | None = None
+) -> AsyncIterator[str]:
     """
     Serve on a loopback address and yield the URL; port 0 takes a free one.
+
+    kubectl needs `tls` (`certificates.self_signed`): it does not send its token without.
 
     Leaving the context closes the socket, ends the running streams, and waits at most a second for requests in
     progress.
@@ -51,11 +56,11 @@ async def serve_http(server: ApiServer, *, host: str = "127.0.0.1", port: int = 
     runner = web.ServerRunner(front, shutdown_timeout=STOP_TIMEOUT_S, handler_cancellation=True)
     await runner.setup()
     try:
-        site = web.TCPSite(runner, host, port)
+        site = web.TCPSite(runner, host, port, ssl_context=tls.context() if tls else None)
         await site.start()
         bound_host, bound_port = runner.addresses[0][:2]
         shown = f"[{bound_host}]" if ":" in bound_host else bound_host
-        yield f"http://{shown}:{bound_port}"
+        yield f"{'https' if tls else 'http'}://{shown}:{bound_port}"
     finally:
         server.end_streams()
         await runner.cleanup()
