@@ -8,9 +8,9 @@ on it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypedDict
 
 from ktrain.api.jobset import ChildJob, JobSet, JobSetStatus
 
@@ -25,7 +25,7 @@ from .suspend import Wake, to_resume, to_suspend
 from .volumes import build_claims
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from ktrain.api.meta import Json
 
@@ -61,20 +61,14 @@ class Decision:
     requeue_after_s: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class _Children:
-    """What steps 10 to 14 do to children."""
-
-    service: Json | None = None
-    claims: tuple[Json, ...] = ()
-    create: tuple[Slot, ...] = ()
-    suspend: tuple[ChildJob, ...] = ()
-    resume: tuple[Wake, ...] = ()
+class _Outcome(TypedDict):
+    status: JobSetStatus | None
+    notices: tuple[Notice, ...]
 
 
 def decide(observed: Observed, now: datetime) -> Decision:
     """
-    Decide one pass over an unmanaged-by-others, not terminating JobSet.
+    Decide one pass. `now` is wall time.
 
     Raises:
         Undecidable: A Job carries no valid attempt, a finished JobSet has no time of its end, or a rule needs a feature
@@ -86,31 +80,30 @@ def decide(observed: Observed, now: datetime) -> Decision:
     draft = StatusDraft(stored, now)
     draft.replicated_jobs = count(jobset.spec.replicated_jobs, buckets)
     if conditions.finished_condition(stored.conditions) is not None:
-        return _after_the_end(jobset, buckets, draft)
-    children = _work(observed, buckets, draft)
-    status = draft.result()
-    return Decision(
-        delete=tuple(job for job in buckets.previous if job.metadata.deletion_timestamp is None),
-        service=children.service,
-        claims=children.claims,
-        create=children.create,
-        suspend=children.suspend,
-        resume=children.resume,
-        status=status if status != stored else None,
-        notices=tuple(draft.notices),
-    )
+        return _after_the_end(jobset, buckets, draft, now)
+    decision = _work(observed, buckets, draft)
+    return replace(decision, delete=_not_terminating(buckets.previous), **_outcome(draft))
 
 
-def _after_the_end(jobset: JobSet, buckets: Buckets, draft: StatusDraft) -> Decision:
+def _after_the_end(jobset: JobSet, buckets: Buckets, draft: StatusDraft, now: datetime) -> Decision:
     """Only what still runs goes; what ended is kept for inspection until the time to live is over."""
-    expires_in_s = _expires_in_s(jobset, draft.now)
-    status = draft.result()
+    left_s = _expires_in_s(jobset, now)
+    expired = left_s is not None and left_s <= 0
     return Decision(
-        delete=tuple(job for job in buckets.active if job.metadata.deletion_timestamp is None),
-        status=status if status != draft.stored else None,
-        expired=expires_in_s is not None and expires_in_s <= 0,
-        requeue_after_s=expires_in_s if expires_in_s is not None and expires_in_s > 0 else None,
+        delete=_not_terminating(buckets.active),
+        expired=expired,
+        requeue_after_s=None if expired else left_s,
+        **_outcome(draft),
     )
+
+
+def _outcome(draft: StatusDraft) -> _Outcome:
+    status = draft.result()
+    return {"status": status if status != draft.stored else None, "notices": tuple(draft.notices)}
+
+
+def _not_terminating(jobs: Iterable[ChildJob]) -> tuple[ChildJob, ...]:
+    return tuple(job for job in jobs if job.metadata.deletion_timestamp is None)
 
 
 def _expires_in_s(jobset: JobSet, now: datetime) -> float | None:
@@ -124,24 +117,24 @@ def _expires_in_s(jobset: JobSet, now: datetime) -> float | None:
     return (end.last_transition_time + timedelta(seconds=ttl_s) - now).total_seconds()
 
 
-def _work(observed: Observed, buckets: Buckets, draft: StatusDraft) -> _Children:
-    """Steps 7 to 14: judge what has ended, then bring into being and to its state what is missing."""
+def _work(observed: Observed, buckets: Buckets, draft: StatusDraft) -> Decision:
+    """Judge what has ended; failing that, bring into being and to its state what is missing."""
     jobset = observed.jobset
     spec = jobset.spec
     if not spec.suspend and _all_ready(jobset, draft):
         conditions.all_ready(draft)
     if buckets.failed:
         apply_failure_policy(draft, spec.failure_policy, buckets.failed)
-        return _Children()
+        return Decision()
     if buckets.successful and is_successful(spec, buckets.successful):
         conditions.complete(draft)
-        return _Children()
+        return Decision()
     plan = start_plan(spec, draft.replicated_jobs)
     if spec.suspend:
         conditions.suspended(draft)
     else:
         _note_start(plan, draft)
-    return _Children(
+    return Decision(
         service=build_service(jobset) if has_dns(jobset) and subdomain(jobset) not in observed.services else None,
         claims=tuple(claim for claim in build_claims(jobset) if claim["metadata"]["name"] not in observed.claims),
         create=_missing(jobset, buckets, plan),

@@ -13,12 +13,10 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING
 
-from ktrain.api.jobset import ReplicatedJobStatus
-
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from ktrain.api.jobset import JobSetSpec, ReplicatedJob
+    from ktrain.api.jobset import JobSetSpec, ReplicatedJob, ReplicatedJobStatus
 
 
 class Stage(Enum):
@@ -44,7 +42,7 @@ class StartPlan:
 
 
 def start_plan(spec: JobSetSpec, counters: Iterable[ReplicatedJobStatus]) -> StartPlan:
-    """Decide what may run, given the counters of the current attempt."""
+    """Decide what may run, given the counters of the current attempt, one entry for each replicated job."""
     by_name = {entry.name: entry for entry in counters}
     if spec.startup_policy is not None and spec.startup_policy.startup_policy_order == "InOrder":
         return _in_order(spec, by_name)
@@ -78,5 +76,5 @@ def _by_dependencies(spec: JobSetSpec, counters: dict[str, ReplicatedJobStatus])
 
 def _has_started(rj: ReplicatedJob, counters: dict[str, ReplicatedJobStatus]) -> bool:
     """A Job has started when it is ready or has ended: a short-lived one may never be seen ready."""
-    entry = counters.get(rj.name, ReplicatedJobStatus(rj.name))
+    entry = counters[rj.name]
     return rj.replicas == entry.ready + entry.succeeded + entry.failed

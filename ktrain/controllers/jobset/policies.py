@@ -10,10 +10,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import cache
 from typing import TYPE_CHECKING, Final
 
 from ktrain.api.jobset import REPLICATED_JOB_NAME, ChildJob, FailurePolicy, FailurePolicyRule, JobSetSpec
 from ktrain.api.meta import Condition, find_condition
+from ktrain.api.schema.cel import CelError, Expression
 
 from .conditions import Notice, StatusDraft, fail, restarting
 from .errors import Undecidable
@@ -97,12 +99,15 @@ def _finds(pattern: str, message: str) -> bool:
     Patterns come from users. CEL's `matches` is this search in linear time; Python's `re` knows another syntax, and a
     pattern that backtracks would stop the controller for everybody.
     """
-    import cel  # half a second of import, needed only by JobSets with patterns
-
     try:
-        return bool(cel.evaluate("message.matches(pattern)", {"message": message, "pattern": pattern}))
-    except RuntimeError:
+        return bool(_search().evaluate({"message": message, "pattern": pattern}))
+    except CelError:
         return False
+
+
+@cache
+def _search() -> Expression:
+    return Expression("message.matches(pattern)")
 
 
 def apply_failure_policy(draft: StatusDraft, policy: FailurePolicy | None, failed: Sequence[ChildJob]) -> None:
