@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from ktrain.local.sandbox.executor import Mount, ProcessSpec, SandboxSpec
-    from ktrain.local.sandbox.supervised import Helper
+    from ktrain.local.sandbox.helper_client import Helper
     from ktrain.local.sandbox.wire import Frame
 
 _LO: Final = "lo" if sys.platform.startswith("linux") else "lo0"
@@ -164,9 +164,5 @@ class HostExecutor(SupervisedExecutor):
         attempt = self._attempts.setdefault(spec.attempt or spec.uid, _Attempt(self._ports_taken))
         attempt.members.add(key)
         sandbox = HostSandbox(spec, self._helper, key, self._links, attempt)
-        try:
-            await sandbox.open({})
-        except BaseException:
-            await sandbox.kill()
-            raise
+        await self._open(sandbox, dict)
         return sandbox

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from ktrain.local.sandbox.executor import Mount, ProcessSpec, SandboxSpec
-    from ktrain.local.sandbox.supervised import Helper
+    from ktrain.local.sandbox.helper_client import Helper
     from ktrain.local.sandbox.wire import Frame
 
 # The kernel allows 1024 ports on a bridge (BR_MAX_PORTS); addresses are reused oldest first.
@@ -77,29 +77,23 @@ class NamespaceExecutor(SupervisedExecutor):
         ip = "127.0.0.1" if spec.host_network else self._free.popleft()
         key = next(self._keys)
         sandbox = NamespaceSandbox(spec, self._helper, key, ip, self)
-        try:
-            await sandbox.open(
-                {
-                    "host_network": spec.host_network,
-                    "hostname": spec.hostname,
-                    "interface": f"veth{key}",
-                    "ip": ip,
-                    "gateway": self.gateway,
-                    "stage": str(spec.root / ".stage"),
-                    "mounts": [*self._admit(spec, ip), *(_wire_mount(mount) for mount in spec.mounts)],
-                }
-            )
-        except OSError as error:
-            await sandbox.kill()
-            raise SandboxError(f"no sandbox for pod {spec.namespace}/{spec.name}: {error}") from None
-        except BaseException:
-            await sandbox.kill()
-            raise
+
+        def setup() -> Frame:
+            return {
+                "host_network": spec.host_network,
+                "hostname": spec.hostname,
+                "interface": f"veth{key}",
+                "ip": ip,
+                "stage": str(spec.root / ".stage"),
+                "mounts": [*self._admit(spec, ip), *(_wire_mount(mount) for mount in spec.mounts)],
+            }
+
+        await self._open(sandbox, setup)
         return sandbox
 
     def forget(self, sandbox: NamespaceSandbox) -> None:
         """Take back what `create_sandbox` gave."""
-        if sandbox.spec.host_network:
+        if sandbox.spec.host_network or not self.directory.exists():
             return
         self._free.append(sandbox.ip)
         group = _group(sandbox.spec)

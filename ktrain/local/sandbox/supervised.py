@@ -13,18 +13,19 @@ import itertools
 import os
 import shutil
 import socket
-import subprocess
-import sys
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
+from weakref import WeakSet
 
 import structlog
 
 from ktrain.local.sandbox.channel import Channel, Refused
 from ktrain.local.sandbox.executor import SandboxError, StartError
+from ktrain.local.sandbox.helper_client import KILL_TIMEOUT_S, START_TIMEOUT_S, Helper
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Self
 
     from ktrain.local.sandbox.executor import ProcessSpec, SandboxSpec
@@ -32,62 +33,7 @@ if TYPE_CHECKING:
 
 log = structlog.get_logger(__name__)
 
-_START_TIMEOUT_S: Final = 20.0
-_KILL_TIMEOUT_S: Final = 20.0
 _KILLED: Final = 137
-
-# The package's place goes in by hand: -I and -S keep everything else out of the helper's path, so that it starts in
-# milliseconds whatever is installed, and imports nothing of the user's.
-_BOOT: Final = "import sys; sys.path.append({root!r}); from ktrain.local.sandbox.helper.main import main; main({args})"
-
-
-class Helper:
-    """The helper process of one executor and the channel to it."""
-
-    def __init__(self, mode: str, directory: Path) -> None:
-        """Start it; the caller awaits `ready`."""
-        ours, theirs = socket.socketpair()
-        root = str(Path(__file__).parents[3])
-        args = f"{theirs.fileno()}, {mode!r}, {str(directory)!r}"
-        command = [sys.executable, "-IS", "-c", _BOOT.format(root=root, args=args)]
-        with theirs:
-            # A session of its own: Ctrl-C is for the runner, which then decides how pods end.
-            self._process = subprocess.Popen(  # noqa: S603 - our own interpreter and program
-                command, pass_fds=(theirs.fileno(),), stdin=subprocess.DEVNULL, start_new_session=True
-            )
-        self._ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self.channel = Channel(ours, self._on_event, self._on_end)
-
-    async def ready(self) -> None:
-        """Wait until it can make pods. SandboxError with what was refused."""
-        async with asyncio.timeout(_START_TIMEOUT_S):
-            await asyncio.shield(self._ready)
-
-    async def aclose(self) -> None:
-        """End it and wait until everything below it is gone."""
-        self.channel.close()
-        await asyncio.to_thread(self._wait)
-
-    def _wait(self) -> None:
-        try:
-            self._process.wait(_KILL_TIMEOUT_S)
-        except subprocess.TimeoutExpired:
-            log.warning("sandbox.helper.stuck", pid=self._process.pid)
-            self._process.kill()
-            self._process.wait()
-
-    def _on_event(self, frame: Frame) -> None:
-        if self._ready.done():
-            return
-        if frame["event"] == "ready":
-            self._ready.set_result(None)
-        else:
-            self._ready.set_exception(SandboxError(frame["error"]))
-
-    def _on_end(self) -> None:
-        if not self._ready.done():
-            self._ready.set_exception(SandboxError("the helper process died while starting"))
-            self._ready.exception()
 
 
 class SupervisedProcess:
@@ -143,10 +89,10 @@ class SupervisedSandbox:
         try:
             with theirs:
                 await self._helper.channel.request({"op": "create", "sandbox": self._key} | setup, (theirs.fileno(),))
-            async with asyncio.timeout(_START_TIMEOUT_S):
+            async with asyncio.timeout(START_TIMEOUT_S):
                 await asyncio.shield(self._ready)
         except Refused as error:
-            raise SandboxError(f"no sandbox for pod {self._pod}: {error}") from None
+            raise SandboxError(f"no sandbox for pod {self.pod}: {error}") from None
 
     async def start(self, process: ProcessSpec) -> SupervisedProcess:
         """Start a program; see `executor.Sandbox.start`."""
@@ -185,19 +131,25 @@ class SupervisedSandbox:
                 raise
             return sock
 
+    def abandon(self) -> None:
+        """Note that the helper is gone, and with it all that ran here."""
+        if self._channel is not None:
+            self._channel.close()
+
     async def kill(self) -> None:
         """Kill everything in it; see `executor.Sandbox.kill`."""
         if self._killing is None:
-            self._killing = asyncio.create_task(self._kill(), name=f"kill pod {self._pod}")
+            self._killing = asyncio.create_task(self._kill(), name=f"kill pod {self.pod}")
         await asyncio.shield(self._killing)
 
     @property
-    def _pod(self) -> str:
+    def pod(self) -> str:
+        """Namespace and name, for messages."""
         return f"{self.spec.namespace}/{self.spec.name}"
 
     def _living(self) -> Channel:
         if self._channel is None or self._killing is not None or not self._channel.is_open:
-            raise SandboxError(f"the sandbox of pod {self._pod} was killed")
+            raise SandboxError(f"the sandbox of pod {self.pod} was killed")
         return self._channel
 
     def _address(self, host: str) -> str:
@@ -205,14 +157,13 @@ class SupervisedSandbox:
 
     async def _kill(self) -> None:
         try:
-            async with asyncio.timeout(_KILL_TIMEOUT_S):
+            async with asyncio.timeout(KILL_TIMEOUT_S):
                 await self._helper.channel.request({"op": "kill", "sandbox": self._key})
         except TimeoutError:
-            log.warning("sandbox.kill.slow", pod=self._pod)
+            log.warning("sandbox.kill.slow", pod=self.pod)
         except SandboxError:
             pass  # The helper is dead, and the pods with it.
-        if self._channel is not None:
-            self._channel.close()
+        self.abandon()
         await self.release()
 
     def _on_event(self, frame: Frame) -> None:
@@ -223,11 +174,11 @@ class SupervisedSandbox:
             case "ready" if not self._ready.done():
                 self._ready.set_result(None)
             case "failed" if not self._ready.done():
-                self._ready.set_exception(SandboxError(f"no sandbox for pod {self._pod}: {frame['error']}"))
+                self._ready.set_exception(SandboxError(f"no sandbox for pod {self.pod}: {frame['error']}"))
 
     def _on_end(self) -> None:
         if not self._ready.done():
-            self._ready.set_exception(SandboxError(f"the sandbox of pod {self._pod} died while it was made"))
+            self._ready.set_exception(SandboxError(f"the sandbox of pod {self.pod} died while it was made"))
             self._ready.exception()
         for ended in self._exits.values():
             if not ended.done():
@@ -245,6 +196,7 @@ class SupervisedExecutor:
         self.directory = directory
         self._helper = helper
         self._keys = itertools.count(1)
+        self._sandboxes: WeakSet[SupervisedSandbox] = WeakSet()
         self._closed = False
 
     @classmethod
@@ -268,6 +220,19 @@ class SupervisedExecutor:
             raise
         return cls(helper, directory)
 
+    async def _open(self, sandbox: SupervisedSandbox, setup: Callable[[], Frame]) -> None:
+        """Open a sandbox, or leave nothing of it. SandboxError with what was refused."""
+        self._sandboxes.add(sandbox)
+        try:
+            await sandbox.open(setup())
+        except OSError as error:  # A time-out, too.
+            await sandbox.kill()
+            reason = str(error) or f"it was not ready within {START_TIMEOUT_S:.0f} s"
+            raise SandboxError(f"no sandbox for pod {sandbox.pod}: {reason}") from None
+        except BaseException:
+            await sandbox.kill()
+            raise
+
     async def listen(self, port: int) -> socket.socket:
         """Listen where pods can reach it; see `executor.Executor.listen`."""
         try:
@@ -284,6 +249,8 @@ class SupervisedExecutor:
             return
         self._closed = True
         await self._helper.aclose()
+        for sandbox in self._sandboxes:
+            sandbox.abandon()
         await _remove(self.directory)
 
 

@@ -234,3 +234,11 @@ async def test_a_directory_that_nobody_may_list_is_removed_all_the_same(pod) -> 
     await pod.executor.aclose()
 
     assert not pod.executor.directory.exists()
+
+
+async def test_a_sandbox_may_be_killed_after_its_executor_was_closed(pod) -> None:
+    first = await pod()
+    await pod.executor.aclose()
+    await first.sandbox.kill()
+    with pytest.raises(SandboxError):
+        await pod.executor.create_sandbox(first.sandbox.spec)

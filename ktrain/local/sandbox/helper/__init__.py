@@ -6,7 +6,7 @@ threads, and memory nobody wants copied. So each executor starts one fresh inter
 little, of the standard library only, and talks to the runner over UNIX sockets (`wire`):
 
     runner ─┬─ janitor (main.py)      waits for the holder, then removes the runner's directory
-            │   └─ holder (main.py)   forks pods; in ns mode PID 1 of a namespace around everything below
+            │   └─ holder (holder.py) forks pods; in ns mode PID 1 of a namespace around everything below
             │       └─ pod (pod.py)   one per sandbox, with its own socket to the runner; in ns mode PID 1 of the pod
             │           └─ container (container.py)   one per process started; reaps, forwards signals
             │               └─ the program

@@ -19,23 +19,16 @@ import signal
 import socket
 
 from ktrain.local.sandbox import wire
-from ktrain.local.sandbox.helper import container, forking, linux, memory, mounts, netlink, tree
+from ktrain.local.sandbox.helper import container, forking, linux, memory, mounts, tree
 
 TYPE_CHECKING = False  # Not imported: `typing` would cost the helper a quarter of its start.
 if TYPE_CHECKING:
     from typing import Any
 
+    from ktrain.local.sandbox.helper.network import Network
     from ktrain.local.sandbox.wire import Frame
 
 _SAMPLE_MS = 200
-
-
-class Network:
-    """The base network of a runner, as its pods need it: file of the namespace, index of the bridge in it."""
-
-    def __init__(self, namespace: int, bridge: int) -> None:
-        self.namespace = namespace
-        self.bridge = bridge
 
 
 def setup(spec: dict[str, Any], network: Network, view: mounts.View) -> mounts.View:
@@ -45,43 +38,15 @@ def setup(spec: dict[str, Any], network: Network, view: mounts.View) -> mounts.V
     Raises:
         OSError: The kernel refused something; the message names it.
     """
-    flags = linux.CLONE_NEWIPC | linux.CLONE_NEWNS
+    linux.unshare(linux.CLONE_NEWIPC | linux.CLONE_NEWNS)
     if not spec["host_network"]:
-        linux.setns(network.namespace, linux.CLONE_NEWNET)
-        base = netlink.Netlink()
-        linux.unshare(flags | linux.CLONE_NEWNET | linux.CLONE_NEWUTS)
-        _join(base, network.bridge, spec)
+        network.join(spec["interface"], spec["ip"])
+        linux.unshare(linux.CLONE_NEWUTS)
         linux.set_hostname(spec["hostname"])
-    else:
-        linux.unshare(flags)
     view = view.copy(spec["stage"])
     mounts.mount_shared_memory()
     view.show([tuple(mount) for mount in spec["mounts"]])
     return view
-
-
-def _join(base: netlink.Netlink, bridge: int, spec: dict[str, Any]) -> None:
-    own = netlink.Netlink()
-    namespace = os.open("/proc/self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
-    own.set_up("lo")
-    base.add_veth(spec["interface"], bridge, "eth0", namespace)
-    own.set_up("eth0")
-    own.add_address(socket.if_nametoindex("eth0"), spec["ip"], 16)
-    own.add_default_route(spec["gateway"])
-    os.close(namespace)
-    own.close()
-    base.close()
-    # Images may serve on port 22 or 80 without being root.
-    write_sysctl("net/ipv4/ip_unprivileged_port_start", "0")
-
-
-def write_sysctl(name: str, value: str) -> None:
-    """Set a sysctl of this network namespace if /proc/sys may be written; containers mount it read-only."""
-    try:
-        with open(f"/proc/sys/{name}", "w", encoding="ascii") as file:
-            file.write(value)
-    except OSError:
-        return
 
 
 class _Running:

@@ -1,0 +1,76 @@
+"""The runner's side of the helper process: starting it, waiting for it, ending it."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import structlog
+
+from ktrain.local.sandbox.channel import Channel
+from ktrain.local.sandbox.executor import SandboxError
+
+if TYPE_CHECKING:
+    from ktrain.local.sandbox.wire import Frame
+
+log = structlog.get_logger(__name__)
+
+START_TIMEOUT_S: Final = 20.0
+KILL_TIMEOUT_S: Final = 20.0
+
+# The package's place goes in by hand: -I and -S keep everything else out of the helper's path, so that it starts in
+# milliseconds whatever is installed, and imports nothing of the user's.
+_BOOT: Final = "import sys; sys.path.append({root!r}); from ktrain.local.sandbox.helper.main import main; main({args})"
+
+
+class Helper:
+    """The helper process of one executor and the channel to it."""
+
+    def __init__(self, mode: str, directory: Path) -> None:
+        """Start it; the caller awaits `ready`."""
+        ours, theirs = socket.socketpair()
+        root = str(Path(__file__).parents[3])
+        args = f"{theirs.fileno()}, {mode!r}, {str(directory)!r}"
+        command = [sys.executable, "-IS", "-c", _BOOT.format(root=root, args=args)]
+        with theirs:
+            # A session of its own: Ctrl-C is for the runner, which then decides how pods end.
+            self._process = subprocess.Popen(  # noqa: S603 - our own interpreter and program
+                command, pass_fds=(theirs.fileno(),), stdin=subprocess.DEVNULL, start_new_session=True
+            )
+        self._ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.channel = Channel(ours, self._on_event, self._on_end)
+
+    async def ready(self) -> None:
+        """Wait until it can make pods. SandboxError with what was refused."""
+        async with asyncio.timeout(START_TIMEOUT_S):
+            await asyncio.shield(self._ready)
+
+    async def aclose(self) -> None:
+        """End it and wait until everything below it is gone."""
+        self.channel.close()
+        await asyncio.to_thread(self._wait)
+
+    def _wait(self) -> None:
+        try:
+            self._process.wait(KILL_TIMEOUT_S)
+        except subprocess.TimeoutExpired:
+            log.warning("sandbox.helper.stuck", pid=self._process.pid)
+            self._process.kill()
+            self._process.wait()
+
+    def _on_event(self, frame: Frame) -> None:
+        if self._ready.done():
+            return
+        if frame["event"] == "ready":
+            self._ready.set_result(None)
+        else:
+            self._ready.set_exception(SandboxError(frame["error"]))
+
+    def _on_end(self) -> None:
+        if not self._ready.done():
+            self._ready.set_exception(SandboxError("the helper process died while starting"))
+            self._ready.exception()
