@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from .causes import NO_FIELD, Cause, duplicate, forbidden, required, show, type_name
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     from ..meta import Json, JsonValue
 
 _OLD_SELF: Final = re.compile(r"\boldSelf\b")
+_SELF: Final = re.compile(r"\b(?:self|oldSelf)\b(?:\.(\w+)\b(?!\s*\())?")
 _KEYWORDS: Final = frozenset(
     {"as", "break", "const", "continue", "else", "false", "for", "function", "if", "import", "in", "let", "loop"}
     | {"namespace", "null", "package", "return", "true", "var", "void", "while"}
@@ -79,7 +81,12 @@ def _variables(rule: Json, place: _Place) -> Json:
     whole = node.embedded or not place.path
     escape = "__" in rule["rule"] or "__" in rule.get("messageExpression", "")
 
+    read = _fields_read(rule["rule"], rule.get("messageExpression", ""))
+
     def view(item: JsonValue) -> JsonValue:
+        # Values are copied into the extension: of a whole TrainJob only the fields that the rule names.
+        if type(item) is dict and read is not None and read <= node.properties.keys():
+            item = {key: item[key] for key in read if key in item}
         item = _outline(item) if whole and type(item) is dict and "metadata" in item else item
         return _convert(node, item) if escape or node.has_nullable else item
 
@@ -91,6 +98,13 @@ def _variables(rule: Json, place: _Place) -> Json:
     else:
         variables["oldSelf"] = view(place.old)
     return variables
+
+
+@lru_cache(maxsize=2048)
+def _fields_read(*sources: str) -> frozenset[str] | None:
+    """The fields that expressions read of self and oldSelf; None if they use one of them as a whole."""
+    names = [match[1] for source in sources for match in _SELF.finditer(source)]
+    return None if None in names else frozenset(names)
 
 
 def _outline(obj: Json) -> Json:
