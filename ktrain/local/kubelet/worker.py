@@ -250,7 +250,8 @@ class PodWorker:
     async def _refresh_volumes(self) -> None:
         while any(volume.shows_api for volume in self.pod.spec.volumes):
             await self._shared.env.clock.sleep(REFRESH_S)
-            if self._place is not None:
+            # Not before the first container: until then the sequence itself sets them up.
+            if self._place is not None and any(runner.record.attempts for runner in self._containers):
                 try:
                     await self._place.volumes.set_up(self.pod)
                 except VolumeError as error:
