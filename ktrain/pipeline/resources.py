@@ -31,3 +31,8 @@ def cpu_count(resources: Json) -> int:
         if value is not None and (count := math.ceil(quantity.parse(str(value)))):
             return count
     return 0
+
+
+def names_device(resources: Json) -> bool:
+    """Whether any extended resource is asked for: those have a domain in their name, as `nvidia.com/gpu`."""
+    return any("/" in name for kind in ("requests", "limits") for name in resources.get(kind) or ())

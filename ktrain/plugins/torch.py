@@ -16,7 +16,7 @@ from ktrain.pipeline.findings import Findings, invalid
 from ktrain.pipeline.info import COMPLETION_INDEX, from_field, literal
 from ktrain.pipeline.journal import TRAIN_JOB, Author
 from ktrain.pipeline.prepare import environment
-from ktrain.pipeline.resources import cpu_count, gpu_count
+from ktrain.pipeline.resources import cpu_count, gpu_count, names_device
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -105,21 +105,19 @@ def _processes_per_node(info: Info) -> str:
     """
     What the user says; else `auto` with GPUs, one process each; else as many as there are cores.
 
-    torchrun's own `auto` without GPUs would count the machine's cores, not the container's. GPUs count from what the
-    container gets in the end: Go's Trainer looks at the TrainJob's resources alone, so that a user who asks for more
-    CPU loses the runtime's GPUs.
+    torchrun's own `auto` without GPUs would count the machine's cores, not the container's. A device that the TrainJob
+    names replaces the runtime's GPUs here; cores and memory do not. (In Go's Trainer they do, too: a user who asks for
+    more cores gets the runtime's four GPUs, and one process.)
     """
     trainer = info.job.spec.trainer
     if trainer and trainer.num_proc_per_node is not None:
         return str(trainer.num_proc_per_node)
     merged = info.trainer_container.resources if info.trainer_container else {}
-    if gpu_count(merged):
-        return "auto"
-    resources = merged
+    resources: Json = merged
     if trainer and trainer.resources_per_node:
         resources = msgspec.json.decode(trainer.resources_per_node)
-        if gpu_count(resources):
-            return "auto"
+    if gpu_count(resources) or (not names_device(resources) and gpu_count(merged)):
+        return "auto"
     return str(max(1, cpu_count(resources)))
 
 

@@ -66,6 +66,7 @@ def test_a_trainers_own_variables_come_before_torchruns(kit):
         (", resources: {limits: {google.com/tpu: 4}}", "{}", "1"),
         ("", "{resourcesPerNode: {limits: {AMD.com/GPU: 1}}}", "auto"),
         (", resources: {limits: {cpu: 8}}", "{resourcesPerNode: {requests: {memory: 1Gi}}}", "1"),
+        (", resources: {limits: {nvidia.com/gpu: 4}}", "{resourcesPerNode: {limits: {google.com/tpu: 4}}}", "1"),
     ],
 )
 def test_processes_per_node(kit, runtime, trainer, expected):

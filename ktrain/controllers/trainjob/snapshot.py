@@ -8,6 +8,7 @@ where YAML 1.1 and 1.2 disagree about an unquoted `on` or `1e3`. We read any YAM
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from datetime import datetime
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, Final
@@ -26,7 +27,8 @@ if TYPE_CHECKING:
 FOREIGN: Final = "a snapshot configmap exists but is owned by another object"
 
 
-class Snapshot(msgspec.Struct, frozen=True, gc=False, weakref=True):
+@dataclass(frozen=True, slots=True, weakref_slot=True)
+class Snapshot:
     """A frozen runtime. `text` is what the ConfigMap holds."""
 
     kind: str

@@ -45,7 +45,7 @@ def validate(info: Info | None, job: api.TrainJob, old: api.TrainJob | None, job
         template = msgspec.json.decode(info.runtime.template.spec, type=dict[str, Any])
         replicated_jobs = template.get("replicatedJobs") or []
         errors += _initializers(job, replicated_jobs)
-        if old is None:
+        if old is None and job.spec.managed_by in (None, api.MANAGED_BY):
             errors += _pod_names(info)
     if old is not None:
         errors += _late_changes(job, old, job_set)
