@@ -1,0 +1,167 @@
+"""What is asked before TrainJobs and runtimes are stored."""
+
+import random
+from datetime import UTC, datetime
+
+import msgspec
+import pytest
+import structlog
+
+from ktrain.api import trainer as api
+from ktrain.api.meta import Key
+from ktrain.controllers.admission import MISSING_RUNTIME, default_train_job, validate_runtime, validate_train_job
+from ktrain.pipeline import Context, Registry
+from ktrain.plugins.jobset import JobSet
+from ktrain.plugins.torch import Torch
+
+NOW = datetime(2026, 5, 1, 12, tzinfo=UTC)
+STAMP = "2026-05-01T12:00:00Z"
+OLD = "2001-02-03T04:05:06Z"
+
+
+def job(kind: str = "TrainingRuntime", **spec) -> dict:
+    ref = {"name": "rt", "kind": kind, "apiGroup": "trainer.kubeflow.org"}
+    return {"metadata": {"name": "job", "namespace": "team"}, "spec": {"runtimeRef": ref} | spec}
+
+
+def runtime(*, labels: dict | None = None, jobs: list | None = None, kind: str = "ClusterTrainingRuntime") -> dict:
+    spec = {"mlPolicy": {"torch": {}}, "template": {"spec": {"replicatedJobs": jobs or []}}}
+    return {"kind": kind, "metadata": {"name": "rt", "labels": labels or {}}, "spec": spec}
+
+
+def validate(new: dict, old: dict | None = None, found: dict | None = None):
+    def lookup(resource, key):
+        where = {api.TRAINING_RUNTIMES: Key("team", "rt"), api.CLUSTER_TRAINING_RUNTIMES: Key("", "rt")}
+        if found is None or key != where.get(resource):
+            return None
+        return msgspec.json.decode(msgspec.json.encode(found), type=resource.type)
+
+    context = Context(lookup, NOW, random.Random(1), structlog.get_logger(), lambda: 0.0)
+    return validate_train_job(Registry([JobSet(), Torch()]), new, old, context)
+
+
+# Defaults
+
+
+def patches(*entries: dict) -> dict:
+    return job(runtimePatches=list(entries))
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "expected"),
+    [
+        (None, {"manager": "a/b"}, STAMP),
+        (None, {"manager": "a/b", "time": OLD}, OLD),
+        ({"manager": "a/b", "time": OLD}, {"manager": "a/b"}, OLD),
+        ({"manager": "a/b", "time": OLD}, {"manager": "a/b", "time": "2002-02-02T02:02:02Z"}, OLD),
+        ({"manager": "a/b", "time": OLD}, {"manager": "a/b", "time": OLD, "trainingRuntimeSpec": {}}, STAMP),
+        ({"manager": "c/d", "time": OLD}, {"manager": "a/b"}, STAMP),
+        ({"manager": "c/d", "time": OLD}, {"manager": "a/b", "time": "2002-02-02T02:02:02Z"}, "2002-02-02T02:02:02Z"),
+        ({"manager": "a/b"}, {"manager": "a/b", "time": OLD}, None),
+    ],
+)
+def test_the_time_of_a_patch_is_when_it_was_last_changed(old, new, expected):
+    defaulted = default_train_job(patches(new), patches(old) if old else None, NOW)
+
+    assert defaulted["spec"]["runtimePatches"][0].get("time") == expected
+
+
+def test_defaulting_changes_neither_input_nor_what_it_need_not():
+    plain, given = job(), patches({"manager": "a/b"})
+    default_train_job(given, None, NOW)
+
+    assert default_train_job(plain, None, NOW) is plain
+    assert given == patches({"manager": "a/b"})
+    assert default_train_job(job(runtimePatches="no list"), None, NOW) == job(runtimePatches="no list")
+
+
+# TrainJobs
+
+
+def test_the_runtime_must_exist_and_is_said_to_in_gos_words():
+    ref = '{"name":"rt","apiGroup":"trainer.kubeflow.org","kind":"%s"}'
+    namespaced, cluster = validate(job()), validate(job("ClusterTrainingRuntime"))
+
+    assert namespaced.message == (
+        f"spec.runtimeRef: Invalid value: {ref % 'TrainingRuntime'}: TrainingRuntime.trainer.kubeflow.org "
+        '"rt" not found: specified trainingRuntime must be created before the TrainJob is created'
+    )
+    assert cluster.message == (
+        f"spec.RuntimeRef: Invalid value: {ref % 'ClusterTrainingRuntime'}: "
+        'ClusterTrainingRuntime.trainer.kubeflow.org "rt" not found: specified clusterTrainingRuntime must be created before the TrainJob is created'
+    )
+    assert MISSING_RUNTIME in namespaced.message
+
+
+def test_a_job_whose_runtime_is_gone_can_still_be_updated():
+    assert validate(job(suspend=False), old=job(suspend=True)).allowed
+
+
+@pytest.mark.parametrize(
+    ("spec", "message"),
+    [
+        ({"runtimeRef": {"name": "x", "kind": "Fancy"}}, "unsupported runtime: Fancy.trainer.kubeflow.org"),
+        ({"runtimeRef": {"name": "x", "kind": "", "apiGroup": ""}}, "unsupported runtime: "),
+        (None, "unsupported runtime: "),
+    ],
+)
+def test_only_two_kinds_of_runtimes_are_supported(spec, message):
+    new = {"metadata": {"name": "job", "namespace": "team"}} | ({"spec": spec} if spec else {})
+
+    assert validate(new).message == message
+    assert not validate(new).allowed
+
+
+def test_a_deprecated_cluster_runtime_warns_and_a_namespaced_one_does_not():
+    deprecated = runtime(labels={"trainer.kubeflow.org/support": "deprecated"})
+
+    assert (
+        validate(job("ClusterTrainingRuntime"), found=deprecated)
+        .warnings[0]
+        .startswith('Referenced ClusterTrainingRuntime "rt" is deprecated and will be removed')
+    )
+    assert validate(job(), found=deprecated).warnings == ()
+
+
+def test_all_plugins_are_heard():
+    new = job(trainer={"env": [{"name": "PET_NNODES"}]}, runtimePatches=[{"manager": "foo"}])
+    message = validate(new, found=runtime()).message
+
+    assert message.startswith("[spec.runtimePatches.manager: ")
+    assert "spec.trainer.env: Invalid value" in message
+
+
+# Runtimes
+
+STEP = {
+    "name": "node",
+    "replicas": 2,
+    "template": {
+        "metadata": {"labels": {"trainer.kubeflow.org/trainjob-ancestor-step": "trainer"}},
+        "spec": {"template": {"spec": {"containers": [{"name": "main"}]}}},
+    },
+}
+
+
+def test_a_labelled_step_has_one_replica_and_its_container():
+    verdict = validate_runtime(runtime(jobs=[{"name": "free", "replicas": 5}, STEP]), "CREATE")
+
+    assert verdict.message == (
+        "[spec.template.spec.replicatedJobs[1].replicas: Invalid value: 2: always must be 1, "
+        "spec.template.spec.replicatedJobs[1].template.spec.template.spec.containers: "
+        'Invalid value: [{"name":"main"}]: must contain the required container for the ancestor: trainer]'
+    )
+
+
+def test_updates_are_checked_of_cluster_runtimes_only():
+    assert not validate_runtime(runtime(jobs=[STEP]), "UPDATE").allowed
+    assert validate_runtime(runtime(jobs=[STEP], kind="TrainingRuntime"), "UPDATE").allowed
+    assert not validate_runtime(runtime(jobs=[STEP], kind="TrainingRuntime"), "CREATE").allowed
+
+
+def test_creating_a_deprecated_cluster_runtime_warns():
+    deprecated = {"trainer.kubeflow.org/support": "deprecated"}
+
+    assert len(validate_runtime(runtime(labels=deprecated), "CREATE").warnings) == 1
+    assert validate_runtime(runtime(labels=deprecated), "UPDATE").warnings == ()
+    assert validate_runtime(runtime(labels=deprecated, kind="TrainingRuntime"), "CREATE").warnings == ()
