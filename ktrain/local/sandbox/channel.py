@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import socket
 from collections import deque
 from typing import TYPE_CHECKING
 
@@ -15,7 +16,6 @@ from ktrain.local.sandbox import wire
 from ktrain.local.sandbox.executor import SandboxError
 
 if TYPE_CHECKING:
-    import socket
     from collections.abc import Callable
 
     from ktrain.local.sandbox.wire import Frame
@@ -79,6 +79,11 @@ class Channel:
         self._outbox.append((memoryview(wire.encode(frame, len(fds))), tuple(os.dup(fd) for fd in fds)))
         if len(self._outbox) == 1:
             self._write()
+
+    def finish(self) -> None:
+        """Tell the other side that nothing more will come; it may still end in its own time, which `on_end` tells."""
+        if self._open:
+            self._socket.shutdown(socket.SHUT_WR)
 
     def close(self) -> None:
         """Close the socket: for the other side this is the end. Waiting requests fail. Idempotent."""

@@ -6,6 +6,7 @@ import asyncio
 import socket
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -41,16 +42,25 @@ class Helper:
             self._process = subprocess.Popen(  # noqa: S603 - our own interpreter and program
                 command, pass_fds=(theirs.fileno(),), stdin=subprocess.DEVNULL, start_new_session=True
             )
+        self._ended = asyncio.Event()
         self._ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.channel = Channel(ours, self._on_event, self._on_end)
 
     async def ready(self) -> None:
         """Wait until it can make pods. SandboxError with what was refused."""
-        async with asyncio.timeout(START_TIMEOUT_S):
-            await asyncio.shield(self._ready)
+        try:
+            async with asyncio.timeout(START_TIMEOUT_S):
+                await asyncio.shield(self._ready)
+        except TimeoutError:
+            raise SandboxError(f"the helper process did not start within {START_TIMEOUT_S:.0f} s") from None
 
     async def aclose(self) -> None:
         """End it and wait until everything below it is gone."""
+        self.channel.finish()
+        # The holder's end, then the janitor's: had the janitor been killed, its end alone would say nothing.
+        with suppress(TimeoutError):
+            async with asyncio.timeout(KILL_TIMEOUT_S):
+                await self._ended.wait()
         self.channel.close()
         await asyncio.to_thread(self._wait)
 
@@ -71,6 +81,7 @@ class Helper:
             self._ready.set_exception(SandboxError(frame["error"]))
 
     def _on_end(self) -> None:
+        self._ended.set()
         if not self._ready.done():
             self._ready.set_exception(SandboxError("the helper process died while starting"))
             self._ready.exception()

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 _HEADER = struct.Struct("=II")
 _MAX_FDS = 16
+_CLOSE_ON_EXEC = getattr(socket, "MSG_CMSG_CLOEXEC", 0)  # Linux only.
 
 
 def encode(frame: Frame, fd_count: int = 0) -> bytes:
@@ -61,7 +62,7 @@ class Reader:
         """
         try:
             # Not socket.recv_fds: in Python 3.11 it drops its flags, and descriptors would leak into programs.
-            data, rights, _, _ = sock.recvmsg(1 << 16, socket.CMSG_LEN(_MAX_FDS * 4), socket.MSG_CMSG_CLOEXEC)
+            data, rights, _, _ = sock.recvmsg(1 << 16, socket.CMSG_LEN(_MAX_FDS * 4), _CLOSE_ON_EXEC)
         except ConnectionResetError:
             return None
         if not data:
