@@ -147,8 +147,11 @@ class ContainerRunner:
         try:
             attempt = await self._pod.prepare(before)
         except (ConfigError, VolumeError, FrameworkError) as error:
-            self._set(replace(before, state=Waiting("CreateContainerConfigError", str(error)), last=previous))
-            self._pod.event("Warning", "Failed", f"container {self.name}: {error}")
+            waiting = Waiting("CreateContainerConfigError", str(error))
+            if before.state != waiting:
+                # Once per reason: it is tried again every second.
+                self._pod.event("Warning", "Failed", f"container {self.name}: {error}")
+            self._set(replace(before, state=waiting, last=previous))
             return None
         except StartError as error:
             return self._not_started(error, begun, previous)
@@ -197,7 +200,8 @@ class ContainerRunner:
         self._set(replace(self.record, state=Running(begun)))
         if container.startup_probe is not None and not await self._starts_up(process, target, container.startup_probe):
             return
-        self._set(replace(self.record, started=True, ready=container.readiness_probe is None))
+        ready = container.readiness_probe is None and self.record.role is not Role.INIT
+        self._set(replace(self.record, started=True, ready=ready))
         if self.record.role is Role.SIDECAR:
             self.initialized.set()
         async with anyio.create_task_group() as probes:

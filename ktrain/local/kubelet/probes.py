@@ -19,6 +19,8 @@ import anyio.to_thread
 
 from ktrain.local.sandbox.executor import SandboxError, StartError
 
+from .logs import tail
+
 if TYPE_CHECKING:
     import socket
     from collections.abc import AsyncGenerator, Awaitable, Callable
@@ -162,9 +164,6 @@ def _unverified() -> SSLContext:
 
 def _take(output: Path) -> str:
     """Read the end of what a command printed, and delete it."""
-    try:
-        text = output.read_bytes()[-_OUTPUT_LIMIT:]
-        output.unlink()
-    except FileNotFoundError:
-        return ""
+    text = tail(output, size=_OUTPUT_LIMIT)
+    output.unlink(missing_ok=True)
     return text.decode("utf-8", "replace").strip()

@@ -174,6 +174,7 @@ def test_init_containers_run_one_by_one_before_the_others(simulate):
 
         assert world.commands() == ["one", "two", "three"]
         assert waiting.status.phase == "Pending"
+        assert [c.ready for c in waiting.status.init_container_statuses] == [False, False]
         assert find_condition(waiting.status.conditions, "Initialized").status == "False"
         assert main_status(waiting).state.waiting.reason == "PodInitializing"
 
