@@ -75,6 +75,7 @@ class Manager:
         self._election = leader_election
         self._sync_timeout_s = sync_timeout_s
         self._grace_s = grace_s
+        self._working: set[str] = set()
         self._stopping = False
         self._waiting: anyio.CancelScope | None = None
 
@@ -133,7 +134,7 @@ class Manager:
             async with anyio.create_task_group() as tasks:
                 with self._interruptible():
                     for controller in self._controllers:
-                        await tasks.start(controller.run, name=f"controller {controller.name}")
+                        await tasks.start(self._run_controller, controller, name=f"controller {controller.name}")
                     if started is not None:
                         started()
                     log.info("manager.started", controllers=[controller.name for controller in self._controllers])
@@ -142,8 +143,13 @@ class Manager:
                     controller.shut_down()
                 grace.deadline = anyio.current_time() + self._grace_s
         if grace.cancelled_caught:
-            busy = [c.name for c in self._controllers if c.statistics().processing]
-            raise ShutdownTimeout(f"reconciles of {', '.join(busy)} were cancelled {self._grace_s:g} s after the stop")
+            names = ", ".join(sorted(self._working))
+            raise ShutdownTimeout(f"reconciles of {names} were cancelled {self._grace_s:g} s after the stop")
+
+    async def _run_controller(self, controller: Controller, *, task_status: TaskStatus[None]) -> None:
+        self._working.add(controller.name)
+        await controller.run(task_status=task_status)
+        self._working.remove(controller.name)
 
     @asynccontextmanager
     async def _running(self, service: Service) -> AsyncIterator[None]:

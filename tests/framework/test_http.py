@@ -18,7 +18,7 @@ from ktrain.framework.serving import serving
 
 @asynccontextmanager
 async def server(handler):
-    app = web.Application()
+    app = web.Application(client_max_size=4 << 20)
     app.router.add_route("*", "/{path:.*}", handler)
     async with serving(app, "127.0.0.1", 0) as port:
         yield f"http://127.0.0.1:{port}"
@@ -198,6 +198,14 @@ async def test_errors_of_the_api_are_sentences_with_the_request():
             await Client(http, system_env(), field_manager="test").get(CONFIG_MAPS, "a", "ns")
 
     assert str(caught.value) == 'GET /api/v1/namespaces/ns/configmaps/a: configmaps "a" not found (404)'
+
+
+async def test_a_body_of_three_megabytes_arrives_whole():
+    async def handler(request):
+        return web.Response(text=str(len(await request.read())))
+
+    async with transport(handler) as http:
+        assert (await http.request("PUT", "/", body=b"x" * (3 << 20))).body == str(3 << 20).encode()
 
 
 def test_secrets_are_not_in_the_text_of_an_endpoint():

@@ -193,7 +193,7 @@ def _detach_of(info: inspect.Type) -> Detach | None:  # noqa: PLR0911 - one line
         case inspect.DictType(value_type=item):
             return _detach_values(_detach_of(item))
         case inspect.UnionType(types=types):
-            # msgspec allows Raw or one struct beside None in a union, nothing that would need telling apart.
+            # A union has at most one type with something to copy, beside None or UNSET; msgspec allows no other.
             return _detach_optional(next((copy for t in types if (copy := _detach_of(t)) is not None), None))
     return None
 
@@ -207,7 +207,7 @@ def _detach_values(copy: Detach | None) -> Detach | None:
 
 
 def _detach_optional(copy: Detach | None) -> Detach | None:
-    return None if copy is None else lambda value: None if value is None else copy(value)
+    return None if copy is None else lambda value: value if value is None or value is msgspec.UNSET else copy(value)
 
 
 def _detach_fields(fields: list[tuple[str, Detach]]) -> Detach:

@@ -11,6 +11,7 @@ business. aiohttp is imported when the first connection is made.
 from __future__ import annotations
 
 import asyncio
+import io
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, TypedDict
 
@@ -21,14 +22,16 @@ from .credentials import Endpoint, find_endpoint
 from .transport import Query, Response, Stream
 
 if TYPE_CHECKING:
-    from types import SimpleNamespace
     from collections.abc import AsyncIterator, Mapping
+    from types import SimpleNamespace
 
     import aiohttp
     from yarl import URL
 
 CONNECT_TIMEOUT_S = 5.0
 KEEPALIVE_S = 90.0
+LARGE_BODY_BYTES = 1 << 20
+"""aiohttp wants larger bodies as files, and then sends them in pieces."""
 MAX_CALLS = 64
 MAX_LINE_BYTES = 16 << 20
 """Longest line of a watch; objects are at most 1.5 MB in etcd, twice that with escapes."""
@@ -74,7 +77,7 @@ class HttpTransport:
                     self._url(path),
                     params=query,
                     headers=sent,
-                    data=body,
+                    data=io.BytesIO(body) if body and len(body) > LARGE_BODY_BYTES else body,
                     timeout=timeout,
                     trace_request_ctx=deadline,
                     **self._extra(),

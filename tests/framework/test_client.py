@@ -1,0 +1,244 @@
+import msgspec
+import pytest
+
+from ktrain.api.core import CONFIG_MAPS, PODS
+from ktrain.api.meta import Key, Object, Resource
+from ktrain.framework.client.client import Client, PatchType
+from ktrain.framework.client.codec import codec_for
+from ktrain.framework.errors import (
+    AlreadyExists,
+    ApplyConflict,
+    Conflict,
+    DecodeError,
+    Gone,
+    LeadershipLost,
+    ServerError,
+    TooManyRequests,
+    error_from,
+)
+from ktrain.framework.writes import recording
+from ktrain.testing.time import simulate
+
+STORED = {"kind": "ConfigMap", "metadata": {"name": "a", "namespace": "ns", "uid": "u", "resourceVersion": "7"}}
+BODY = {"metadata": {"name": "a", "namespace": "ns"}}
+
+
+def refusal(code, reason="", **details):
+    return code, {"kind": "Status", "code": code, "reason": reason, "message": "no", "details": details}
+
+
+def call(script, use, **options):
+    """Run `use(client)` in virtual time; return its result and how long it took."""
+
+    async def main(env):
+        client = Client(script, env, field_manager="me", **options)
+        return await use(client), env.clock.monotonic()
+
+    return simulate(main)
+
+
+@pytest.mark.parametrize(
+    ("use", "method", "path", "query", "content_type"),
+    [
+        (lambda c: c.create(CONFIG_MAPS, BODY), "POST", "", {}, "application/json"),
+        (lambda c: c.update(CONFIG_MAPS, BODY), "PUT", "/a", {}, "application/json"),
+        (lambda c: c.apply(CONFIG_MAPS, BODY), "PATCH", "/a", {"force": "true"}, "application/apply-patch+yaml"),
+        (lambda c: c.apply(CONFIG_MAPS, BODY, force=False), "PATCH", "/a", {}, "application/apply-patch+yaml"),
+        (lambda c: c.patch(CONFIG_MAPS, Key("ns", "a"), {}), "PATCH", "/a", {}, "application/merge-patch+json"),
+        (
+            lambda c: c.patch(CONFIG_MAPS, Key("ns", "a"), [], type=PatchType.JSON, subresource="status"),
+            "PATCH",
+            "/a/status",
+            {},
+            "application/json-patch+json",
+        ),
+        (lambda c: c.create(CONFIG_MAPS, BODY, subresource="binding"), "POST", "/a/binding", {}, "application/json"),
+    ],
+)
+def test_each_verb_says_on_the_wire_what_it_means(script, use, method, path, query, content_type):
+    script.answers.append((200, STORED))
+
+    written, _ = call(script, use)
+
+    sent = script.calls[0]
+    assert (sent.method, sent.path) == (method, f"/api/v1/namespaces/ns/configmaps{path}")
+    assert sent.query == {"fieldManager": "me", **query}
+    assert sent.headers["Content-Type"] == content_type
+    assert written.metadata.resource_version == "7"
+
+
+def test_a_deletion_carries_its_preconditions_and_options(script):
+    script.answers.append((200, {"kind": "Status", "status": "Success", "details": {"uid": "u"}}))
+
+    call(
+        script,
+        lambda c: c.delete(CONFIG_MAPS, Key("ns", "a"), uid="u", propagation="Foreground", grace_period_s=0),
+    )
+
+    assert msgspec.json.decode(script.calls[0].body) == {
+        "apiVersion": "v1",
+        "kind": "DeleteOptions",
+        "preconditions": {"uid": "u"},
+        "propagationPolicy": "Foreground",
+        "gracePeriodSeconds": 0,
+    }
+
+
+def test_a_throttled_call_comes_back_when_the_server_said_and_not_all_at_once(script):
+    script.answers += [(*refusal(429), {"retry-after": "1"}), (200, STORED)]
+
+    _, took = call(script, lambda c: c.get(CONFIG_MAPS, "a", "ns"))
+
+    assert 1 < took < 1.5
+
+
+def test_a_call_does_not_wait_longer_than_its_budget(script):
+    script.answers.append((*refusal(429, retryAfterSeconds=60), {"retry-after": "60"}))
+
+    async def use(client):
+        with pytest.raises(TooManyRequests) as caught:
+            await client.get(CONFIG_MAPS, "a", "ns")
+        return caught.value.status.details.retry_after_seconds
+
+    assert call(script, use) == (60, 0.0)
+    script.answers += [(*refusal(503), {"retry-after": "20"}), (200, STORED)]
+    assert call(script, lambda c: c.get(CONFIG_MAPS, "a", "ns"), retry_budget_s=60)[1] > 20
+
+
+def test_a_server_error_without_the_word_to_come_back_is_not_sent_again(script):
+    script.answers.append(refusal(500))
+
+    async def use(client):
+        with pytest.raises(ServerError):
+            await client.create(CONFIG_MAPS, BODY)
+
+    call(script, use)
+    assert len(script.calls) == 1
+
+
+def test_the_guard_is_asked_before_every_attempt_to_write_and_shortens_it(script):
+    left = [3.0, 1.5, None]
+
+    def guard():
+        seconds = left.pop(0)
+        if seconds is None:
+            raise LeadershipLost("over")
+        return seconds
+
+    async def use(client):
+        with pytest.raises(LeadershipLost):
+            await client.create(CONFIG_MAPS, BODY)
+        return await client.get(CONFIG_MAPS, "a", "ns")
+
+    script.answers += [(*refusal(429), {}), (*refusal(429), {}), (200, STORED)]
+    call(script, use, guard=guard)
+
+    assert [(c.method, c.timeout_s) for c in script.calls] == [("POST", 3.0), ("POST", 1.5), ("GET", 10.0)]
+
+
+def test_a_list_follows_its_pages_and_reports_the_version_of_the_list(script):
+    first = {"metadata": {"resourceVersion": "9", "continue": "t"}, "items": [STORED]}
+    script.answers += [(200, first), (200, {"metadata": {"resourceVersion": "9"}, "items": [STORED]})]
+
+    found, _ = call(script, lambda c: c.list(CONFIG_MAPS, "ns", label_selector="a=b"))
+
+    assert (len(found.items), found.resource_version) == (2, "9")
+    assert [c.query.get("continue") for c in script.calls] == [None, "t"]
+    assert {c.query["labelSelector"] for c in script.calls} == {"a=b"}
+
+
+def test_a_list_whose_pages_expire_is_read_again_whole(script):
+    first = {"metadata": {"resourceVersion": "9", "continue": "t"}, "items": [STORED, STORED]}
+    script.answers += [(200, first), refusal(410), (200, {"metadata": {"resourceVersion": "12"}, "items": [STORED]})]
+
+    found, _ = call(script, lambda c: c.list(CONFIG_MAPS))
+
+    assert (len(found.items), found.resource_version) == (1, "12")
+    assert script.calls[2].query == {}
+
+
+def test_an_object_that_does_not_fit_is_named_with_the_field(script):
+    bad = {**STORED, "data": {"x": 1}}
+    script.answers += [(200, {"metadata": {}, "items": [bad]}), (200, bad)]
+
+    async def use(client):
+        with pytest.raises(DecodeError, match=r"ConfigMap ns/a cannot be read: .*\$\.data\[\.\.\.\]"):
+            await client.list(CONFIG_MAPS)
+        with pytest.raises(DecodeError, match=r"\$\.data"):
+            await client.get(CONFIG_MAPS, "a", "ns")
+
+    call(script, use)
+
+
+def test_confirmed_writes_are_noted_for_the_reconcile_and_reads_are_not(script):
+    status = {"kind": "Status", "status": "Success", "details": {"uid": "u"}}
+    script.answers += [(200, STORED), (200, STORED), (200, status), refusal(409, "Conflict")]
+
+    async def use(client):
+        with recording() as writes:
+            await client.get(CONFIG_MAPS, "a", "ns")
+            await client.apply(CONFIG_MAPS, BODY)
+            await client.delete(CONFIG_MAPS, Key("ns", "a"))
+            with pytest.raises(Conflict):
+                await client.update(CONFIG_MAPS, BODY)
+        return [(w.plural, w.key, w.uid, w.version) for w in writes]
+
+    writes, _ = call(script, use)
+    assert writes == [("configmaps", Key("ns", "a"), "u", 7), ("configmaps", Key("ns", "a"), "u", 0)]
+
+
+@pytest.mark.parametrize(
+    ("code", "body", "kind"),
+    [
+        (409, b'{"reason":"AlreadyExists"}', AlreadyExists),
+        (409, b'{"reason":"Conflict"}', Conflict),
+        (409, b'{"reason":"Conflict","details":{"causes":[{"reason":"FieldManagerConflict"}]}}', ApplyConflict),
+        (410, b"", Gone),
+        (502, b"<html>bad gateway</html>", ServerError),
+    ],
+)
+def test_refusals_have_types(code, body, kind):
+    assert type(error_from(code, body)) is kind
+    assert error_from(code, body).code == code
+
+
+class Flat(Object, frozen=True):
+    """A kind with raw parts at two depths."""
+
+    one: msgspec.Raw = msgspec.Raw()
+    other: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
+    many: tuple[msgspec.Raw, ...] = ()
+    named: dict[str, msgspec.Raw] = {}
+
+
+class Deep(Object, frozen=True):
+    """A kind whose raw parts are further down."""
+
+    flat: Flat | None = None
+    flats: list[Flat] = []
+
+
+def test_raw_parts_do_not_keep_the_answer_they_came_in():
+    resource = Resource("", "v1", "Deep", "deeps", namespaced=True, type=Deep)
+    flat = {"one": {"a": 1}, "other": {"b": 2}, "many": [1, 2], "named": {"x": [3]}}
+    body = msgspec.json.encode({"metadata": {}, "items": [{"flat": flat, "flats": [flat]}], "padding": "x" * 100_000})
+
+    page = codec_for(resource).decode_page(body)
+
+    assert page.bad == []
+    (item,) = page.items
+
+    for part in (item.flat, *item.flats):
+        raws = [part.one, part.other, *part.many, *part.named.values()]
+        assert [bytes(raw) for raw in raws] == [b'{"a":1}', b'{"b":2}', b"1", b"2", b"[3]"]
+        assert all(len(memoryview(raw).obj) < 20 for raw in raws)
+
+
+def test_an_untyped_object_passes_whole(script):
+    script.answers.append((200, {**STORED, "anything": [1]}))
+    untyped = Resource("", "v1", "ConfigMap", "configmaps", namespaced=True, type=dict)
+
+    found, _ = call(script, lambda c: c.get(untyped, "a", "ns"))
+
+    assert found["anything"] == [1]
+    assert codec_for(PODS) is codec_for(PODS)

@@ -1,0 +1,74 @@
+from contextlib import asynccontextmanager
+
+import aiohttp
+import anyio
+import pytest
+from prometheus_client import CollectorRegistry
+
+from ktrain.api.core import PODS
+from ktrain.framework.cache.cache import Cache
+from ktrain.framework.client.client import Client
+from ktrain.framework.env import system_env
+from ktrain.framework.health import HealthServer, MetricsServer, cache_check
+from ktrain.framework.metrics import Metrics
+
+
+@asynccontextmanager
+async def asking(server):
+    async with anyio.create_task_group() as tasks:
+        await tasks.start(server.run)
+        async with aiohttp.ClientSession(f"http://127.0.0.1:{server.port}") as session:
+
+            async def ask(path):
+                async with session.get(path) as answer:
+                    return answer.status, await answer.text()
+
+            yield ask
+        tasks.cancel_scope.cancel()
+
+
+async def test_a_failing_check_makes_its_endpoint_fail_and_says_why():
+    ready = {"good": lambda: None, "bad": lambda: "the cache is empty"}
+    async with asking(HealthServer("127.0.0.1", 0, live={"ping": lambda: None}, ready=ready)) as ask:
+        assert await ask("/healthz") == (200, "ok")
+        status, text = await ask("/readyz")
+        assert status == 500
+        assert "[+]good ok\n[-]bad failed: the cache is empty" in text
+        assert (await ask("/readyz/good"))[0] == 200
+        assert (await ask("/readyz/bad"))[0] == 500
+        assert (await ask("/readyz?exclude=bad&verbose")) == (200, "[+]good ok\nok\n")
+        assert (await ask("/readyz/other"))[0] == 404
+
+
+async def test_readiness_of_a_cache_names_what_is_missing(script):
+    cache = Cache(Client(script, system_env(), field_manager="t"), system_env())
+    assert cache_check(cache)() is None
+    cache.informer(PODS)
+    assert cache_check(cache)() == "pods: no answer yet"
+
+
+async def test_metrics_are_served_with_every_series_at_zero():
+    registry = CollectorRegistry()
+    Metrics(registry).controller("trainjob")
+    async with asking(MetricsServer("127.0.0.1", 0, registry)) as ask:
+        status, text = await ask("/metrics")
+    assert status == 200
+    assert 'controller_runtime_reconcile_total{controller="trainjob",result="error"} 0.0' in text
+
+
+def test_two_controllers_share_the_series_of_one_registry():
+    registry = CollectorRegistry()
+    metrics = Metrics(registry)
+    for name in ("a", "b"):
+        metrics.queue(name).adds()
+    assert registry.get_sample_value("workqueue_adds_total", {"name": "b", "controller": "b"}) == 1
+
+
+@pytest.mark.parametrize("make", [Metrics])
+def test_without_a_registry_instruments_do_nothing(make):
+    metrics = make()
+    metrics.controller("x").result("success")
+    metrics.queue("x").depth(1)
+    metrics.client().requests("GET", 200)
+    metrics.leader("x")(1)
+    assert metrics.registry is None
