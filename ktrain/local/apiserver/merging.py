@@ -111,10 +111,11 @@ def _prune_map(value: Json, config: Value, node: Node, dropped: FieldSet, manage
         if key not in result or element == SELF:
             continue
         owned = managed.get(element)
-        # A declared field counts as named, on both sides, when something below it is.
+        # A declared field counts as named, on both sides, when something below it is. What the configuration holds
+        # stays, though an empty list in it names nothing.
         is_field = key in node.properties
         left = MISSING
-        if is_member(owned) or (is_field and owned) or not (is_field or is_member(below)):
+        if is_member(owned) or (is_field and owned) or key in wanted or not (is_field or is_member(below)):
             left = _prune_inside(result[key], wanted.get(key, MISSING), child_node(node, key), below, owned)
         if left is MISSING:
             del result[key]
