@@ -150,13 +150,11 @@ class PodSet:
         self.job = replicated_job
         template = child(replicated_job, "template")
         pod_template = child(child(template, "spec"), "template")
-        # Always present, as Go's typed objects have it: once server-side apply removes the last label under an absent
-        # `metadata`, the API server leaves null there and refuses its own result.
-        child(pod_template, "metadata")
         self.pod = child(pod_template, "spec")
         self._path = f"replicatedJobs[{self.name}].template.spec.template"
         self._journal = journal
-        self.ancestor: str = (child(template, "metadata").get("labels") or {}).get(api.ANCESTOR_LABEL, "")
+        labels = (template.get("metadata") or {}).get("labels") or {}
+        self.ancestor: str = labels.get(api.ANCESTOR_LABEL, "")
         self.count = count
         self.containers = self._views("containers")
         self.init_containers = self._views("initContainers")
@@ -204,8 +202,8 @@ class PodSet:
     def set_metadata(self, kind: str, key: str, value: str) -> None:
         """Set a label (`kind` is `labels`) or an annotation (`annotations`) of the pods."""
         self._journal.record(f"{self._path}.metadata.{kind}.{key}", value)
-        metadata = child(child(child(self.job, "template"), "spec"), "template")["metadata"]
-        child(metadata, kind)[key] = value
+        pod_template = child(child(child(self.job, "template"), "spec"), "template")
+        child(child(pod_template, "metadata"), kind)[key] = value
 
     def _views(self, key: str) -> list[Container]:
         specs: list[Json] = self.pod.get(key) or []

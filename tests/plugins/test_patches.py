@@ -79,8 +79,12 @@ def test_provenance_names_the_manager(kit):
     assert kit.plan(RUNTIME, JOB).provenance[path] == "patch acme.io/two"
 
 
-def test_a_pod_template_always_has_metadata(kit):
-    """Else removing the last label leaves null there, which the API server refuses for ever."""
-    first = kit.job_set(RUNTIME, JOB)["spec"]["replicatedJobs"][0]
+def test_a_template_without_labels_sends_no_metadata(kit):
+    """Server-side apply makes null of an empty one that had labels before, and refuses that."""
+    runtime = RUNTIME.replace(
+        "- name: first\n        template: {", "- name: first\n        template: {metadata: {labels: {}}, "
+    )
+    first = kit.job_set(runtime, JOB)["spec"]["replicatedJobs"][0]["template"]
 
-    assert first["template"]["spec"]["template"]["metadata"] == {}
+    assert "metadata" not in first
+    assert "metadata" not in first["spec"]["template"]

@@ -16,7 +16,7 @@ import structlog
 from ktrain.api import core
 from ktrain.api import trainer as api
 from ktrain.framework.controller import Result
-from ktrain.framework.errors import ApiError, ApplyConflict, Conflict, NotFound
+from ktrain.framework.errors import ApiError, ApplyConflict, Conflict, FrameworkError, NotFound
 from ktrain.pipeline.points import Context
 from ktrain.plugins.jobset import JOB_SET_STATES
 
@@ -50,7 +50,7 @@ _MAX_NOTE: Final = 950
 _MAX_DIAGNOSIS: Final = 1024
 
 
-class JobFailed(Exception):
+class JobFailed(FrameworkError):
     """The pass could not do its work, and said so on the object; the key runs again after its back-off."""
 
 

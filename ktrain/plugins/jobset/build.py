@@ -43,6 +43,7 @@ def build_job_set(info: Info) -> Json:
         ):
             for key, value in values.items():
                 pod_set.set_metadata(kind, key, value)
+        _without_empty_metadata(pod_set.job["template"])
     info.template.pop("suspend", None)
     if info.job.spec.suspend is not None:
         info.template["suspend"] = info.job.spec.suspend
@@ -52,6 +53,19 @@ def build_job_set(info: Info) -> Json:
         "metadata": _metadata(info),
         "spec": info.template,
     }
+
+
+def _without_empty_metadata(template: Json) -> None:
+    """
+    Leave out empty `metadata` of Job and pod templates.
+
+    Where an earlier apply had labels and this one sends `{}`, server-side apply makes null of it and refuses its own
+    result; nothing sent is nothing kept. (Go's typed objects always send it, so Kueue's patches get stuck.)
+    """
+    for holder in (template, template["spec"]["template"]):
+        holder["metadata"] = {key: value for key, value in (holder.get("metadata") or {}).items() if value}
+        if not holder["metadata"]:
+            del holder["metadata"]
 
 
 def _metadata(info: Info) -> Json:
