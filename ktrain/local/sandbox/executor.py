@@ -103,7 +103,7 @@ class ProcessSpec:
     """The container's terminationMessagePath."""
     memory_limit: int | None = None
     """Bytes that the process and its descendants may hold (PSS, sampled); above it all of them are killed and
-    `oom_killed` is set. None: no limit."""
+    `oom_killed` is set. None: no limit. Not enforced in ns mode where /proc is masked (in some containers)."""
 
 
 class Process(Protocol):

@@ -49,18 +49,19 @@ def main(control_fd: int, mode: str, directory: str) -> None:
 
 
 def _remove(directory: str) -> None:
-    import shutil
+    import shutil  # Here, not while the first pod is waiting for the helper to start.
 
     shutil.rmtree(directory, ignore_errors=True)
     # Programs may have made directories that even their owner cannot list.
     for path, names, _ in os.walk(directory):
         for name in names:
-            os.chmod(os.path.join(path, name), 0o700, follow_symlinks=False)
+            if not os.path.islink(os.path.join(path, name)):
+                os.chmod(os.path.join(path, name), 0o700)
     shutil.rmtree(directory, ignore_errors=True)
 
 
 def _leave_machine() -> None:
-    """Enter a user namespace if need be, a mount namespace, and for the children a PID namespace."""
+    """Enter a user namespace if need be, and for the children a PID namespace."""
     uid, gid = os.geteuid(), os.getegid()
     if uid == 0:
         linux.unshare(linux.CLONE_NEWPID)
