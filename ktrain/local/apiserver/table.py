@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from ktrain.local.apiserver.columns import AGE, BUILTIN, NAME, Column
+from ktrain.local.apiserver.columns import BUILTIN
+from ktrain.local.apiserver.columns.base import AGE, NAME, Column
 from ktrain.local.apiserver.humanize import age
 from ktrain.local.apiserver.jsonpath import compile_path
 
@@ -92,7 +93,10 @@ def _custom_column(definition: Json) -> Column:
 
 
 def _custom_cell(path: str, kind: str) -> Callable[[Json, datetime], Any]:
-    compiled = compile_path(path)
+    try:
+        compiled = compile_path(path)
+    except ValueError:  # A column that we cannot read must not hide the others.
+        return lambda _obj, _now: "<invalid>"
     convert: Callable[[Any], Any] = _CONVERSIONS.get(kind, _text)
 
     def cell(obj: Json, now: datetime) -> Any:  # noqa: ANN401 - any cell

@@ -12,11 +12,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from ktrain.local.apiserver.columns import cluster, core, workloads
-from ktrain.local.apiserver.columns.base import AGE as AGE
-from ktrain.local.apiserver.columns.base import NAME as NAME
 
 if TYPE_CHECKING:
-    from ktrain.local.apiserver.columns.base import Column as Column
+    from ktrain.local.apiserver.columns.base import Column
 
 _RBAC: Final = "rbac.authorization.k8s.io"
 _ADMISSION: Final = "admissionregistration.k8s.io"
