@@ -242,3 +242,13 @@ async def test_a_sandbox_may_be_killed_after_its_executor_was_closed(pod) -> Non
     await first.sandbox.kill()
     with pytest.raises(SandboxError):
         await pod.executor.create_sandbox(first.sandbox.spec)
+
+
+async def test_a_signal_that_does_not_exist_harms_nobody(pod) -> None:
+    first = await pod()
+    process = await first.start("sleep", "1000")
+    process.signal(4711)
+    process.signal(signal.SIGKILL)
+
+    assert await process.wait() == 137
+    assert await first.run("true") == (0, "")

@@ -4,7 +4,7 @@ One pod: a process that sets up what its containers share, then starts them when
 Frames from the runner, on a socket that belongs to this pod alone:
 
     {"id", "op": "start", "process", argv, env, cwd, uid, gid, mounts, memory_limit}  with the log file
-    {"id", "op": "signal", "process", "signum"}
+    {"op": "signal", "process", "signum"}                  not answered
     {"id", "op": "socket", "family"}                       answered with a TCP socket of the pod's network
 
 and back: `{"id", "ok": value}` or `{"id", "error": sentence}` for each; `{"event": "ready"}` or `{"event": "failed",
@@ -106,8 +106,8 @@ class Pod:
     def _answer(self, frame: Frame, fds: tuple[int, ...]) -> None:
         try:
             self._handle(frame, fds)
-        except OSError as error:  # No process or descriptor is left: the pod lives on without this one.
-            wire.send(self._control, {"id": frame["id"], "error": container.describe(error)})
+        except OSError as error:  # No process or descriptor is left, no such signal: the pod lives on.
+            wire.send(self._control, {"id": frame.get("id", 0), "error": container.describe(error)})
         finally:
             for fd in fds:
                 os.close(fd)
