@@ -1,8 +1,8 @@
 """
 A certificate for the loopback address, made anew for each server.
 
-It is needed although nobody else can listen there: kubectl and client-go send a kubeconfig's bearer token over TLS only, and
-silently leave it out over plain HTTP.
+It is needed although nobody else can listen there: kubectl and client-go send a kubeconfig's bearer token only over
+TLS, and silently leave it out over plain HTTP.
 """
 
 from __future__ import annotations
@@ -44,9 +44,9 @@ class ServerIdentity:
 def self_signed(host: str, *, now: datetime) -> ServerIdentity:
     """Make an identity for an IP address and `localhost`."""
     # Loading cryptography costs more than a start may take, and only servers with a socket need it.
-    from cryptography import x509  # noqa: PLC0415
-    from cryptography.hazmat.primitives import hashes, serialization  # noqa: PLC0415
-    from cryptography.hazmat.primitives.asymmetric import ec  # noqa: PLC0415
+    from cryptography import x509
+    from cryptography.hazmat.primitives import hashes, serialization
+    from cryptography.hazmat.primitives.asymmetric import ec
 
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "ktrain")])

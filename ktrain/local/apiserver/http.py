@@ -52,8 +52,9 @@ async def serve_http(
         raise ValueError(f"the embedded API server listens on loopback addresses only, not on {host}")
     if not token:
         raise ValueError("the embedded API server needs a token")
-    front = web.Server(_handler(server, token), keepalive_timeout=_KEEP_ALIVE_S)
-    runner = web.ServerRunner(front, shutdown_timeout=STOP_TIMEOUT_S, handler_cancellation=True)
+    # Cancelling the handler of a client that went away is what ends an idle watch.
+    front = web.Server(_handler(server, token), keepalive_timeout=_KEEP_ALIVE_S, handler_cancellation=True)
+    runner = web.ServerRunner(front, shutdown_timeout=STOP_TIMEOUT_S)
     await runner.setup()
     try:
         site = web.TCPSite(runner, host, port, ssl_context=tls.context() if tls else None)

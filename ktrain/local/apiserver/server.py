@@ -14,11 +14,11 @@ answers in `handle`.
 
 from __future__ import annotations
 
+import asyncio
 import uuid
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
-import anyio
 import structlog
 
 from ktrain.local.apiserver import builtins, errors, information, routing
@@ -74,16 +74,28 @@ class ApiServer:
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[ApiServer]:
-        """Run the server's own controllers: garbage collection, namespaces, CRD deletion. Stopped on leaving."""
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(self._gc.run, name="apiserver.gc")
-            tasks.start_soon(self._namespaces.run, name="apiserver.namespaces")
-            tasks.start_soon(self._crds.run, name="apiserver.crds")
-            try:
-                yield self
-            finally:
-                self.end_streams()
-                tasks.cancel_scope.cancel()
+        """
+        Run the server's own controllers: garbage collection, namespaces, deletion of custom kinds. Stopped on leaving.
+
+        Raises:
+            Exception: On leaving, what a controller died of; it is logged when it happens.
+        """
+        # Tasks, not a task group: test frameworks enter and leave a fixture's contexts in different tasks.
+        tasks = [
+            asyncio.create_task(controller.run(), name=f"apiserver.{name}")
+            for name, controller in (("gc", self._gc), ("namespaces", self._namespaces), ("crds", self._crds))
+        ]
+        for task in tasks:
+            task.add_done_callback(_log_crash)
+        try:
+            yield self
+        finally:
+            self.end_streams()
+            for task in tasks:
+                task.cancel()
+            for outcome in await asyncio.gather(*tasks, return_exceptions=True):
+                if isinstance(outcome, Exception):
+                    raise outcome
 
     def transport(self, user: str | User = ADMIN) -> Transport:
         """Return a transport that calls this server in process as one user."""
@@ -165,3 +177,8 @@ class ApiServer:
         parameters = Parameters(request.query)
         call = Call(request, parameters, resource, route.namespace, route.name, route.subresource, warnings)
         return await dispatch(self._backend, call, self.log_source)
+
+
+def _log_crash(task: asyncio.Task[None]) -> None:
+    if not task.cancelled() and (error := task.exception()) is not None:
+        log.error("apiserver.controller_crashed", task=task.get_name(), error=repr(error), exc_info=error)

@@ -106,6 +106,11 @@ class Collection:
     def __len__(self) -> int:
         return len(self._items)
 
+    @property
+    def watchers(self) -> int:
+        """How many watches run."""
+        return len(self._watchers)
+
     def get(self, key: Key) -> Item | None:
         """Return the newest version of an object."""
         return self._items.get(key)

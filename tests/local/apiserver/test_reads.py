@@ -1,0 +1,96 @@
+"""Lists, paging and selectors."""
+
+from __future__ import annotations
+
+import pytest
+
+
+@pytest.fixture
+async def six(api):
+    for i in range(1, 7):
+        await api.create("configmaps", api.config_map(f"w{i}", labels={"i": str(i), "grp": "t"}))
+    return api.path("configmaps")
+
+
+def names(answer):
+    return [item["metadata"]["name"] for item in answer.body["items"]]
+
+
+async def test_an_empty_list_is_a_list_at_the_newest_version(api, server):
+    answer = await api.send("GET", api.path("configmaps"))
+
+    assert answer.body["items"] == []
+    assert answer.body["metadata"]["resourceVersion"] == str(server.store.revision)
+
+
+async def test_items_of_custom_lists_carry_their_type_and_those_of_builtin_lists_do_not(api, server, six):
+    server.install_crds([api.widget_crd()])
+    await api.create("widgets", api.widget("a", {}), api="ex.test/v1")
+
+    assert "kind" not in (await api.send("GET", six)).body["items"][0]
+    custom = (await api.send("GET", api.path("widgets", api="ex.test/v1"))).body
+    assert (custom["kind"], custom["items"][0]["kind"]) == ("WidgetList", "Widget")
+
+
+@pytest.mark.parametrize(
+    ("query", "wanted"),
+    [
+        ({"labelSelector": "i=2"}, ["w2"]),
+        ({"labelSelector": "i in (1,2),grp"}, ["w1", "w2"]),
+        ({"labelSelector": "i notin (1,2,3,4)"}, ["w5", "w6"]),
+        ({"fieldSelector": "metadata.name!=w1"}, ["w2", "w3", "w4", "w5", "w6"]),
+    ],
+)
+async def test_selectors(api, six, query, wanted):
+    assert names(await api.send("GET", six, **query)) == wanted
+
+
+async def test_a_field_nobody_selects_by_is_refused(api, six):
+    answer = await api.send("GET", six, fieldSelector="spec.foo=x")
+
+    assert answer.status == 400
+    assert "is not a known field selector" in answer.body["message"]
+
+
+async def test_pages_show_one_version(api, six):
+    first = await api.send("GET", six, limit="2")
+    assert names(first) == ["w1", "w2"]
+    assert first.body["metadata"]["remainingItemCount"] == 4
+    await api.send("DELETE", f"{six}/w3")
+    await api.create("configmaps", api.config_map("w35"))
+
+    rest = await api.send("GET", six, limit="100", **{"continue": first.body["metadata"]["continue"]})
+
+    assert names(rest) == ["w3", "w4", "w5", "w6"]
+    assert rest.body["metadata"]["resourceVersion"] == first.body["metadata"]["resourceVersion"]
+
+
+async def test_a_page_of_a_forgotten_version_is_410_with_a_token_that_goes_on(api, server, six):
+    first = await api.send("GET", six, limit="2")
+    await api.create("configmaps", api.config_map("w7"))
+    server.compact(server.store.revision)
+
+    gone = await api.send("GET", six, **{"continue": first.body["metadata"]["continue"]})
+    assert (gone.status, gone.body["reason"]) == (410, "Expired")
+
+    rest = await api.send("GET", six, **{"continue": gone.body["metadata"]["continue"]})
+    assert names(rest) == ["w3", "w4", "w5", "w6", "w7"]
+
+
+async def test_an_exact_version_shows_the_past(api, six):
+    then = (await api.send("GET", six)).body["metadata"]["resourceVersion"]
+    await api.send("DELETE", f"{six}/w1")
+
+    exact = await api.send("GET", six, resourceVersion=then, resourceVersionMatch="Exact")
+    legacy = await api.send("GET", six, resourceVersion=then, limit="2")
+    newest = await api.send("GET", six, resourceVersion=then)
+
+    assert names(exact)[0] == "w1"
+    assert names(legacy) == ["w1", "w2"]
+    assert names(newest)[0] == "w2"
+
+
+async def test_unknown_resources_are_plain_404_and_unknown_names_a_status(api, six):
+    assert (await api.send("GET", "/apis/no.such/v1/things")).body == b"404 page not found\n"
+    missing = await api.send("GET", f"{six}/nope")
+    assert (missing.status, missing.body["message"]) == (404, 'configmaps "nope" not found')
