@@ -16,7 +16,6 @@ import structlog
 
 from ktrain.api.trainer import FIELD_MANAGER
 from ktrain.controllers import runtimes, trainjob, webhooks
-from ktrain.controllers.trainjob.setup import COMPONENT
 from ktrain.framework.cache.cache import Cache
 from ktrain.framework.client.client import Client
 from ktrain.framework.client.http import HttpTransport, connect
@@ -81,7 +80,7 @@ async def _build(
         transport, env, field_manager=FIELD_MANAGER, guard=election.guard if election else None, metrics=metrics
     )
     cache = Cache(client, env)
-    recorder = EventRecorder(client, env, component=COMPONENT)
+    recorder = EventRecorder(client, env, component=trainjob.COMPONENT)
     registry = Registry.load()
     concurrency = configuration.controller.group_kind_concurrency
     controllers = [

@@ -20,6 +20,8 @@ from ktrain.framework import Cache
 from ktrain.framework.env import Env, system_env
 from ktrain.framework.errors import FrameworkError, NotFound
 from ktrain.framework.logging import configure
+from ktrain.framework.parallel import unwrap
+from ktrain.local.plane import PlaneError
 
 from .display import Display, make_display
 from .explain import explain_failure
@@ -78,16 +80,23 @@ async def _run(submission: Submission, options: Options) -> int:
         with killed:
             try:
                 async with _session(env, options) as session:
-                    one = Run(env, session, submission, options, display, interrupted)
-                    outcome = await one.run()
-            except Refused as error:
-                display.note(f"refused: {error}")
-                outcome = Outcome.REFUSED
-            except FrameworkError as error:
-                display.note(f"error: {error}")
-                outcome = Outcome.FAILED
+                    outcome = await Run(env, session, submission, options, display, interrupted).run()
+            except Exception as error:
+                # What went wrong inside of task groups comes out wrapped, once for each of them.
+                outcome = _failed(unwrap(error), display)
         group.cancel_scope.cancel()
     return outcome.value
+
+
+def _failed(error: BaseException, display: Display) -> Outcome:
+    """Say why the run could not take place. Errors that nobody expects are raised on."""
+    if isinstance(error, Refused | PlaneError):
+        display.note(f"refused: {error}")
+        return Outcome.REFUSED
+    if isinstance(error, FrameworkError):
+        display.note(f"error: {error}")
+        return Outcome.FAILED
+    raise error
 
 
 def _session(env: Env, options: Options) -> AbstractAsyncContextManager[Session]:
@@ -168,7 +177,8 @@ class Run:
         if outcome in (Outcome.TIMEOUT, Outcome.INTERRUPTED):
             await self._stop(follower, logs, changed)
         await logs.drain(DRAIN_S)
-        self._display.status(follower.progress())
+        if follower.job is not None:
+            self._display.status(follower.progress())
         return outcome, logs
 
     async def _wait_for_end(self, follower: Follower, logs: LogFollower, changed: _Changes) -> Outcome:

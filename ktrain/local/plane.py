@@ -31,6 +31,7 @@ from ktrain.local.apiserver.server import ApiServer
 from ktrain.local.jobs import make_controller as make_job_controller
 from ktrain.local.jobs import make_scheduler
 from ktrain.local.jobs.decide import Tuning
+from ktrain.local.kubelet.restarts import RestartPolicy
 from ktrain.pipeline.registry import Registry
 
 from . import kubeconfig
@@ -39,15 +40,17 @@ from .admission import admission_plugins
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
+    from anyio.abc import TaskGroup
+
     from ktrain.api.meta import Json, Key
     from ktrain.framework import Controller, Env, Transport
     from ktrain.local.sandbox.executor import Executor
 
 NODE_NAME: Final = "local"
 FIELD_MANAGER: Final = "trainer"
-COMPONENT: Final = "ktrain"
-# A laptop's user waits for a failed pod's replacement; a cluster's ten seconds protect a cluster.
+# A user waits for what failed to be tried again; ten seconds, doubling to minutes, protect a cluster.
 JOB_TUNING: Final = Tuning(backoff_base_s=1.0, backoff_cap_s=60.0)
+RESTARTS: Final = RestartPolicy(first_s=1.0, longest_s=10.0)
 
 
 PodMode = Literal["auto", "ns", "host", "off"]
@@ -146,21 +149,27 @@ class ControlPlane:
         self, client: Client, registry: Registry, server: ApiServer, executor: Executor | None
     ) -> AsyncIterator[None]:
         cache = Cache(client, self._env)
-        recorder = EventRecorder(client, self._env, component=COMPONENT)
+        env = self._env
+        # Events say who reports them, and people search for the names that these components have in a cluster.
+        for_train_jobs, for_jobsets, for_jobs, for_pods = (
+            EventRecorder(client, env, component=name)
+            for name in (trainjob.COMPONENT, "jobset", "job-controller", "kubelet")
+        )
         controllers: list[Controller] = [
-            trainjob.make_controller(client, cache, self._env, recorder, registry),
-            *runtimes.make_controllers(client, cache, self._env),
-            jobset.make_controller(client, cache, self._env, recorder),
-            make_job_controller(client, cache, self._env, recorder, tuning=JOB_TUNING),
+            trainjob.make_controller(client, cache, env, for_train_jobs, registry),
+            *runtimes.make_controllers(client, cache, env),
+            jobset.make_controller(client, cache, env, for_jobsets),
+            make_job_controller(client, cache, env, for_jobs, tuning=JOB_TUNING),
         ]
         if executor is not None:
-            controllers.append(make_scheduler(client, cache, self._env))
-        manager = Manager(cache=cache, controllers=controllers, recorder=recorder)
+            controllers.append(make_scheduler(client, cache, env))
+        services = (for_train_jobs, for_jobsets, for_jobs, for_pods)
+        manager = Manager(cache=cache, controllers=controllers, services=services)
         async with anyio.create_task_group() as managing:
             await managing.start(manager.run)
             async with anyio.create_task_group() as nodes:
                 if executor is not None:
-                    await self._start_kubelet(nodes, client, cache, recorder, server, executor)
+                    await self._start_kubelet(nodes, cache, for_pods, server, executor)
                 try:
                     yield
                 finally:
@@ -169,8 +178,7 @@ class ControlPlane:
 
     async def _start_kubelet(
         self,
-        group: anyio.abc.TaskGroup,
-        client: Client,
+        group: TaskGroup,
         cache: Cache,
         recorder: EventRecorder,
         server: ApiServer,
@@ -181,7 +189,7 @@ class ControlPlane:
         from ktrain.local.kubelet.kubelet import Kubelet
 
         kubelet = Kubelet(
-            client,
+            Client(server.transport(), self._env, field_manager="kubelet"),
             cache,
             self._env,
             node_name=NODE_NAME,
@@ -190,6 +198,7 @@ class ControlPlane:
             base_env=base_environment(os.environ, Path(sys.executable)),
             cwd=str(self._directory),
             gpus=find_gpus(os.environ),
+            restarts=RESTARTS,
         )
         server.log_source = kubelet.logs
         await group.start(kubelet.run)

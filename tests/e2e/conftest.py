@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -21,7 +22,7 @@ class Running:
         self.process = subprocess.Popen(
             [*KTRAIN, *args],
             cwd=cwd,
-            env={**os.environ, **(env or {})},
+            env={**os.environ, **env},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
@@ -30,17 +31,28 @@ class Running:
         )
         self.lines = []
 
+    def _watched(self):
+        """Kill what does not end: reading its output would wait for ever."""
+        watchdog = threading.Timer(PATIENCE_S, self.process.kill)
+        watchdog.daemon = True
+        watchdog.start()
+        return watchdog
+
     def wait_for(self, text):
         """Read until a line contains the text; return that line."""
+        watchdog = self._watched()
         for line in self.process.stdout:
             self.lines.append(line.rstrip("\n"))
             if text in line:
+                watchdog.cancel()
                 return line.rstrip("\n")
         raise AssertionError(f"{text!r} never came; output:\n" + "\n".join(self.lines))
 
     def finish(self):
         """Read to the end; return the exit code."""
+        watchdog = self._watched()
         self.lines += [line.rstrip("\n") for line in self.process.stdout]
+        watchdog.cancel()
         return self.process.wait(PATIENCE_S)
 
     @property
@@ -55,12 +67,20 @@ class Running:
 
 
 @pytest.fixture
-def start(tmp_path):
+def temporary(tmp_path):
+    """The directory for temporary files of the `ktrain` processes of one test."""
+    directory = tmp_path / "tmp"
+    directory.mkdir()
+    return directory
+
+
+@pytest.fixture
+def start(tmp_path, temporary):
     """Start `ktrain` with these arguments in a directory of its own; it is killed at the end of the test."""
     started = []
 
     def run(*args, env=None):
-        running = Running([str(arg) for arg in args], tmp_path, env)
+        running = Running([str(arg) for arg in args], tmp_path, {"TMPDIR": str(temporary), **(env or {})})
         started.append(running)
         return running
 

@@ -3,22 +3,21 @@
 import json
 import os
 import signal
+import subprocess
 import uuid
-from pathlib import Path
 
 import pytest
 
-from .conftest import eventually, processes_with
+from .conftest import KTRAIN, eventually, processes_with
 
 pytestmark = pytest.mark.e2e
 
 
-def temporary_directories():
-    return {path.name for path in Path("/tmp").glob("ktrain-*")}
+def add_env(file, *entries):
+    file.write_text(file.read_text().replace("]}\n", f"], env: [{', '.join(entries)}]}}\n"))
 
 
-def test_two_nodes_run_to_complete_and_nothing_is_left(ktrain, train_job, tmp_path):
-    before = temporary_directories()
+def test_two_nodes_run_to_complete_and_nothing_is_left(ktrain, train_job, temporary):
     program = "import os, socket; print('hello from', os.environ['JOB_COMPLETION_INDEX'], socket.gethostname())\n"
 
     code, output = ktrain("run", train_job(program, nodes=2))
@@ -27,7 +26,7 @@ def test_two_nodes_run_to_complete_and_nothing_is_left(ktrain, train_job, tmp_pa
     assert "[node-0] hello from 0" in output
     assert "[node-1] hello from 1" in output
     assert "Complete: 0/2 nodes running, 0 ready, 2 succeeded" in output
-    assert temporary_directories() <= before
+    assert list(temporary.iterdir()) == []
 
 
 @pytest.mark.parametrize("mode", ["host", pytest.param("ns", marks=pytest.mark.ns)])
@@ -54,7 +53,12 @@ else:
 """
     file = train_job(program, nodes=2)
     env = "    env: [{name: MASTER_ADDR, value: job-node-0-0.job}, {name: MASTER_PORT, value: '29500'}, {name: PORT, value: $(MASTER_PORT)}]\n"
-    file.write_text(file.read_text().replace("  trainer: {", "  trainer:\n    ").replace(", command:", "\n    command:").replace("]}\n", "]\n" + env))
+    file.write_text(
+        file.read_text()
+        .replace("  trainer: {", "  trainer:\n    ")
+        .replace(", command:", "\n    command:")
+        .replace("]}\n", "]\n" + env)
+    )
 
     code, output = ktrain("run", file, "--pods", mode)
 
@@ -132,9 +136,8 @@ def test_a_second_interrupt_kills_what_ignores_the_first(start, train_job):
 
 
 @pytest.mark.parametrize("mode", ["host", pytest.param("ns", marks=pytest.mark.ns)])
-def test_nothing_outlives_a_ktrain_that_is_killed(start, train_job, mode):
+def test_nothing_outlives_a_ktrain_that_is_killed(start, train_job, temporary, mode):
     marker = uuid.uuid4().hex
-    before = temporary_directories()
     program = "import os, time\nif os.fork() == 0:\n    os.setsid()\nprint('started')\ntime.sleep(600)\n"
     running = start("run", train_job(program), "--pods", mode, env={"LC_TEST": marker})
     running.wait_for("started")
@@ -143,7 +146,7 @@ def test_nothing_outlives_a_ktrain_that_is_killed(start, train_job, mode):
     running.process.wait()
 
     assert eventually(lambda: not processes_with(marker))
-    assert eventually(lambda: temporary_directories() <= before)
+    assert eventually(lambda: list(temporary.iterdir()) == [])
 
 
 def test_two_runs_at_once_do_not_meet(start, train_job):
@@ -155,10 +158,6 @@ def test_two_runs_at_once_do_not_meet(start, train_job):
 
 
 def test_the_final_train_job_is_printed_alone_on_stdout(train_job, tmp_path):
-    import subprocess
-
-    from .conftest import KTRAIN
-
     done = subprocess.run(
         [*KTRAIN, "run", train_job("print('hi')\n"), "-o", "json"], cwd=tmp_path, capture_output=True, check=False
     )
@@ -233,7 +232,10 @@ def test_two_jobs_in_one_file_and_no_job_at_all_are_refused(ktrain, train_job):
 def test_config_maps_and_secrets_of_the_file_reach_the_pod(ktrain, train_job):
     file = train_job("import os; print(os.environ['FROM_MAP'], os.environ['FROM_SECRET'])\n")
     file.write_text(
-        file.read_text().replace("]}\n", "], env: [{name: FROM_MAP, valueFrom: {configMapKeyRef: {name: m, key: k}}}, {name: FROM_SECRET, valueFrom: {secretKeyRef: {name: s, key: k}}}]}\n")
+        file.read_text().replace(
+            "]}\n",
+            "], env: [{name: FROM_MAP, valueFrom: {configMapKeyRef: {name: m, key: k}}}, {name: FROM_SECRET, valueFrom: {secretKeyRef: {name: s, key: k}}}]}\n",
+        )
         + "---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: m}\ndata: {k: mapped}\n"
         + "---\napiVersion: v1\nkind: Secret\nmetadata: {name: s}\nstringData: {k: hidden}\n"
     )

@@ -8,4 +8,5 @@ The TrainJob controller: observe, decide, act.
 - `reconciler` runs the three, in that order; `setup` connects them to informers
 """
 
+from .setup import COMPONENT as COMPONENT
 from .setup import make_controller as make_controller
