@@ -6,7 +6,7 @@ A patch that does not name a resourceVersion applies to the newest version, agai
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from ktrain.local.apiserver import causes, codec, errors, views
 from ktrain.local.apiserver.errors import StatusError, not_found
@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from ktrain.api.meta import Json
     from ktrain.local.apiserver.backend import Backend, Call
     from ktrain.local.apiserver.requests import WriteOptions
+
+
+_OF_STATUS: Final = frozenset({"apiVersion", "kind", "metadata", "status"})
 
 
 async def patch(backend: Backend, call: Call) -> Written:
@@ -43,7 +46,7 @@ async def patch(backend: Backend, call: Call) -> Written:
         if stored is None:
             raise not_found(call.resource, call.name)
         old = views.present_item(call.resource, stored)
-        candidate = _accept_patched(call, accepting.private_copy(apply(old.obj)), old, options)
+        candidate = _accept_patched(call, _writable(call, apply(old.obj)), old, options)
         try:
             return Written(await replace(backend, call, candidate, old, options))
         except RevisionMismatch:
@@ -61,6 +64,13 @@ def _unsupported(call: Call, kind: str) -> StatusError:
     if not call.resource.custom and kind == "application/json":
         return StatusError(415, "UnsupportedMediaType", "415: Unsupported Media Type", details={})
     return errors.unsupported_media_type(", ".join(accepted_patches(call)))
+
+
+def _writable(call: Call, patched: Json) -> Json:
+    """Copy what this URL may write out of a patched object, which shares the rest with the stored one."""
+    if call.subresource == "status":
+        patched = {name: value for name, value in patched.items() if name in _OF_STATUS}
+    return accepting.private_copy(patched)
 
 
 def _accept_patched(call: Call, patched: Json, old: Item, options: WriteOptions) -> Json:

@@ -68,7 +68,7 @@ async def replace(backend: Backend, call: Call, obj: Json, old: Item, options: W
         StatusError: Refused.
         RevisionMismatch: The object changed meanwhile.
     """
-    obj = accepting.default(call.resource, obj)
+    obj = call.resource.schema.default(obj) if call.subresource == "status" else accepting.default(call.resource, obj)
     obj = restrict(call, obj, old.obj)
     obj = writing.track_update(backend, call, old.obj, obj, options)
     return await writing.commit_update(backend, call, obj, old, options)
@@ -77,14 +77,13 @@ async def replace(backend: Backend, call: Call, obj: Json, old: Item, options: W
 def restrict(call: Call, obj: Json, old: Json) -> Json:
     """Keep status from the store on the main URL, and everything but status on `/status`."""
     if call.subresource == "status":
-        restricted = accepting.private_copy(old)
-        restricted["metadata"]["managedFields"] = obj["metadata"].get("managedFields", [])
-        restricted.pop("status", None)
+        metadata = {**old["metadata"], "managedFields": obj["metadata"].get("managedFields", [])}
+        restricted = {name: value for name, value in old.items() if name != "status"} | {"metadata": metadata}
         if "status" in obj:
             restricted["status"] = obj["status"]
         return restricted
     if call.subresource == "finalize":
-        return {**accepting.private_copy(old), "spec": obj.get("spec", {})}
+        return {**old, "metadata": dict(old["metadata"]), "spec": obj.get("spec", {})}
     if call.resource.has_status:
         obj.pop("status", None)
         if "status" in old:
