@@ -47,9 +47,18 @@ class Parsed(NamedTuple):
     lines: Lines | None
 
 
-def parse(content: bytes, file: str) -> Iterator[Parsed]:
+class RepeatedKey(NamedTuple):
+    """A key that its mapping has already."""
+
+    key: str
+    line: int
+
+
+def parse(content: bytes, file: str, *, repeated: list[RepeatedKey] | None = None) -> Iterator[Parsed]:
     """
     The documents of a file; empty ones are left out.
+
+    A key that a mapping has twice is an error unless `repeated` is given: then it is noted there, and the last wins.
 
     Raises:
         DocumentError: If the file is neither YAML nor JSON, or out of bounds.
@@ -60,7 +69,7 @@ def parse(content: bytes, file: str) -> Iterator[Parsed]:
         line = content.count(b"\n", 0, error.start) + 1
         raise DocumentError([Problem(file, "not UTF-8 text", line)]) from error
     try:
-        yield from _Builder(file).documents(text)
+        yield from _Builder(file, repeated).documents(text)
     except yaml.YAMLError as error:
         if text.lstrip().startswith("{"):
             # JSON is YAML but for tabs and escaped surrogates; then lines are not known.
@@ -109,8 +118,9 @@ class _Anchored(NamedTuple):
 class _Builder:
     """Turns events into values. One builder reads one file."""
 
-    def __init__(self, file: str) -> None:
+    def __init__(self, file: str, repeated: list[RepeatedKey] | None) -> None:
         self._file = file
+        self._repeated = repeated
         self._frames: list[_Frame] = []
         self._anchors: dict[str, _Anchored] = {}
         self._done: Parsed | None = None
@@ -153,7 +163,9 @@ class _Builder:
     def _key(self, frame: _Frame, key: str, line: int) -> None:
         first = frame.lines.of.get(key)
         if first is not None and key != "<<":
-            raise self._error(f"the key {key!r} is set already in line {first}", line)
+            if self._repeated is None:
+                raise self._error(f"the key {key!r} is set already in line {first}", line)
+            self._repeated.append(RepeatedKey(key, line))
         frame.lines.of[key] = line
         frame.key = key
 
