@@ -26,7 +26,7 @@ _encode: Final = msgspec.json.Encoder().encode
 
 
 class Body:
-    """A decoded body. `strict_errors` and `warnings` name its duplicate keys, as fieldValidation words them."""
+    """A decoded body, and complaints about keys it holds twice, in the words of fieldValidation."""
 
     __slots__ = ("duplicates", "obj")
 
@@ -51,7 +51,10 @@ def decode_object(body: bytes, content_type: str, *, kind: str) -> Body:
     if given in _JSON_TYPES:
         return _decode_json(body, kind)
     if given in _YAML_TYPES:
-        return decode_yaml(body, kind=kind)
+        decoded = decode_yaml(body, kind=kind)
+        # The decoder of POST and PUT reports all of them as one complaint; the one of apply reports each.
+        lines = "".join(f"\n  {line}" for line in decoded.duplicates)
+        return Body(decoded.obj, [f"yaml: unmarshal errors:{lines}"] if lines else [])
     raise unsupported_media_type()
 
 
@@ -66,13 +69,17 @@ def decode_yaml(body: bytes, *, kind: str) -> Body:
         return _checked(_decode(body), body, kind)
     except (msgspec.DecodeError, UnicodeDecodeError):
         pass
-    from ktrain.local.apiserver import yaml11
+    # Reading YAML loads PyYAML, which our own clients never need.
+    from ktrain.api.documents.errors import DocumentError
+    from ktrain.api.documents.parse import RepeatedKey, parse
 
+    repeated: list[RepeatedKey] = []
     try:
-        obj, duplicates = yaml11.load(body)
-    except yaml11.YamlError as error:
+        document = next(parse(body, "body", repeated=repeated), None)
+    except DocumentError as error:
         raise bad_request(f"error converting YAML to JSON: {error}") from error
-    return Body(_object(obj, body, kind), duplicates)
+    duplicates = [f'line {line}: key "{key}" already set in map' for key, line in repeated]
+    return Body(_object(document.value if document else None, body, kind), duplicates)
 
 
 def decode_patch(body: bytes) -> object:
