@@ -81,7 +81,7 @@ async def _run(submission: Submission, options: Options) -> int:
             try:
                 async with _session(env, options) as session:
                     outcome = await Run(env, session, submission, options, display, interrupted).run()
-            except Exception as error:
+            except Exception as error:  # noqa: BLE001 -- raised on unless it is known
                 # What went wrong inside of task groups comes out wrapped, once for each of them.
                 outcome = _failed(unwrap(error), display)
         group.cancel_scope.cancel()

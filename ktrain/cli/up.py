@@ -24,7 +24,7 @@ def _listen_address(_ctx: click.Context, _param: click.Parameter, value: str) ->
         raise click.BadParameter(
             f"{host!r} is not a loopback address; the server holds your secrets and runs programs as you"
         )
-    return host.strip("[]"), int(port)
+    return host.strip("[]").replace("localhost", "127.0.0.1"), int(port)
 
 
 @click.command("up")
@@ -64,6 +64,7 @@ def command(listen: tuple[str, int], kubeconfig: str | None, pods: PodMode) -> N
 async def _serve(listen: tuple[str, int], kubeconfig: str | None, pods: PodMode) -> int:
     from ktrain.framework.env import system_env
     from ktrain.framework.logging import configure
+    from ktrain.framework.parallel import unwrap
     from ktrain.local.plane import ControlPlane, PlaneError
 
     configure(level="warning")
@@ -78,7 +79,11 @@ async def _serve(listen: tuple[str, int], kubeconfig: str | None, pods: PodMode)
                 click.echo(f"kubectl --kubeconfig {running.kubeconfig} get trainjobs", err=True)
                 async for _signum in signals:
                     break
-        except PlaneError as error:
-            click.echo(f"ktrain: {error}", err=True)
+        except Exception as error:
+            # What goes wrong inside of task groups comes out wrapped, once for each of them.
+            cause = unwrap(error)
+            if not isinstance(cause, PlaneError):
+                raise
+            click.echo(f"ktrain: {cause}", err=True)
             return EXIT_USAGE
     return 0

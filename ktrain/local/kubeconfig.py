@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import os
 import secrets
 from typing import TYPE_CHECKING, Final
@@ -19,20 +20,21 @@ def new_token() -> str:
     return secrets.token_urlsafe(32)
 
 
-def render(url: str, token: str, namespace: str = "default") -> str:
-    """The kubeconfig as YAML."""
+def render(url: str, token: str, ca: bytes, namespace: str = "default") -> str:
+    """The kubeconfig as YAML; `ca` is a certificate as PEM."""
+    cluster = {"server": url, "certificate-authority-data": base64.b64encode(ca).decode()}
     document = {
         "apiVersion": "v1",
         "kind": "Config",
         "current-context": NAME,
-        "clusters": [{"name": NAME, "cluster": {"server": url}}],
+        "clusters": [{"name": NAME, "cluster": cluster}],
         "users": [{"name": NAME, "user": {"token": token}}],
         "contexts": [{"name": NAME, "context": {"cluster": NAME, "user": NAME, "namespace": namespace}}],
     }
     return yaml.safe_dump(document, sort_keys=False)
 
 
-def write(path: Path, url: str, token: str) -> None:
+def write(path: Path, url: str, token: str, ca: bytes) -> None:
     """
     Write the file so that only its owner can read it, whole or not at all.
 
@@ -42,5 +44,5 @@ def write(path: Path, url: str, token: str) -> None:
     draft = path.with_name(f".{path.name}.{os.getpid()}")
     descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     with os.fdopen(descriptor, "w") as file:
-        file.write(render(url, token))
+        file.write(render(url, token, ca))
     draft.replace(path)

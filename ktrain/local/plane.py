@@ -27,7 +27,6 @@ from ktrain.framework.cache.cache import Cache
 from ktrain.framework.client.client import Client
 from ktrain.framework.events import EventRecorder
 from ktrain.framework.manager import Manager
-from ktrain.local.apiserver.server import ApiServer
 from ktrain.local.jobs import make_controller as make_job_controller
 from ktrain.local.jobs import make_scheduler
 from ktrain.local.jobs.decide import Tuning
@@ -35,15 +34,15 @@ from ktrain.local.kubelet.restarts import RestartPolicy
 from ktrain.pipeline.registry import Registry
 
 from . import kubeconfig
-from .admission import admission_plugins
+from .server import make_server
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     from anyio.abc import TaskGroup
 
-    from ktrain.api.meta import Json, Key
     from ktrain.framework import Controller, Env, Transport
+    from ktrain.local.apiserver.server import ApiServer
     from ktrain.local.sandbox.executor import Executor
 
 NODE_NAME: Final = "local"
@@ -112,7 +111,7 @@ class ControlPlane:
         async with AsyncExitStack() as stack:
             registry = Registry.load()
             executor, notes = await self._start_executor(stack)
-            server = self._make_server(registry)
+            server = make_server(self._env, registry)
             await stack.enter_async_context(server.running())
             transport = server.transport()
             client = Client(transport, self._env, field_manager=FIELD_MANAGER)
@@ -122,14 +121,6 @@ class ControlPlane:
             if self._listen is not None:
                 plane = await self._serve(stack, server, transport, notes, self._listen)
             yield plane
-
-    def _make_server(self, registry: Registry) -> ApiServer:
-        def find(group: str, version: str, plural: str, key: Key) -> Json | None:
-            return server.find(group, version, plural, key)
-
-        admission = admission_plugins(self._env, registry, find)
-        server = ApiServer(self._env, crds=assets.crds(), admission=admission)
-        return server
 
     async def _start_executor(self, stack: AsyncExitStack) -> tuple[Executor | None, tuple[str, ...]]:
         if self._pods == "off":
@@ -211,19 +202,22 @@ class ControlPlane:
         notes: tuple[str, ...],
         listen: tuple[str, int],
     ) -> Plane:
+        from ktrain.local.apiserver.certificates import self_signed
         from ktrain.local.apiserver.http import serve_http
 
         host, port = listen
         token = kubeconfig.new_token()
+        identity = self_signed(host, now=self._env.clock.now())
+        serving = serve_http(server, host=host, port=port, token=token, tls=identity)
         try:
-            url = await stack.enter_async_context(serve_http(server, host=host, port=port, token=token))
+            url = await stack.enter_async_context(serving)
         except OSError as error:
             raise PlaneError(f"cannot listen on {host}:{port}: {error.strerror or error}") from error
         path = self._kubeconfig_file
         if path is None:
             path = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="ktrain-"))) / "kubeconfig"
         try:
-            kubeconfig.write(path, url, token)
+            kubeconfig.write(path, url, token, identity.certificate)
         except OSError as error:
             raise PlaneError(f"cannot write {path}: {error.strerror or error}") from error
         return Plane(server, transport, notes, url, token, path)

@@ -52,12 +52,11 @@ else:
     peer.sendall(b"hello")
 """
     file = train_job(program, nodes=2)
-    env = "    env: [{name: MASTER_ADDR, value: job-node-0-0.job}, {name: MASTER_PORT, value: '29500'}, {name: PORT, value: $(MASTER_PORT)}]\n"
-    file.write_text(
-        file.read_text()
-        .replace("  trainer: {", "  trainer:\n    ")
-        .replace(", command:", "\n    command:")
-        .replace("]}\n", "]\n" + env)
+    add_env(
+        file,
+        "{name: MASTER_ADDR, value: job-node-0-0.job}",
+        "{name: MASTER_PORT, value: '29500'}",
+        "{name: PORT, value: $(MASTER_PORT)}",
     )
 
     code, output = ktrain("run", file, "--pods", mode)
@@ -231,11 +230,13 @@ def test_two_jobs_in_one_file_and_no_job_at_all_are_refused(ktrain, train_job):
 
 def test_config_maps_and_secrets_of_the_file_reach_the_pod(ktrain, train_job):
     file = train_job("import os; print(os.environ['FROM_MAP'], os.environ['FROM_SECRET'])\n")
+    add_env(
+        file,
+        "{name: FROM_MAP, valueFrom: {configMapKeyRef: {name: m, key: k}}}",
+        "{name: FROM_SECRET, valueFrom: {secretKeyRef: {name: s, key: k}}}",
+    )
     file.write_text(
-        file.read_text().replace(
-            "]}\n",
-            "], env: [{name: FROM_MAP, valueFrom: {configMapKeyRef: {name: m, key: k}}}, {name: FROM_SECRET, valueFrom: {secretKeyRef: {name: s, key: k}}}]}\n",
-        )
+        file.read_text()
         + "---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: m}\ndata: {k: mapped}\n"
         + "---\napiVersion: v1\nkind: Secret\nmetadata: {name: s}\nstringData: {k: hidden}\n"
     )

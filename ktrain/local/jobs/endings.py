@@ -1,8 +1,8 @@
 """
 When a Job is over, and why. The first rule that applies decides, in the order of the upstream controller.
 
-An ending has two steps: the interim condition (`FailureTarget`, `SuccessCriteriaMet`) when decided, and the final
-one (`Failed`, `Complete`), with the same reason and message, when no pod is left and all are counted (KEP-3939, KEP-3998).
+An ending has two steps: the interim condition (`FailureTarget`, `SuccessCriteriaMet`) when it is decided; then, with
+the same reason and message, the final one (`Failed`, `Complete`) when no pod is left and all are counted (KEP-3939).
 """
 
 from __future__ import annotations

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 V = TypeVar("V")
 
 _PROXIES: Final = frozenset({"HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy"})
-_INHERITED: Final = _PROXIES | {"NO_PROXY", "no_proxy", "HOME", "USER", "LOGNAME", "LANG", "LANGUAGE", "TZ", "TMPDIR"}
+_INHERITED: Final = _PROXIES | {"NO_PROXY", "no_proxy", "HOME", "USER", "LOGNAME", "LANG", "LANGUAGE", "TZ"}
 _INHERITED_PROGRAMS: Final = frozenset({"VIRTUAL_ENV", "CONDA_PREFIX", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH"})
 _INHERITED_PREFIXES: Final = ("LC_", "SSL_CERT_", "CUDA_", "NVIDIA_")
 _DEFAULT_PATH: Final = "/usr/local/bin:/usr/bin:/bin"

@@ -15,7 +15,7 @@ import anyio.to_thread
 
 from .files import remove_tree
 from .gpus import GpuSlots
-from .launch import Machine
+from .launch import Machine, temporary_directory
 from .logs import LogStore
 from .node import allocatable, node_status, register
 from .reporter import delete_finally
@@ -183,7 +183,9 @@ class Kubelet:
             await self._remove_directory(worker.pod)
 
     async def _remove_directory(self, pod: Pod) -> None:
-        await anyio.to_thread.run_sync(remove_tree, self._shared.pods_directory / pod.uid)
+        directory = self._shared.pods_directory / pod.uid
+        for path in (directory, temporary_directory(directory)):
+            await anyio.to_thread.run_sync(remove_tree, path)
 
     async def _register(self) -> None:
         status = node_status(

@@ -115,11 +115,12 @@ class Launcher:
         mounts = await self._volumes.mounts(container, variables)
         directory, number = self._directory / container.name, record.attempts + 1
         message, path = directory / f"{number}.message", directory / f"{number}.log"
-        await anyio.to_thread.run_sync(_make_room, directory, number)
+        temporary = temporary_directory(self._directory)
+        await anyio.to_thread.run_sync(_make_room, directory, number, temporary)
         security, shared = container.security_context, pod.spec.security_context
         process = ProcessSpec(
             argv=tuple(argv),
-            env=process_environment(self._machine.base_env, pod, variables, gpus),
+            env=process_environment({**self._machine.base_env, "TMPDIR": str(temporary)}, pod, variables, gpus),
             cwd=container.working_dir or self._machine.cwd,
             log=path,
             uid=shared.run_as_user if security.run_as_user is None else security.run_as_user,
@@ -130,6 +131,15 @@ class Launcher:
             memory_limit=_memory_limit(container),
         )
         return Attempt(process, container, message, self._logs.begin(pod.key, container.name, path), self._logs)
+
+
+def temporary_directory(pod_directory: Path) -> Path:
+    """
+    Where a pod's programs put temporary files: theirs alone, and gone with the pod, also when they are killed.
+
+    Short, because programs put sockets there, whose paths may be 107 bytes long.
+    """
+    return pod_directory.parent.parent / "tmp" / pod_directory.name[:8]
 
 
 def sandbox_spec(pod: Pod, directory: Path) -> SandboxSpec:
@@ -154,10 +164,12 @@ def _memory_limit(container: Container) -> int | None:
     return None if limit is None else int(quantity.parse(limit))
 
 
-def _make_room(directory: Path, number: int) -> None:
-    """Make an attempt's directory and empty message file, and delete what the attempt before the last one left."""
+def _make_room(directory: Path, number: int, temporary: Path) -> None:
+    """Make an attempt's directories and empty message file, and delete what the attempt before the last one left."""
     try:
         directory.mkdir(parents=True, exist_ok=True)
+        temporary.mkdir(parents=True, exist_ok=True)
+        temporary.chmod(0o1777)
         message = directory / f"{number}.message"
         message.touch()
         # The container may run as another user.
