@@ -1,8 +1,8 @@
 """
 Train a small network on handwritten digits on several nodes at once, and measure it on digits it never saw.
 
-Started by torchrun on every node; PyTorch's DistributedDataParallel needs no more than what torchrun sets. Needs scikit-learn for the data, which it carries
-with it: 1,797 images of 8x8 pixels, so nothing is downloaded.
+Started by torchrun on every node; PyTorch's DistributedDataParallel needs no more than what torchrun sets. The data
+comes with scikit-learn, 1,797 images of 8x8 pixels, so nothing is downloaded.
 """
 
 import argparse

@@ -77,6 +77,7 @@ def test_calls_without_the_token_are_refused_and_the_kubeconfig_is_private(up):
     for wrong in ("", "guess", login.token[:-1]):
         with pytest.raises(urllib.error.HTTPError) as refusal:
             login.request("/api/v1/secrets", token=wrong)
+        refusal.value.close()
         assert refusal.value.code == 401
 
 
