@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from ktrain.local.apiserver.backend import Call
     from ktrain.local.apiserver.registry import ServedResource
 
-_WRONG_TYPE: Final = re.compile(r'Invalid value: "(?P<found>\w+)": .* must be of type (?P<expected>[\w,]+): ')
+# Not null: decoding it into a Go field of any type leaves the field as it is.
+_WRONG_TYPE: Final = re.compile(r'Invalid value: "(?!null")(?P<found>\w+)": .* must be of type (?P<expected>[\w,]+): ')
 
 
 def check_type(resource: ServedResource, obj: Json) -> None:

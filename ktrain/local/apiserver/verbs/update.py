@@ -78,6 +78,8 @@ def restrict(call: Call, obj: Json, old: Json) -> Json:
     """Keep status from the store on the main URL, and everything but status on `/status`."""
     if call.subresource == "status":
         metadata = {**old["metadata"], "managedFields": obj["metadata"].get("managedFields", [])}
+        # Another object's UID has to be refused, not ignored: it is how a writer says which object it means.
+        metadata["uid"] = obj["metadata"].get("uid") or metadata["uid"]
         restricted = {name: value for name, value in old.items() if name != "status"} | {"metadata": metadata}
         if "status" in obj:
             restricted["status"] = obj["status"]

@@ -1,0 +1,113 @@
+"""Caches against each server: content, changes, selectors, and one's own writes."""
+
+import asyncio
+
+from ktrain.api.core import CONFIG_MAPS
+from ktrain.api.meta import Key
+from ktrain.framework import Cache, Controller, Manager
+from ktrain.framework.writes import recording
+
+
+class Journal:
+    """Notes what an informer tells; waits for how much it has told."""
+
+    def __init__(self):
+        self.told = []
+        self._news = asyncio.Event()
+
+    def on_add(self, obj, *, initial):
+        self._note(("initial" if initial else "added", obj.metadata.name))
+
+    def on_update(self, old, new):
+        self._note(("updated", new.metadata.name, old.data, new.data))
+
+    def on_delete(self, obj):
+        self._note(("deleted", obj.metadata.name))
+
+    def _note(self, what):
+        self.told.append(what)
+        self._news.set()
+
+    async def first(self, count):
+        async with asyncio.timeout(20):
+            while len(self.told) < count:
+                self._news.clear()
+                await self._news.wait()
+        return self.told[:count]
+
+
+async def test_handlers_hear_what_was_there_and_every_change_since(control_plane, informing, config_map):
+    client = control_plane.client()
+    await client.create(CONFIG_MAPS, config_map("old", labels={"l": "1"}))
+    await client.create(CONFIG_MAPS, config_map("other"))
+    journal = Journal()
+
+    async with informing() as cache:
+        maps = cache.informer(CONFIG_MAPS, namespace=control_plane.namespace, label_selector="l=1")
+        maps.add_handler(journal)
+        await cache.wait_for_sync(20)
+        await client.create(CONFIG_MAPS, config_map("new", {"k": "1"}, labels={"l": "1"}))
+        await client.patch(CONFIG_MAPS, Key(control_plane.namespace, "new"), {"data": {"k": "2"}})
+        # Losing the label is leaving the informer's scope.
+        await client.patch(CONFIG_MAPS, Key(control_plane.namespace, "new"), {"metadata": {"labels": {"l": None}}})
+        await client.delete(CONFIG_MAPS, Key(control_plane.namespace, "old"))
+
+        assert await journal.first(5) == [
+            ("initial", "old"),
+            ("added", "new"),
+            ("updated", "new", {"k": "1"}, {"k": "2"}),
+            ("deleted", "new"),
+            ("deleted", "old"),
+        ]
+        assert maps.list() == []
+
+
+async def test_a_cache_shows_the_writes_it_was_waited_for(control_plane, informing, config_map):
+    client = control_plane.client()
+    namespace = control_plane.namespace
+
+    async with informing() as cache:
+        maps = cache.informer(CONFIG_MAPS, namespace=namespace)
+        await cache.wait_for_sync(20)
+        with recording() as writes:
+            for number in range(20):
+                await client.create(CONFIG_MAPS, config_map(f"c{number}"))
+            await client.delete(CONFIG_MAPS, Key(namespace, "c0"))
+            await client.patch(CONFIG_MAPS, Key(namespace, "c1"), {"data": {"k": "v"}})
+
+        assert await cache.wait_for_writes(writes, timeout_s=20)
+        assert maps.get(Key(namespace, "c0")) is None
+        assert maps.get(Key(namespace, "c1")).data == {"k": "v"}
+        assert {f"c{number}" for number in range(1, 20)} <= {each.metadata.name for each in maps.list()}
+
+
+async def test_a_reconciler_never_reads_its_own_past(control_plane, config_map):
+    """Each pass counts one further and asks for another; a stale read would count the same number twice."""
+    client = control_plane.client()
+    namespace = control_plane.namespace
+    cache = Cache(client, control_plane.env)
+    maps = cache.informer(CONFIG_MAPS, namespace=namespace, field_selector="metadata.name=counter")
+    seen, done = [], asyncio.Event()
+
+    async def reconcile(key):
+        count = int(maps.get(key).data["count"])
+        seen.append(count)
+        if count == 25:
+            done.set()
+        else:
+            await client.patch(CONFIG_MAPS, key, {"data": {"count": str(count + 1)}})
+            controller.enqueue(key)
+
+    controller = Controller("counting", reconcile, env=control_plane.env, cache=cache)
+    controller.watches(maps)
+    await client.create(CONFIG_MAPS, config_map("counter", {"count": "0"}))
+
+    running = asyncio.create_task(Manager(cache=cache, controllers=[controller]).run())
+    async with asyncio.timeout(20):
+        await done.wait()
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
+
+    assert sorted(set(seen)) == list(range(26))
+    assert seen == sorted(seen)
+    assert len([count for count in seen if count < 25]) == 25

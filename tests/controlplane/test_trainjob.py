@@ -1,0 +1,108 @@
+"""The TrainJob controller against each server."""
+
+import pytest
+
+from ktrain.api.core import CONFIG_MAPS, untyped
+from ktrain.api.jobset import JOBSETS
+from ktrain.api.meta import Key, is_condition_true
+from ktrain.api.trainer import TRAIN_JOBS, TRAINING_RUNTIMES
+
+SNAPSHOT = "job-runtime-snapshot"
+
+
+@pytest.fixture
+def key(control_plane):
+    return Key(control_plane.namespace, "job")
+
+
+@pytest.fixture
+async def client(control_plane, pod_template):
+    """A client, and a runtime to use."""
+    client = control_plane.client()
+    template = {
+        "metadata": {"labels": {"trainer.kubeflow.org/trainjob-ancestor-step": "trainer"}},
+        "spec": {"template": pod_template},
+    }
+    body = {
+        "apiVersion": TRAINING_RUNTIMES.api_version,
+        "kind": "TrainingRuntime",
+        "metadata": {"name": "rt", "namespace": control_plane.namespace},
+        "spec": {
+            "mlPolicy": {"numNodes": 2},
+            "template": {"spec": {"replicatedJobs": [{"name": "node", "template": template}]}},
+        },
+    }
+    await client.create(untyped(TRAINING_RUNTIMES), body)
+    return client
+
+
+@pytest.fixture
+def create(client, key):
+    async def create_job(**spec):
+        body = {
+            "apiVersion": TRAIN_JOBS.api_version,
+            "kind": "TrainJob",
+            "metadata": {"name": key.name, "namespace": key.namespace},
+            "spec": {"runtimeRef": {"name": "rt", "kind": "TrainingRuntime"}, **spec},
+        }
+        return await client.create(TRAIN_JOBS, body)
+
+    return create_job
+
+
+async def test_a_job_gets_a_snapshot_and_a_job_set_of_its_own(control_plane, running, create):
+    async with running("trainjob"):
+        job = await create(trainer={"numNodes": 3, "image": "mine"})
+        job_set = await control_plane.wait_for(untyped(JOBSETS), "job", lambda found: found is not None)
+        snapshot = await control_plane.wait_for(CONFIG_MAPS, SNAPSHOT, lambda found: found is not None)
+
+        assert snapshot.metadata.is_controlled_by(job.metadata.uid)
+        (owner,) = job_set["metadata"]["ownerReferences"]
+        assert (owner["uid"], owner["controller"]) == (job.metadata.uid, True)
+        spec = job_set["spec"]["replicatedJobs"][0]["template"]["spec"]
+        assert (spec["parallelism"], spec["completions"]) == (3, 3)
+        assert spec["template"]["spec"]["containers"][0]["image"] == "mine"
+
+
+async def test_suspending_and_resuming_a_job_does_so_with_its_job_set(control_plane, running, client, create, key):
+    async with running("trainjob"):
+        await create(suspend=True)
+        await control_plane.wait_for(JOBSETS, "job", lambda found: found is not None and found.spec.suspend)
+        await control_plane.wait_for(
+            TRAIN_JOBS, "job", lambda found: is_condition_true(found.status.conditions, "Suspended")
+        )
+
+        await client.patch(TRAIN_JOBS, key, {"spec": {"suspend": False}})
+        await control_plane.wait_for(JOBSETS, "job", lambda found: not found.spec.suspend)
+        await control_plane.wait_for(
+            TRAIN_JOBS, "job", lambda found: not is_condition_true(found.status.conditions, "Suspended")
+        )
+
+
+async def test_the_end_of_the_job_set_is_the_end_of_the_job(control_plane, running, client, create, key):
+    async with running("trainjob"):
+        await create()
+        await control_plane.wait_for(JOBSETS, "job", lambda found: found is not None)
+        condition = {
+            "type": "Completed",
+            "status": "True",
+            "reason": "AllJobsCompleted",
+            "message": "jobset completed successfully",
+            "lastTransitionTime": "2026-01-01T00:00:00Z",
+        }
+        await client.patch(JOBSETS, key, {"status": {"conditions": [condition]}}, subresource="status")
+
+        await control_plane.wait_for(
+            TRAIN_JOBS, "job", lambda found: is_condition_true(found.status.conditions, "Complete")
+        )
+
+
+async def test_what_a_job_owns_goes_with_it(control_plane, running, client, create, key):
+    async with running("trainjob"):
+        await create()
+        await control_plane.wait_for(JOBSETS, "job", lambda found: found is not None)
+        await client.delete(TRAIN_JOBS, key)
+
+        await control_plane.wait_for(TRAIN_JOBS, "job", lambda found: found is None)
+        await control_plane.wait_for(JOBSETS, "job", lambda found: found is None)
+        await control_plane.wait_for(CONFIG_MAPS, SNAPSHOT, lambda found: found is None)
