@@ -19,6 +19,11 @@ LOG_LINES = 10
 _EPOCH = datetime.fromtimestamp(0, UTC)
 
 TORCH_HINT = "PyTorch is not installed in this environment. Install it with: pip install 'ktrain-operator[torch]'"
+NETWORK_HINT = (
+    "Pods in namespaces of their own do not reach the network outside. If the program downloads something, run it with "
+    "--pods host, or set hostNetwork: true in its pod template."
+)
+_UNREACHABLE = ("Temporary failure in name resolution", "Network is unreachable", "Failed to resolve")
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +73,8 @@ def hint(ended: ContainerStateTerminated, log: Sequence[str]) -> str | None:
         return TORCH_HINT
     if "No module named 'torch'" in text or "No module named torch" in text:
         return TORCH_HINT
+    if any(words in text for words in _UNREACHABLE):
+        return NETWORK_HINT
     return None
 
 

@@ -142,6 +142,7 @@ class Run:
         self._options = options
         self._display = display
         self._interrupted = interrupted
+        self._final = b""
 
     async def run(self) -> Outcome:
         """Submit and follow to the end. Raises Refused when the input is refused."""
@@ -156,7 +157,7 @@ class Run:
             final = follower.job or job
             self._report(outcome, follower, final, logs)
             if self._options.output:
-                await self._print(final)
+                self._print()
             if self._options.keep and outcome in (Outcome.COMPLETE, Outcome.FAILED):
                 await self._wait_for_interrupt()
             group.cancel_scope.cancel()
@@ -174,6 +175,8 @@ class Run:
         if outcome is None:
             outcome = Outcome.TIMEOUT
             self._display.note(f"timeout: the job did not end within {self._options.timeout_s:g} s")
+        if self._options.output:
+            self._final = await self._read(follower)
         if outcome in (Outcome.TIMEOUT, Outcome.INTERRUPTED):
             await self._stop(follower, logs, changed)
         await logs.drain(DRAIN_S)
@@ -232,18 +235,25 @@ class Run:
             for line in explain_failure(job, follower.all_pods, tails):
                 self._display.note(line)
 
-    async def _print(self, job: TrainJob) -> None:
-        """Print the whole TrainJob, not only what ktrain reads of it."""
+    async def _read(self, follower: Follower) -> bytes:
+        """Return the whole TrainJob, not only what ktrain reads of it; empty if somebody deleted it."""
         try:
-            answer = await self._client.raw("GET", TRAIN_JOBS.path(*job.key))
+            answer = await self._client.raw("GET", TRAIN_JOBS.path(*follower.key))
         except NotFound:
+            return b""
+        return answer.body
+
+    def _print(self) -> None:
+        if not self._final:
             return
+        job = msgspec.json.decode(self._final)
+        job["metadata"].pop("managedFields", None)  # as kubectl does: noise to people
         if self._options.output == "json":
-            text = msgspec.json.format(answer.body, indent=2).decode()
+            text = msgspec.json.format(msgspec.json.encode(job), indent=2).decode()
         else:
             import yaml
 
-            text = yaml.safe_dump(msgspec.json.decode(answer.body), sort_keys=False)
+            text = yaml.safe_dump(job, sort_keys=False)
         print(text.rstrip())  # noqa: T201 -- what the user asked for
 
     async def _wait_for_interrupt(self) -> None:

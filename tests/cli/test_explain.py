@@ -3,7 +3,7 @@ from datetime import UTC, datetime
 from ktrain.api.core import ContainerState, ContainerStateTerminated, ContainerStatus, Pod, PodStatus
 from ktrain.api.meta import Condition, ObjectMeta
 from ktrain.api.trainer import TrainJob, TrainJobStatus
-from ktrain.cli.explain import TORCH_HINT, describe_end, explain_failure
+from ktrain.cli.explain import NETWORK_HINT, TORCH_HINT, describe_end, explain_failure
 
 
 def pod(name, code, *, reason="Error", message="", second=0):
@@ -50,6 +50,12 @@ def test_a_missing_torchrun_is_answered_with_the_extra_to_install():
     missing = pod("p", 128, reason="StartError", message="torchrun: not found")
 
     assert TORCH_HINT in explain_failure(FAILED, [missing], {})
+
+
+def test_a_download_that_found_no_network_is_answered_with_the_way_out():
+    lines = explain_failure(FAILED, [pod("p", 1)], {("p", "node"): ["OSError: [Errno 101] Network is unreachable"]})
+
+    assert NETWORK_HINT in lines
 
 
 def test_a_job_that_failed_without_any_failed_container_still_says_why():
