@@ -10,7 +10,7 @@ from aiohttp import web
 from ktrain.api.core import CONFIG_MAPS
 from ktrain.framework.client.client import Client
 from ktrain.framework.client.credentials import Endpoint, StaticToken, TokenFile, find_endpoint, in_cluster
-from ktrain.framework.client.http import HttpTransport, connect
+from ktrain.framework.client.http import HttpTransport, connect, proxy_from_environment
 from ktrain.framework.env import system_env
 from ktrain.framework.errors import ConfigError, NotFound, TransportError, Unauthorized
 from ktrain.framework.serving import serving
@@ -109,6 +109,43 @@ async def test_a_refused_connection_is_a_transport_error():
     with pytest.raises(TransportError, match="no answer"):
         await http.request("GET", "/")
     await http.aclose()
+
+
+async def test_a_password_in_netrc_is_nobodys_business(tmp_path, monkeypatch):
+    (tmp_path / "netrc").write_text("default login somebody password secret\n")
+    monkeypatch.setenv("NETRC", str(tmp_path / "netrc"))
+    seen = []
+
+    async def handler(request):
+        seen.append(request.headers["Authorization"])
+        return web.Response()
+
+    async with transport(handler, credentials=StaticToken("token")) as http:
+        await http.request("GET", "/")
+        async with http.stream("/"):
+            pass
+
+    assert seen == ["Bearer token"] * 2
+
+
+async def test_requests_go_through_the_proxy_of_the_environment(monkeypatch):
+    seen = []
+
+    async def proxy(request):
+        seen.append((str(request.url), request.headers.get("Proxy-Authorization")))
+        return web.Response()
+
+    async with server(proxy) as url:
+        monkeypatch.setenv("HTTP_PROXY", url.replace("http://", "http://user:word@"))
+        monkeypatch.setenv("NO_PROXY", "direct.example")
+        http = HttpTransport(Endpoint("http://api.example:81"))
+        await http.request("GET", "/version")
+        await http.aclose()
+
+    assert seen == [("http://api.example:81/version", "Basic dXNlcjp3b3Jk")]
+    assert proxy_from_environment("http://direct.example") is None
+    assert proxy_from_environment("http://127.0.0.1:8080") is None
+    assert proxy_from_environment("http://localhost:8080") is None
 
 
 async def test_many_watches_do_not_keep_a_call_from_being_sent():

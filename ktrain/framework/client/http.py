@@ -12,8 +12,10 @@ from __future__ import annotations
 
 import asyncio
 import io
+import ipaddress
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, TypedDict
+from urllib.parse import urlsplit
 
 from ktrain import __version__
 from ktrain.framework.errors import TransportError
@@ -50,6 +52,7 @@ class HttpTransport:
     def __init__(self, endpoint: Endpoint, *, user_agent: str = f"ktrain/{__version__}") -> None:
         self.endpoint = endpoint
         self._user_agent = user_agent
+        self._proxy = endpoint.proxy or proxy_from_environment(endpoint.url)
         self._calls: aiohttp.ClientSession | None = None
         self._streams: aiohttp.ClientSession | None = None
 
@@ -140,7 +143,6 @@ class HttpTransport:
                     headers={"User-Agent": self._user_agent, "Accept-Encoding": "identity"},
                     read_bufsize=STREAM_BUFFER_BYTES,
                     trace_configs=[tracing],
-                    trust_env=True,
                 )
 
             self._calls, self._streams = session(MAX_CALLS), session(0)
@@ -159,8 +161,8 @@ class HttpTransport:
         extra: _Extra = {}
         if self.endpoint.server_name:
             extra["server_hostname"] = self.endpoint.server_name
-        if self.endpoint.proxy:
-            extra["proxy"] = self.endpoint.proxy
+        if self._proxy:
+            extra["proxy"] = self._proxy
         return extra
 
 
@@ -179,6 +181,29 @@ async def connect(
         ConfigError: No usable configuration.
     """
     return HttpTransport(await find_endpoint(kubeconfig, context), user_agent=user_agent)
+
+
+def proxy_from_environment(url: str) -> str | None:
+    """
+    The proxy that HTTPS_PROXY, HTTP_PROXY and NO_PROXY name for a URL; never one for this machine itself, as in Go.
+
+    Asked once. aiohttp's `trust_env` asks before every request, in a thread, and looks for a password in `~/.netrc` in
+    another: that doubled the CPU time of a call, and a `default` entry there made every call with a token fail.
+    """
+    from urllib.request import getproxies, proxy_bypass
+
+    parts = urlsplit(url)
+    host = parts.hostname or ""
+    if host == "localhost" or _is_loopback(host) or proxy_bypass(host):
+        return None
+    return getproxies().get(parts.scheme)
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
 
 
 async def _refuse_late(_session: object, context: SimpleNamespace, _params: object) -> None:
