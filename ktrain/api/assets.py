@@ -55,14 +55,11 @@ def crds() -> list[Json]:
     return found
 
 
-def runtimes() -> list[Json]:
+def runtime_files() -> list[Path]:
     """
-    The shipped runtimes, in the order of their file names.
+    The files of the shipped runtimes, by name.
 
     Raises:
         AssetsMissing: If the configuration is not there.
     """
-    from .documents import load  # brings YAML, which readers of CRDs do not need
-
-    files = sorted((config_directory() / "runtimes").glob("*.yaml"))
-    return [document.object for document in load(files)]
+    return sorted((config_directory() / "runtimes").glob("*.yaml"))

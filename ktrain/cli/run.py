@@ -3,40 +3,19 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from .durations import Duration
+from .options import Options, Outcome
 from .script import TORCH_RUNTIME, Script, train_job
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from ktrain.api.meta import Json
-    from ktrain.local.plane import PodMode
-
-EXIT_REFUSED: Final = 2
-
-
-@dataclass(frozen=True, slots=True)
-class Options:
-    """How to run."""
-
-    namespace: str
-    pods: PodMode
-    timeout_s: float | None
-    keep: bool
-    output: str | None
-    kubeconfig: str | None
-    context: str | None
-
-    @property
-    def on_cluster(self) -> bool:
-        """Whether a cluster was named; otherwise the run has a control plane of its own."""
-        return self.kubeconfig is not None or self.context is not None
 
 
 class RunCommand(click.Command):
@@ -171,7 +150,7 @@ def _load(files: Sequence[str]) -> list[Json]:
         return [document.object for document in documents.load(files, stdin=sys.stdin.buffer)]
     except documents.DocumentError as error:
         click.echo(f"{error}", err=True)
-        sys.exit(EXIT_REFUSED)
+        sys.exit(Outcome.REFUSED.value)
 
 
 def _print_yaml(value: Json) -> None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import signal
 import sys
-from enum import Enum
 from typing import TYPE_CHECKING
 
 import anyio
@@ -27,7 +26,7 @@ from .display import Display, make_display
 from .explain import explain_failure
 from .follow import Follower
 from .logs import LogFollower
-from .run import EXIT_REFUSED, Options
+from .options import Options, Outcome
 from .session import Session, cluster_session, local_session
 from .submit import Refused, Submission, read, submit
 
@@ -46,23 +45,13 @@ DELETE_S = 60.0
 """The longest that a graceful deletion is waited for; pods have 30 s of grace unless they say otherwise."""
 
 
-class Outcome(Enum):
-    """How a run ended; the value is the exit code."""
-
-    COMPLETE = 0
-    FAILED = 1
-    REFUSED = EXIT_REFUSED
-    TIMEOUT = 124
-    INTERRUPTED = 130
-
-
 def run(objects: Sequence[Json], options: Options) -> int:
     """Run to the end; returns the exit code."""
     try:
         submission = read(objects, options.namespace)
     except Refused as error:
         print(f"ktrain: {error}", file=sys.stderr)  # noqa: T201 -- the command's own words
-        return EXIT_REFUSED
+        return Outcome.REFUSED.value
     configure(level=LOG_LEVEL)
     return anyio.run(_run, submission, options)
 

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Final, Literal
 import anyio
 
 from ktrain.api import assets
-from ktrain.api.documents import resource_of
+from ktrain.api.documents import load, resource_of
 from ktrain.controllers import jobset, runtimes, trainjob
 from ktrain.framework.cache.cache import Cache
 from ktrain.framework.client.client import Client
@@ -224,5 +224,5 @@ class ControlPlane:
 
 
 async def _install_runtimes(client: Client) -> None:
-    for runtime in assets.runtimes():
-        await client.apply(resource_of(runtime), runtime)
+    for document in load(assets.runtime_files()):
+        await client.apply(resource_of(document.object), document.object)

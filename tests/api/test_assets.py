@@ -19,7 +19,7 @@ def test_each_caller_gets_crds_of_its_own():
 
 
 def test_shipped_runtimes_are_valid_cluster_training_runtimes():
-    for runtime in assets.runtimes():
+    for runtime in [document.object for document in documents.load(assets.runtime_files())]:
         assert documents.resource_of(runtime).kind == "ClusterTrainingRuntime"
 
 

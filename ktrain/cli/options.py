@@ -1,0 +1,41 @@
+"""How to run, and how a run can end: what the command line and the run itself share."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ktrain.local.plane import PodMode
+
+
+class Outcome(Enum):
+    """How a run ended; the value is the exit code."""
+
+    COMPLETE = 0
+    FAILED = 1
+    REFUSED = 2
+    TIMEOUT = 124
+    INTERRUPTED = 130
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What the user asked for."""
+
+    namespace: str
+    """For objects that name none."""
+    pods: PodMode
+    timeout_s: float | None
+    keep: bool
+    """Leave the control plane up at the end."""
+    output: str | None
+    """Print the final TrainJob as `json` or `yaml`."""
+    kubeconfig: str | None
+    context: str | None
+
+    @property
+    def on_cluster(self) -> bool:
+        """Whether a cluster was named; otherwise the run has a control plane of its own."""
+        return self.kubeconfig is not None or self.context is not None
