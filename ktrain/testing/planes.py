@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import tempfile
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, aclosing, asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeVar, cast
 
@@ -24,12 +24,12 @@ from ktrain.framework.client.codec import BadObject, codec_for
 from ktrain.framework.client.credentials import Endpoint, StaticToken
 from ktrain.framework.client.http import HttpTransport
 from ktrain.framework.env import Env, system_env
-from ktrain.framework.errors import DecodeError, Gone, NotFound
+from ktrain.framework.errors import DecodeError, Gone, NotFound, TransportError
 from ktrain.local.server import make_server
 from ktrain.pipeline.registry import Registry
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable
+    from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 
     from ktrain.api.meta import Json, Resource
     from ktrain.framework.client.transport import Transport
@@ -106,9 +106,10 @@ class FreshPlane:
         """
         key = Key((self.namespace if namespace is None else namespace) if resource.namespaced else "", name)
         last: T | None = None
+        following = _states(self.client(), resource, key)
         try:
-            async with asyncio.timeout(timeout_s):
-                async for last in _states(self.client(), resource, key):
+            async with asyncio.timeout(timeout_s), aclosing(following):
+                async for last in following:
                     if condition(last):
                         return last
         except TimeoutError:
@@ -213,7 +214,7 @@ async def _served(client: Client, env: Env, definition: Json) -> None:
                 return
 
 
-async def _states(client: Client, resource: Resource[T], key: Key) -> AsyncIterator[T | None]:
+async def _states(client: Client, resource: Resource[T], key: Key) -> AsyncGenerator[T | None]:
     """The states of one object, from now on; None while it does not exist."""
     codec = codec_for(resource)
     selector = f"metadata.name={key.name}"
@@ -229,5 +230,5 @@ async def _states(client: Client, resource: Resource[T], key: Key) -> AsyncItera
                         raise DecodeError(f"{resource.kind} {key} cannot be read: {found.reason}")
                     if event in _CHANGES:
                         yield None if event == "DELETED" else cast("T", found)
-        except Gone:
-            continue
+        except (Gone, TransportError):
+            continue  # the version is too old, or nothing happened for long: what is there now?
