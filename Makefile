@@ -3,12 +3,13 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 
-.PHONY: help demo test check bench clean
+.PHONY: help demo test test-real check bench clean
 help:
-	@echo "make demo   train a real model with one command (installs PyTorch into $(VENV))"
-	@echo "make test   format, lint, types, layers and tests"
-	@echo "make bench  the benchmarks of benchmarks/"
-	@echo "make clean  remove $(VENV) and caches"
+	@echo "make demo       train a real model with one command (installs PyTorch into $(VENV))"
+	@echo "make test       format, lint, types, layers and tests"
+	@echo "make test-real  the tests of tests/controlplane on a real kube-apiserver (KUBEBUILDER_ASSETS)"
+	@echo "make bench      the benchmarks of benchmarks/"
+	@echo "make clean      remove $(VENV) and caches"
 
 $(BIN)/python:
 	$(PYTHON) -c 'import sys; sys.exit("ktrain needs Python 3.11 or newer" if sys.version_info < (3, 11) else 0)'
@@ -30,6 +31,11 @@ check: $(VENV)/.installed-dev
 
 test: check $(VENV)/.installed-demo
 	$(BIN)/python -m pytest
+
+# KUBEBUILDER_ASSETS: a directory with etcd, kube-apiserver and kube-controller-manager, as envtest has it.
+test-real: $(VENV)/.installed-dev
+	@test -x "$$KUBEBUILDER_ASSETS/kube-apiserver" || { echo "set KUBEBUILDER_ASSETS to a directory with kube-apiserver" >&2; exit 1; }
+	$(BIN)/python -m pytest tests/controlplane
 
 bench: $(VENV)/.installed-dev
 	$(BIN)/python -m benchmarks

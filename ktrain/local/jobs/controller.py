@@ -112,8 +112,12 @@ class JobReconciler:
             self._recorder.event(JOBS, job, type=event.type, reason=event.reason, message=event.message)
 
     async def _write_status(self, job: Job, stored: Json, status: Json) -> None:
-        patch = {"status": merge_diff(stored, status)}
-        await self._client.patch(JOBS, job.key, patch, type=PatchType.MERGE, subresource="status")
+        # The UID is a precondition: a new Job of the same name must not get the counts of the old one.
+        patch = {"metadata": {"uid": job.metadata.uid}, "status": merge_diff(stored, status)}
+        try:
+            await self._client.patch(JOBS, job.key, patch, type=PatchType.MERGE, subresource="status")
+        except NotFound:
+            return
 
     async def _release(self, pods: Iterable[Pod]) -> None:
         tracked = [partial(self._drop_finalizer, pod) for pod in pods if is_tracked(pod)]

@@ -1,0 +1,246 @@
+"""
+Runs the recorded cases that have passed before; each must pass again.
+
+    python hack/recorded.py DIR             run them all; fail if a listed one fails
+    python hack/recorded.py DIR --update    run three times, and list what passed every time
+    python hack/recorded.py DIR jobset      one suite only
+
+DIR holds three suites, recorded from the real thing or proven on it: `conformance` (what an API server answers),
+`golden/jobset` (traces of the JobSet controller) and `golden` (what the Go Trainer makes of a TrainJob). Each runs
+against a `ktrain up --pods off` of its own, side by side. `tests/recorded/*.txt` list what has passed; a listed case
+that fails, or did not run, makes the exit status 1. The last line is `N passed, M failed`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import os
+import re
+import signal
+import sys
+import tempfile
+import time
+import xml.etree.ElementTree as ET
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable
+
+ROOT = Path(__file__).resolve().parent.parent
+LISTS = ROOT / "tests" / "recorded"
+RUNS_BEFORE_LISTING = 3
+READY_WITHIN_S = 30.0
+RUN_WITHIN_S = 330.0
+# The suites lie where they may not be written to.
+ENVIRONMENT = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1"}
+
+Outcomes = dict[str, str]
+"""What became of each case: nothing to say if it passed, else what its runner said."""
+
+
+class Broken(Exception):
+    """A suite could not be run at all."""
+
+
+@dataclass(frozen=True)
+class Suite:
+    """
+    One suite of cases.
+
+    `command` makes the command from the directory of all suites, a kubeconfig and a file for a report; `outcomes` reads
+    what it printed and that file.
+    """
+
+    name: str
+    command: Callable[[Path, Path, Path], list[str]]
+    outcomes: Callable[[str, Path], Outcomes]
+
+    @property
+    def list_file(self) -> Path:
+        return LISTS / f"{self.name}.txt"
+
+    def listed(self) -> set[str]:
+        return set(self.list_file.read_text().split()) if self.list_file.exists() else set()
+
+
+def conformance_command(directory: Path, kubeconfig: Path, report: Path) -> list[str]:
+    # No users to impersonate, no calls out, no policies, no service account tokens: the embedded server has none.
+    lacking = "auth,webhooks,policies,tokens"
+    suite = str(directory / "conformance")
+    options = [f"--rootdir={suite}", f"--kubeconfig={kubeconfig}", f"--without={lacking}", f"--junitxml={report}"]
+    return ["-m", "pytest", "-c", f"{suite}/pytest.ini", *options, suite]
+
+
+def conformance_outcomes(_output: str, report: Path) -> Outcomes:
+    found: Outcomes = {}
+    if not report.exists():
+        return found
+    for case in ET.parse(report).iter("testcase"):
+        names = [entry.get("value", "") for entry in case.iter("property") if entry.get("name") == "check"]
+        if not names or case.find("skipped") is not None:
+            continue
+        problem = next((p for p in (case.find("failure"), case.find("error")) if p is not None), None)
+        found[names[0]] = "" if problem is None else problem.get("message", "failed")
+    return found
+
+
+def jobset_command(directory: Path, kubeconfig: Path, _report: Path) -> list[str]:
+    suite = directory / "golden" / "jobset"
+    # KEP-672 is no release of JobSet yet; webhooks for pods would have to be called.
+    options = ["--kubeconfig", str(kubeconfig), "--without", "podWebhooks", "--skip-source", "KEP-672"]
+    return [str(suite / "run.py"), str(suite / "traces"), *options]
+
+
+def trainer_command(directory: Path, _kubeconfig: Path, _report: Path) -> list[str]:
+    # A case that cannot pass waits for its time-out; beside each other they cost little.
+    return [str(directory / "golden" / "check.py"), "-j", "10"]
+
+
+def line_outcomes(output: str, _report: Path) -> Outcomes:
+    """Read `PASS name (1.2s)` and `FAIL name (1.2s)`, the latter followed by indented lines that say why."""
+    found: Outcomes = {}
+    failed = ""
+    for line in output.splitlines():
+        if match := re.match(r"(pass|fail)\s+(\S+) \(", line, re.IGNORECASE):
+            failed = match[2] if match[1].lower() == "fail" else ""
+            found[match[2]] = "failed" if failed else ""
+        elif failed and line.startswith("    "):
+            found[failed] = f"{found[failed]}\n{line}"
+        else:
+            failed = ""
+    return found
+
+
+SUITES = (
+    Suite("conformance", conformance_command, conformance_outcomes),
+    Suite("jobset", jobset_command, line_outcomes),
+    Suite("trainer", trainer_command, line_outcomes),
+)
+
+
+async def run_suite(suite: Suite, directory: Path) -> Outcomes:
+    """
+    Run one suite against a server of its own.
+
+    Raises:
+        Broken: The server did not start, or the suite did not say what became of any case.
+    """
+    with tempfile.TemporaryDirectory(prefix="ktrain-recorded-") as folder:
+        kubeconfig, report = Path(folder, "kubeconfig"), Path(folder, "report.xml")
+        async with serving(kubeconfig):
+            output = await run(suite.command(directory, kubeconfig, report), kubeconfig)
+        outcomes = suite.outcomes(output, report)
+    if not outcomes:
+        raise Broken(f"{suite.name} ran no case:\n{output[-3000:]}")
+    return outcomes
+
+
+@contextlib.asynccontextmanager
+async def serving(kubeconfig: Path) -> AsyncIterator[None]:
+    """Run `ktrain up` until the block ends. Its warnings are shown only if it fails: the cases provoke many."""
+    command = ["-m", "ktrain", "up", "--pods", "off", "--kubeconfig", str(kubeconfig)]
+    with tempfile.TemporaryFile() as log:
+        process = await asyncio.create_subprocess_exec(
+            sys.executable, *command, cwd=ROOT, stdout=asyncio.subprocess.PIPE, stderr=log
+        )
+        assert process.stdout is not None
+        try:
+            async with asyncio.timeout(READY_WITHIN_S):
+                ready = (await process.stdout.readline()).startswith(b"ready ")
+            if ready:
+                yield
+            if not ready or process.returncode is not None:
+                log.seek(0)
+                tail = log.read()[-3000:].decode(errors="replace")
+                raise Broken(f"ktrain up {'ended during the run' if ready else 'did not become ready'}:\n{tail}")
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                process.terminate()
+            await process.wait()
+
+
+async def run(arguments: list[str], kubeconfig: Path) -> str:
+    """Run a Python program to its end; returns what it printed. Its children end with it."""
+    process = await asyncio.create_subprocess_exec(
+        sys.executable,
+        *arguments,
+        env={**ENVIRONMENT, "KUBECONFIG": str(kubeconfig)},
+        stdin=asyncio.subprocess.DEVNULL,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.STDOUT,
+        start_new_session=True,
+    )
+    try:
+        output, _ = await process.communicate()
+    finally:
+        if process.returncode is None:
+            os.killpg(process.pid, signal.SIGKILL)
+            await process.wait()
+    return output.decode(errors="replace")
+
+
+async def run_all(suites: list[Suite], directory: Path) -> list[Outcomes]:
+    """Run suites side by side; returns what became of their cases, suite by suite."""
+    async with asyncio.timeout(RUN_WITHIN_S), asyncio.TaskGroup() as tasks:
+        running = [tasks.create_task(run_suite(suite, directory)) for suite in suites]
+    return [task.result() for task in running]
+
+
+def compare(suite: Suite, outcomes: Outcomes) -> tuple[int, int]:
+    """Print what differs from the list; returns how many listed cases passed and failed."""
+    listed = suite.listed()
+    failed = {name: outcomes.get(name, "did not run") for name in listed if outcomes.get(name) != ""}
+    for name, why in sorted(failed.items()):
+        print(f"FAIL {suite.name} {name}: {why}")
+    new = sorted(name for name, why in outcomes.items() if not why and name not in listed)
+    if new:
+        print(f"{suite.name}: {len(new)} more passed, which --update lists: {' '.join(new)}")
+    print(f"{suite.name}: {len(listed) - len(failed)} of {len(listed)} listed cases passed")
+    return len(listed) - len(failed), len(failed)
+
+
+def update(suite: Suite, runs: list[Outcomes]) -> None:
+    """List what passed in every run, beside what is listed already."""
+    steady = {name for name in runs[0] if all(outcomes.get(name) == "" for outcomes in runs)}
+    unsteady = {name for outcomes in runs for name, why in outcomes.items() if not why} - steady
+    if unsteady:
+        print(f"{suite.name}: not listed, as they did not pass every time: {' '.join(sorted(unsteady))}")
+    added = steady - suite.listed()
+    suite.list_file.parent.mkdir(exist_ok=True)
+    suite.list_file.write_text("".join(f"{name}\n" for name in sorted(suite.listed() | steady)))
+    print(f"{suite.name}: {len(added)} added")
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("directory", type=Path, help="where the suites are")
+    parser.add_argument("suites", nargs="*", help="of: " + ", ".join(suite.name for suite in SUITES))
+    parser.add_argument("--update", action="store_true", help="add to the lists what passes three times")
+    options = parser.parse_args()
+    if unknown := set(options.suites) - {suite.name for suite in SUITES}:
+        parser.error(f"no such suite: {', '.join(sorted(unknown))}")
+    suites = [suite for suite in SUITES if not options.suites or suite.name in options.suites]
+    started = time.monotonic()
+    try:
+        repeats = RUNS_BEFORE_LISTING if options.update else 1
+        runs = [asyncio.run(run_all(suites, options.directory.resolve())) for _ in range(repeats)]
+    except (BaseExceptionGroup, TimeoutError) as error:
+        problems = error.exceptions if isinstance(error, BaseExceptionGroup) else [f"not done in {RUN_WITHIN_S:g} s"]
+        for problem in problems:
+            print(f"recorded: {problem or type(problem).__name__}", file=sys.stderr)
+        return 1
+    if options.update:
+        for number, suite in enumerate(suites):
+            update(suite, [outcomes[number] for outcomes in runs])
+    counts = [compare(suite, outcomes) for suite, outcomes in zip(suites, runs[-1], strict=True)]
+    passed, failed = (sum(numbers) for numbers in zip(*counts, strict=True))
+    print(f"{passed} passed, {failed} failed in {time.monotonic() - started:.0f} s")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
