@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Final
 import anyio
 
 from ktrain.api import assets
+from ktrain.api.documents import load
 from ktrain.api.documents import resource_of
 from ktrain.api.jobset import JOBSETS, JobSet
 from ktrain.api.meta import format_time
@@ -193,7 +194,7 @@ async def _lives(jobs: int, idle_s: float, *, null: bool) -> Lives:
     token = secrets.token_urlsafe(16)
     async with server.running(), serve_http(server, token=token) as url:
         client = Client(server.transport(), system_env(), field_manager="benchmarks")
-        for runtime in assets.runtimes():
+        for runtime in (document.object for document in load(assets.runtime_files())):
             await client.apply(resource_of(runtime), runtime)
         with tempfile.TemporaryDirectory(prefix="ktrain-bench-") as directory:
             command = _null_command(url, token) if null else _operator_command(url, token, Path(directory))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import secrets
 import signal
@@ -60,6 +61,10 @@ async def _operate(configuration: Configuration, kubeconfig: str | None) -> None
         transport = await connect(kubeconfig)
         stack.push_async_callback(transport.aclose)
         manager = await _build(configuration, kubeconfig, transport, stack)
+        # What was loaded to start lives as long as the process. A full collection that walks over it takes 70 ms, in
+        # which nothing else runs.
+        gc.collect()
+        gc.freeze()
         async with anyio.create_task_group() as group:
             group.start_soon(manager.run)
             with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
