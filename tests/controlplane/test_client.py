@@ -150,3 +150,23 @@ async def test_a_status_patch_changes_nothing_but_the_status_and_only_of_that_ob
     assert condition["type"] in [each["type"] for each in patched["status"]["conditions"]]
     with pytest.raises(Invalid):
         await client.patch(jobs, key, {**change, "metadata": {"uid": "another"}}, subresource="status")
+
+
+async def test_the_labels_that_tell_a_jobs_pods_apart_cannot_be_chosen(client, key, pod_template):
+    """Each wrong one is named, with all labels as they would be."""
+    labels = {"controller-uid": "mine", "batch.kubernetes.io/job-name": "mine"}
+    body = {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {"name": key.name, "namespace": key.namespace},
+        "spec": {"suspend": True, "template": {"metadata": {"labels": labels}, **pod_template}},
+    }
+
+    with pytest.raises(Invalid) as refused:
+        await client.create(untyped(JOBS), body)
+
+    causes = refused.value.status.details.causes
+    path = "spec.template.metadata.labels"
+    assert [c.field for c in causes] == [f"{path}[controller-uid]", f"{path}[batch.kubernetes.io/job-name]"]
+    shown = '"batch.kubernetes.io/job-name":"mine","controller-uid":"mine","job-name":"c"}: must be \'c\''
+    assert causes[1].message.endswith(shown)

@@ -64,9 +64,11 @@ def _validate_selector(job: Json) -> Iterator[Cause]:
     expected = {"controller-uid": uid, "batch.kubernetes.io/controller-uid": uid}
     expected |= {"job-name": name, "batch.kubernetes.io/job-name": name}
     for label, value in expected.items():
-        if labels.get(label) != value:
-            field = "spec.template.metadata.labels"
-            yield causes.invalid(field, labels, f"must be '{value}'")
+        field = f"spec.template.metadata.labels[{label}]"
+        if label not in labels:
+            yield causes.required(field, f"must be '{value}'")
+        elif labels[label] != value:
+            yield causes.invalid(field, dict(sorted(labels.items())), f"must be '{value}'")
     selector = spec.get("selector", {})
     if selector != {"matchLabels": {"batch.kubernetes.io/controller-uid": uid}}:
         yield causes.invalid("spec.selector", selector, "`selector` not auto-generated")
