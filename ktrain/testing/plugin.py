@@ -38,8 +38,7 @@ def real_server() -> Iterator[RealServer | None]:
         return
     from .planes import install_crds
 
-    with realserver.real_server(binaries) as server:
-        asyncio.run(install_crds(server))
+    with realserver.real_server(binaries, prepare=lambda server: asyncio.run(install_crds(server))) as server:
         yield server
 
 

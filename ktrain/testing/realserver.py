@@ -30,7 +30,7 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
 ASSETS: Final = "KUBEBUILDER_ASSETS"
 START_TIMEOUT_S: Final = 60.0
@@ -59,9 +59,12 @@ def assets() -> Path | None:
 
 
 @contextmanager
-def real_server(binaries: Path) -> Iterator[RealServer]:
+def real_server(binaries: Path, prepare: Callable[[RealServer], None] = lambda _: None) -> Iterator[RealServer]:
     """
     Start a control plane; stop it and remove its directory at the end.
+
+    `prepare` is called when the API server answers and no controller runs yet. It is the place to install CRDs: the
+    garbage collector looks for new kinds only every 30 seconds.
 
     Blocks for some seconds, so it belongs into a session fixture, not into a coroutine.
 
@@ -71,7 +74,11 @@ def real_server(binaries: Path) -> Iterator[RealServer]:
     directory = Path(tempfile.mkdtemp(prefix="ktrain-real-"))
     processes: list[subprocess.Popen[bytes]] = []
     try:
-        yield _start(binaries, directory, processes)
+        server = _start(binaries, directory, processes)
+        prepare(server)
+        if (manager := binaries / "kube-controller-manager").exists():
+            processes.append(_spawn(manager, _manager_options(server, directory), directory))
+        yield server
     finally:
         # Not asked to end: an API server without etcd takes ten seconds over it, and there is nothing to keep.
         for process in processes:
@@ -86,28 +93,38 @@ def _start(binaries: Path, directory: Path, processes: list[subprocess.Popen[byt
     token = secrets.token_urlsafe(24)
     (directory / "tokens.csv").write_text(f'{token},admin,admin,"system:masters"\n')
     (directory / "sa.key").write_bytes(_private_key())
-    etcd_url = f"http://127.0.0.1:{clients}"
-    peer_url = f"http://127.0.0.1:{peers}"
-    server = RealServer(
-        f"https://127.0.0.1:{secure}", token, directory / "certs" / "apiserver.crt", directory / "kubeconfig"
-    )
-    etcd = [
+    ca_file = directory / "certs" / "apiserver.crt"
+    server = RealServer(f"https://127.0.0.1:{secure}", token, ca_file, directory / "kubeconfig")
+    processes.append(_spawn(binaries / "etcd", _etcd_options(directory, clients, peers), directory))
+    options = _apiserver_options(directory, f"http://127.0.0.1:{clients}", secure)
+    processes.append(_spawn(binaries / "kube-apiserver", options, directory))
+    _wait_ready(server, processes, directory)
+    server.kubeconfig.write_text(_kubeconfig(server))
+    return server
+
+
+def _etcd_options(directory: Path, clients: int, peers: int) -> list[str]:
+    client_url, peer_url = f"http://127.0.0.1:{clients}", f"http://127.0.0.1:{peers}"
+    return [
         f"--data-dir={directory / 'etcd'}",
         "--unsafe-no-fsync",
-        f"--listen-client-urls={etcd_url}",
-        f"--advertise-client-urls={etcd_url}",
+        f"--listen-client-urls={client_url}",
+        f"--advertise-client-urls={client_url}",
         f"--listen-peer-urls={peer_url}",
         f"--initial-advertise-peer-urls={peer_url}",
         f"--initial-cluster=default={peer_url}",
     ]
-    apiserver = [
+
+
+def _apiserver_options(directory: Path, etcd_url: str, port: int) -> list[str]:
+    return [
         f"--etcd-servers={etcd_url}",
         "--bind-address=127.0.0.1",
-        f"--secure-port={secure}",
+        f"--secure-port={port}",
         f"--cert-dir={directory / 'certs'}",
         f"--token-auth-file={directory / 'tokens.csv'}",
         "--authorization-mode=RBAC",
-        f"--service-account-issuer=https://127.0.0.1:{secure}",
+        f"--service-account-issuer=https://127.0.0.1:{port}",
         f"--service-account-key-file={directory / 'sa.key'}",
         f"--service-account-signing-key-file={directory / 'sa.key'}",
         "--service-cluster-ip-range=10.0.0.0/24",
@@ -115,22 +132,17 @@ def _start(binaries: Path, directory: Path, processes: list[subprocess.Popen[byt
         "--allow-privileged=true",
         "--profiling=false",
     ]
-    processes.append(_spawn(binaries / "etcd", etcd, directory))
-    processes.append(_spawn(binaries / "kube-apiserver", apiserver, directory))
-    _wait_ready(server, processes, directory)
-    server.kubeconfig.write_text(_kubeconfig(server))
-    manager = binaries / "kube-controller-manager"
-    if manager.exists():
-        options = [
-            f"--kubeconfig={server.kubeconfig}",
-            f"--controllers={CONTROLLERS}",
-            "--use-service-account-credentials=false",
-            f"--service-account-private-key-file={directory / 'sa.key'}",
-            "--leader-elect=false",
-            "--secure-port=0",
-        ]
-        processes.append(_spawn(manager, options, directory))
-    return server
+
+
+def _manager_options(server: RealServer, directory: Path) -> list[str]:
+    return [
+        f"--kubeconfig={server.kubeconfig}",
+        f"--controllers={CONTROLLERS}",
+        "--use-service-account-credentials=false",
+        f"--service-account-private-key-file={directory / 'sa.key'}",
+        "--leader-elect=false",
+        "--secure-port=0",
+    ]
 
 
 def _spawn(binary: Path, options: list[str], directory: Path) -> subprocess.Popen[bytes]:
