@@ -14,7 +14,7 @@ import secrets
 import sys
 import tempfile
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -22,8 +22,7 @@ from typing import TYPE_CHECKING, Final
 import anyio
 
 from ktrain.api import assets
-from ktrain.api.documents import load
-from ktrain.api.documents import resource_of
+from ktrain.api.documents import load, resource_of
 from ktrain.api.jobset import JOBSETS, JobSet
 from ktrain.api.meta import format_time
 from ktrain.api.trainer import CONDITION_COMPLETE, TRAIN_JOBS, TrainJob
@@ -46,8 +45,16 @@ if TYPE_CHECKING:
 
 NODES: Final = 2
 READY_AFTER_S: Final = 0.1
-LIFE_S: Final = 1.5
 SETTLE_S: Final = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Script:
+    """How many lives, how long each, and for how long afterwards nothing may happen."""
+
+    jobs: int
+    life_s: float
+    idle_s: float
 
 
 @dataclass(slots=True)
@@ -108,9 +115,10 @@ class CountingServer(ApiServer):
 class JobSetPlayer:
     """Plays the JobSet controller."""
 
-    def __init__(self, client: Client, group: TaskGroup) -> None:
+    def __init__(self, client: Client, group: TaskGroup, life_s: float) -> None:
         self._client = client
         self._group = group
+        self._life_s = life_s
 
     def on_add(self, obj: JobSet, *, initial: bool) -> None:  # noqa: ARG002 -- the handler's signature
         self._group.start_soon(self._play, obj)
@@ -125,7 +133,7 @@ class JobSetPlayer:
         await self._report(jobset, active=1)
         await anyio.sleep(READY_AFTER_S)
         await self._report(jobset, active=1, ready=1)
-        await anyio.sleep(LIFE_S)
+        await anyio.sleep(self._life_s)
         completed = {
             "type": "Completed",
             "status": "True",
@@ -146,7 +154,6 @@ class JobSetPlayer:
 class Lives:
     """What a number of lives cost one controller."""
 
-    jobs: int
     cpu_ms: float
     memory_mb: tuple[float, float]
     writes: int
@@ -159,14 +166,15 @@ class Lives:
 
 def life(*, smoke: bool) -> Outcome:
     """The operator, and a controller with no logic, each against a server of its own."""
-    jobs, runs, idle_s = (3, 1, 0.2) if smoke else (200, 3, 5.0)
+    script, runs = (Script(3, 0.1, 0.1), 1) if smoke else (Script(200, 1.5, 5.0), 3)
+    jobs = script.jobs
     subjects: list[Lives] = []
     baselines: list[Lives] = []
     if not smoke:
-        anyio.run(partial(_lives, 1, 0.0, null=False))  # compiles the bytecode
+        anyio.run(partial(_lives, Script(1, 0.0, 0.0), null=False))  # compiles the bytecode
     for _ in range(runs):
-        subjects.append(anyio.run(partial(_lives, jobs, idle_s, null=False)))
-        baselines.append(anyio.run(partial(_lives, jobs, 0.0, null=True)))
+        subjects.append(anyio.run(partial(_lives, script, null=False)))
+        baselines.append(anyio.run(partial(_lives, replace(script, idle_s=0.0), null=True)))
     baseline = Figure("null controller: CPU", "ms/life", [one.cpu_ms / jobs for one in baselines])
     memory = [(after - before) * 1e3 / jobs for before, after in (one.memory_mb for one in subjects)]
     figures = [
@@ -176,7 +184,12 @@ def life(*, smoke: bool) -> Outcome:
         Figure("operator: bytes sent", "per life", [one.sent_bytes / jobs for one in subjects]),
         Figure("operator: reads", "in all", [one.reads for one in subjects], Goal(0)),
         Figure("operator: repeated writes", "in all", [one.repeated for one in subjects], Goal(0)),
-        Figure(f"operator: requests in {idle_s:g} s after the end", "in all", [one.idle for one in subjects], Goal(0)),
+        Figure(
+            f"operator: requests in {script.idle_s:g} s after the end",
+            "in all",
+            [one.idle for one in subjects],
+            Goal(0),
+        ),
         Figure("operator: memory before", "MB", [one.memory_mb[0] for one in subjects]),
         Figure("operator: memory grown", "KB/life", memory),
     ]
@@ -188,7 +201,7 @@ def _short(baseline: Figure) -> Figure:
     return Figure("null controller", baseline.unit, baseline.values)
 
 
-async def _lives(jobs: int, idle_s: float, *, null: bool) -> Lives:
+async def _lives(script: Script, *, null: bool) -> Lives:
     requests = Requests()
     server = CountingServer(requests)
     token = secrets.token_urlsafe(16)
@@ -199,7 +212,7 @@ async def _lives(jobs: int, idle_s: float, *, null: bool) -> Lives:
         with tempfile.TemporaryDirectory(prefix="ktrain-bench-") as directory:
             command = _null_command(url, token) if null else _operator_command(url, token, Path(directory))
             with started_program(command, Path(directory)) as process:
-                return await _live(client, requests, process.pid, jobs, idle_s)
+                return await _live(client, requests, process.pid, script)
 
 
 def _null_command(url: str, token: str) -> Sequence[str]:
@@ -221,24 +234,23 @@ def _operator_command(url: str, token: str, directory: Path) -> Sequence[str]:
     return (*KTRAIN, "operator", "--kubeconfig", str(file), *off)
 
 
-async def _live(client: Client, requests: Requests, pid: int, jobs: int, idle_s: float) -> Lives:
+async def _live(client: Client, requests: Requests, pid: int, script: Script) -> Lives:
     cache = Cache(client, system_env())
     train_jobs = cache.informer(TRAIN_JOBS)
     async with anyio.create_task_group() as group:
         await group.start(cache.run)
-        cache.informer(JOBSETS).add_handler(JobSetPlayer(client, group))
+        cache.informer(JOBSETS).add_handler(JobSetPlayer(client, group, script.life_s))
         await _complete(client, Arrivals(train_jobs, 1, _is_complete), ["warm-up"])
-        await anyio.sleep(min(SETTLE_S, idle_s))
+        await anyio.sleep(min(SETTLE_S, script.idle_s))
         requests.clear()
         memory, cpu = resident_mb(pid), cpu_ms(pid)
-        names = [f"job-{number:03}" for number in range(jobs)]
-        await _complete(client, Arrivals(train_jobs, 1 + jobs, _is_complete), names)
+        names = [f"job-{number:03}" for number in range(script.jobs)]
+        await _complete(client, Arrivals(train_jobs, 1 + script.jobs, _is_complete), names)
         cpu, memory_after = cpu_ms(pid) - cpu, resident_mb(pid)
         in_life = requests.total
-        await anyio.sleep(idle_s)
+        await anyio.sleep(script.idle_s)
         group.cancel_scope.cancel()
     return Lives(
-        jobs=jobs,
         cpu_ms=cpu,
         memory_mb=(memory, memory_after),
         writes=len(requests.writes),

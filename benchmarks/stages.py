@@ -27,11 +27,10 @@ from ktrain.framework.logging import configure
 from ktrain.local import plane  # noqa: F401 -- `ktrain run` imports it when it starts one
 
 if TYPE_CHECKING:
-    from typing import Literal
-
     from anyio.abc import TaskGroup
 
     from ktrain.cli.submit import Submission
+    from ktrain.local.plane import PodMode
 
 
 class Changes:
@@ -70,7 +69,7 @@ class Stopwatch:
             self._last_s = now_s
 
 
-async def run(pods: Literal["ns", "host"], submission: Submission, watch: Stopwatch) -> None:
+async def run(pods: PodMode, submission: Submission, watch: Stopwatch) -> None:
     """Run the job to its end."""
     env = system_env()
     async with local_session(env, pods=pods, serve=False) as session:
@@ -101,7 +100,8 @@ async def follow(group: TaskGroup, session: Session, follower: Follower, watch: 
 
 def main() -> None:
     """Run once and print."""
-    pods, file, start = sys.argv[1:]
+    mode, file, start = sys.argv[1:]
+    pods: PodMode = "ns" if mode == "ns" else "host"
     configure(level="error")
     watch = Stopwatch(float(start))
     watch.reached("imported")
