@@ -43,9 +43,10 @@ def config_directory() -> Path:
     raise AssetsMissing(places)
 
 
+@lru_cache(maxsize=1)
 def crds() -> list[Json]:
     """
-    The CRDs of trainer.kubeflow.org and JobSet, decoded anew for each caller.
+    The CRDs of trainer.kubeflow.org and JobSet. All callers share them, and nobody may change them.
 
     Raises:
         AssetsMissing: If the configuration is not there.

@@ -1,6 +1,10 @@
+import copy
+
 import pytest
 
 from ktrain.api import assets, documents
+from ktrain.framework import system_env
+from ktrain.local.apiserver.server import ApiServer
 
 
 def test_crds_are_those_of_the_trainer_and_of_jobset():
@@ -12,10 +16,13 @@ def test_crds_are_those_of_the_trainer_and_of_jobset():
     ]
 
 
-def test_each_caller_gets_crds_of_its_own():
-    assets.crds()[0].clear()
+def test_a_server_leaves_the_shared_crds_as_they_are():
+    before = copy.deepcopy(assets.crds())
 
-    assert assets.crds()[0]["metadata"]["name"] == "trainjobs.trainer.kubeflow.org"
+    ApiServer(system_env(), crds=assets.crds())
+
+    assert assets.crds() == before
+    assert assets.crds() is assets.crds()
 
 
 def test_shipped_runtimes_are_valid_cluster_training_runtimes():

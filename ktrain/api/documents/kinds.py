@@ -26,7 +26,7 @@ class Kind:
     def schema(self) -> Schema | None:
         """The schema; None for a CRD's version without one. Compiled when asked for."""
         if self._crd_schema is not None:
-            return Schema.from_crd(self._crd_schema)
+            return Schema.shared_from_crd(self._crd_schema)
         return builtin(self.resource.api_version, self.resource.kind)
 
 

@@ -52,6 +52,26 @@ class Schema:
         root.properties["metadata"] = object_meta(root.properties.get("metadata", text), builtin_node)
         return cls(root)
 
+    @classmethod
+    def shared_from_crd(cls, schema: Json) -> Schema:
+        """
+        Compile a schema that nobody changes, or return what was compiled from the same object before.
+
+        The shipped CRDs are compiled for users' files and for the server, and tests start many servers with them.
+
+        Raises:
+            ValueError: As for `from_crd`.
+        """
+        known = _SHARED.get(id(schema))
+        if known is not None and known[0] is schema:
+            return known[1]
+        compiled = cls.from_crd(schema)
+        if len(_SHARED) >= _MAX_SHARED:
+            del _SHARED[next(iter(_SHARED))]
+        # Holding the document keeps its identity from being taken by another.
+        _SHARED[id(schema)] = (schema, compiled)
+        return compiled
+
     def prune(self, obj: Json, *, keep_nulls: bool = False) -> tuple[Json, list[str]]:
         """
         The object without fields that the schema does not know, and their paths, sorted.
@@ -115,3 +135,8 @@ def builtin(api_version: str, kind: str) -> Schema | None:
     """The schema of a built-in kind, or None."""
     found = builtin_kinds().get(f"{api_version}/{kind}")
     return Schema(builtin_node(found.definition)) if found else None
+
+
+_MAX_SHARED: Final = 64
+_SHARED: Final[dict[int, tuple[Json, Schema]]] = {}
+"""By the identity of the document."""

@@ -84,7 +84,7 @@ class ServedResource:
     def schema(self) -> Schema:
         """The schema, compiled when first asked for; built-in ones are shared by all servers of the process."""
         if self.json_schema is not None:
-            return _compiled(self.json_schema)
+            return Schema.shared_from_crd(self.json_schema)
         found = builtin(self.api_version, self.kind)
         if found is None:
             raise LookupError(f"no schema of {self.kind} in {self.api_version}")
@@ -99,27 +99,6 @@ class ServedResource:
     def names_of_list(self) -> tuple[str, str]:
         """Kind and apiVersion of a list."""
         return self.list_kind or f"{self.kind}List", self.api_version
-
-
-def _compiled(json_schema: Json) -> Schema:
-    """
-    Compile a schema, or return what was compiled from the same document object before.
-
-    Tests and simulations start many servers with the project's own definitions, whose schemas are large.
-    """
-    known = _COMPILED.get(id(json_schema))
-    if known is not None and known[0] is json_schema:
-        return known[1]
-    schema = Schema.from_crd(json_schema)
-    if len(_COMPILED) >= _MAX_COMPILED:
-        del _COMPILED[next(iter(_COMPILED))]
-    # Holding the document keeps its identity from being taken by another.
-    _COMPILED[id(json_schema)] = (json_schema, schema)
-    return schema
-
-
-_MAX_COMPILED: Final = 64
-_COMPILED: Final[dict[int, tuple[Json, Schema]]] = {}
 
 
 class Registry:
