@@ -9,26 +9,35 @@ from contextlib import asynccontextmanager
 import anyio
 import pytest
 
+from ktrain.api.core import untyped
+from ktrain.api.trainer import TRAIN_JOBS, TRAINING_RUNTIMES
 from ktrain.controllers import jobset, trainjob
 from ktrain.framework import Cache, EventRecorder, Manager
+from ktrain.local import jobs
 from ktrain.pipeline import Registry
 
 
 @pytest.fixture
 def running(control_plane):
-    """`async with running("trainjob", "jobset"):` runs these controllers as an operator does."""
+    """
+    `async with running("trainjob", "jobset", "job"):` runs these controllers as an operator does.
+
+    But no Job controller beside a real one.
+    """
 
     @asynccontextmanager
     async def run(*names):
-        env = control_plane.env
-        client = control_plane.client("trainer")
+        plane, env = control_plane, control_plane.env
+        client = plane.client("trainer")
         cache = Cache(client, env)
         recorder = EventRecorder(client, env, component="test")
         makers = {
             "trainjob": lambda: trainjob.make_controller(client, cache, env, recorder, Registry.load()),
             "jobset": lambda: jobset.make_controller(client, cache, env, recorder),
+            "job": lambda: jobs.make_controller(client, cache, env, recorder),
         }
-        manager = Manager(cache=cache, controllers=[makers[name]() for name in names], recorder=recorder)
+        chosen = [make() for name, make in makers.items() if name in names and not (name == "job" and plane.is_real)]
+        manager = Manager(cache=cache, controllers=chosen, recorder=recorder)
         async with anyio.create_task_group() as tasks:
             await tasks.start(manager.run)
             yield
@@ -71,3 +80,34 @@ def config_map(control_plane):
 def pod_template():
     """The template of a pod that is never run."""
     return {"spec": {"restartPolicy": "Never", "containers": [{"name": "node", "image": "none"}]}}
+
+
+@pytest.fixture
+async def create_train_job(control_plane, pod_template):
+    """Create the TrainJob `job` of a runtime with two nodes, whose pods may not fail; returns it."""
+    client, namespace = control_plane.client(), control_plane.namespace
+    job = {
+        "metadata": {"labels": {"trainer.kubeflow.org/trainjob-ancestor-step": "trainer"}},
+        "spec": {"backoffLimit": 0, "completionMode": "Indexed", "template": pod_template},
+    }
+    runtime = {
+        "apiVersion": TRAINING_RUNTIMES.api_version,
+        "kind": "TrainingRuntime",
+        "metadata": {"name": "rt", "namespace": namespace},
+        "spec": {
+            "mlPolicy": {"numNodes": 2},
+            "template": {"spec": {"replicatedJobs": [{"name": "node", "template": job}]}},
+        },
+    }
+    await client.create(untyped(TRAINING_RUNTIMES), runtime)
+
+    async def create(name="job", **spec):
+        body = {
+            "apiVersion": TRAIN_JOBS.api_version,
+            "kind": "TrainJob",
+            "metadata": {"name": name, "namespace": namespace},
+            "spec": {"runtimeRef": {"name": "rt", "kind": "TrainingRuntime"}, **spec},
+        }
+        return await client.create(TRAIN_JOBS, body)
+
+    return create

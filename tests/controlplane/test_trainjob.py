@@ -5,7 +5,7 @@ import pytest
 from ktrain.api.core import CONFIG_MAPS, untyped
 from ktrain.api.jobset import JOBSETS
 from ktrain.api.meta import Key, is_condition_true
-from ktrain.api.trainer import TRAIN_JOBS, TRAINING_RUNTIMES
+from ktrain.api.trainer import TRAIN_JOBS
 
 SNAPSHOT = "job-runtime-snapshot"
 
@@ -16,43 +16,13 @@ def key(control_plane):
 
 
 @pytest.fixture
-async def client(control_plane, pod_template):
-    """A client, and a runtime to use."""
-    client = control_plane.client()
-    template = {
-        "metadata": {"labels": {"trainer.kubeflow.org/trainjob-ancestor-step": "trainer"}},
-        "spec": {"template": pod_template},
-    }
-    body = {
-        "apiVersion": TRAINING_RUNTIMES.api_version,
-        "kind": "TrainingRuntime",
-        "metadata": {"name": "rt", "namespace": control_plane.namespace},
-        "spec": {
-            "mlPolicy": {"numNodes": 2},
-            "template": {"spec": {"replicatedJobs": [{"name": "node", "template": template}]}},
-        },
-    }
-    await client.create(untyped(TRAINING_RUNTIMES), body)
-    return client
+def client(control_plane):
+    return control_plane.client()
 
 
-@pytest.fixture
-def create(client, key):
-    async def create_job(**spec):
-        body = {
-            "apiVersion": TRAIN_JOBS.api_version,
-            "kind": "TrainJob",
-            "metadata": {"name": key.name, "namespace": key.namespace},
-            "spec": {"runtimeRef": {"name": "rt", "kind": "TrainingRuntime"}, **spec},
-        }
-        return await client.create(TRAIN_JOBS, body)
-
-    return create_job
-
-
-async def test_a_job_gets_a_snapshot_and_a_job_set_of_its_own(control_plane, running, create):
+async def test_a_job_gets_a_snapshot_and_a_job_set_of_its_own(control_plane, running, create_train_job):
     async with running("trainjob"):
-        job = await create(trainer={"numNodes": 3, "image": "mine"})
+        job = await create_train_job(trainer={"numNodes": 3, "image": "mine"})
         job_set = await control_plane.wait_for(untyped(JOBSETS), "job", lambda found: found is not None)
         snapshot = await control_plane.wait_for(CONFIG_MAPS, SNAPSHOT, lambda found: found is not None)
 
@@ -64,9 +34,11 @@ async def test_a_job_gets_a_snapshot_and_a_job_set_of_its_own(control_plane, run
         assert spec["template"]["spec"]["containers"][0]["image"] == "mine"
 
 
-async def test_suspending_and_resuming_a_job_does_so_with_its_job_set(control_plane, running, client, create, key):
+async def test_suspending_and_resuming_a_job_does_so_with_its_job_set(
+    control_plane, running, client, create_train_job, key
+):
     async with running("trainjob"):
-        await create(suspend=True)
+        await create_train_job(suspend=True)
         await control_plane.wait_for(JOBSETS, "job", lambda found: found is not None and found.spec.suspend)
         await control_plane.wait_for(
             TRAIN_JOBS, "job", lambda found: is_condition_true(found.status.conditions, "Suspended")
@@ -79,9 +51,9 @@ async def test_suspending_and_resuming_a_job_does_so_with_its_job_set(control_pl
         )
 
 
-async def test_the_end_of_the_job_set_is_the_end_of_the_job(control_plane, running, client, create, key):
+async def test_the_end_of_the_job_set_is_the_end_of_the_job(control_plane, running, client, create_train_job, key):
     async with running("trainjob"):
-        await create()
+        await create_train_job()
         await control_plane.wait_for(JOBSETS, "job", lambda found: found is not None)
         condition = {
             "type": "Completed",
@@ -97,9 +69,9 @@ async def test_the_end_of_the_job_set_is_the_end_of_the_job(control_plane, runni
         )
 
 
-async def test_what_a_job_owns_goes_with_it(control_plane, running, client, create, key):
+async def test_what_a_job_owns_goes_with_it(control_plane, running, client, create_train_job, key):
     async with running("trainjob"):
-        await create()
+        await create_train_job()
         await control_plane.wait_for(JOBSETS, "job", lambda found: found is not None)
         await client.delete(TRAIN_JOBS, key)
 
