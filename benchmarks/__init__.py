@@ -11,6 +11,6 @@ What ktrain costs, measured: `python -m benchmarks [NAME...]`, or `make bench`.
 Machines differ and are never quiet, so every figure stands beside a baseline that was measured in the same run, the two
 taking turns; a ratio travels better than a time. `docs/benchmarks.md` says how to read the table.
 
-`figures` is the table; `processes` starts programs and weighs them; `stages`, `null_controller` are programs of their
-own that benchmarks start.
+`figures` is the table; `processes` starts programs; `weigh`, `stages` and `null_controller` are programs of their own
+that benchmarks start.
 """

@@ -1,0 +1,85 @@
+"""A local run that tells when it got where (see `stages`): `ktrain run` by the same functions, without display."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import anyio
+
+from ktrain.api import documents
+from ktrain.cli import running  # noqa: F401 -- imported because `ktrain run` imports it
+from ktrain.cli.follow import Follower
+from ktrain.cli.logs import LogFollower
+from ktrain.cli.session import Session, local_session
+from ktrain.cli.submit import read, submit
+from ktrain.framework import Cache
+from ktrain.framework.env import system_env
+from ktrain.framework.logging import configure
+from ktrain.local import plane  # noqa: F401 -- `ktrain run` imports it when it starts one
+
+if TYPE_CHECKING:
+    from anyio.abc import TaskGroup
+
+    from ktrain.cli.submit import Submission
+    from ktrain.local.plane import PodMode
+
+    from .stages import Stopwatch
+
+
+class Changes:
+    """Wakes one waiter after any change of the job."""
+
+    def __init__(self, follower: Follower) -> None:
+        self._event = anyio.Event()
+        for informer in follower.informers:
+            informer.add_handler(self)
+
+    def on_add(self, _obj: object, *, initial: bool) -> None:  # noqa: ARG002 -- the handler's signature
+        self._event.set()
+
+    def on_update(self, _old: object, _new: object) -> None:
+        self._event.set()
+
+    def on_delete(self, _obj: object) -> None:
+        self._event.set()
+
+    async def wait(self) -> None:
+        await self._event.wait()
+        self._event = anyio.Event()
+
+
+async def run(pods: PodMode, submission: Submission, watch: Stopwatch) -> None:
+    """Run the job to its end."""
+    env = system_env()
+    async with local_session(env, pods=pods, serve=False) as session:
+        watch.reached("plane up")
+        cache = Cache(session.client, env)
+        follower = Follower(cache, submission.key)
+        async with anyio.create_task_group() as group:
+            group.start_soon(cache.run)
+            job = await submit(session.client, submission, create_namespaces=True)
+            follower.uid = job.metadata.uid
+            watch.reached("submitted")
+            await follow(group, session, follower, watch)
+            group.cancel_scope.cancel()
+
+
+async def follow(group: TaskGroup, session: Session, follower: Follower, watch: Stopwatch) -> None:
+    """Follow pods and logs until the job has ended."""
+    changes = Changes(follower)
+    logs = LogFollower(session.client.transport, group, lambda _source, _line: watch.reached("first line"))
+    while not (follower.job and follower.job.is_finished):
+        if any(pod.status.phase not in ("", "Pending") for pod in follower.all_pods):
+            watch.reached("pod started")
+        logs.update(follower.all_pods)
+        await changes.wait()
+    logs.update(follower.all_pods)
+    await logs.drain(5.0)
+
+
+def execute(pods: PodMode, file: str, watch: Stopwatch) -> None:
+    """Run the job of a file to its end."""
+    configure(level="error")
+    watch.reached("imported")
+    submission = read([document.object for document in documents.load([file])], "default")
+    anyio.run(run, pods, submission, watch)
