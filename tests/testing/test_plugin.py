@@ -1,7 +1,9 @@
 """The fixtures, as a project sees them that is not ours."""
 
 import asyncio
+import re
 import time
+from pathlib import Path
 
 import pytest
 import yaml
@@ -14,6 +16,8 @@ from ktrain.framework.errors import Forbidden
 from ktrain.testing.planes import embedded_plane
 from ktrain.testing.realserver import ASSETS, StartFailed, real_server
 from ktrain.testing.time import simulate
+
+DOCS = Path(__file__).parents[2] / "docs"
 
 
 @pytest.fixture
@@ -116,6 +120,15 @@ def test_the_plugin_works_in_a_project_that_knows_nothing_of_ours(pytester, embe
     )
 
     pytester.runpytest_subprocess("-p", "no:cacheprovider").assert_outcomes(passed=2)
+
+
+def test_the_example_in_the_documentation_runs(pytester, embedded):
+    example = re.findall(r"```python\n(.*?)```", (DOCS / "testing.md").read_text(), re.DOTALL)
+    pytester.makeini("[pytest]\nasyncio_default_fixture_loop_scope = function\nasyncio_mode = auto\n")
+    pytester.makeconftest(example[0])
+    pytester.makepyfile(example[1])
+
+    pytester.runpytest_subprocess("-p", "no:cacheprovider").assert_outcomes(passed=1)
 
 
 def test_a_real_server_that_cannot_start_says_why_and_leaves_nothing(tmp_path, monkeypatch):
