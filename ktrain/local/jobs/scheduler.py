@@ -3,6 +3,9 @@ The scheduler for a cluster of one node: bind what may run, and say why the rest
 
 CPU and memory are advisory: a laptop has fewer cores than four pods request, and honest accounting would leave a gang
 waiting for itself for ever. Extended resources (`nvidia.com/gpu`) are counted strictly, first come, first served.
+
+The cache shows a binding some time after it was made. Until then the scheduler assumes it: the next pod is judged as if
+the pod were on its node already, or both would be promised the same device.
 """
 
 from __future__ import annotations
@@ -11,14 +14,16 @@ from collections import Counter
 from fractions import Fraction
 from typing import TYPE_CHECKING, Final
 
+import msgspec
+
 from ktrain.api import quantity
 from ktrain.api.core import PERSISTENT_VOLUME_CLAIMS
 from ktrain.api.meta import Condition, Json, Key, Object, Resource, Struct, find_condition, format_time
 from ktrain.framework import Cache, Client, Controller, Env, Informer, PatchType, Result
-from ktrain.framework.errors import Conflict, NotFound
+from ktrain.framework.errors import ApiError, Conflict, NotFound
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
 RETRY_S = 5.0
 ADVISORY = ("cpu", "memory", "ephemeral-storage", "pods")
@@ -77,6 +82,11 @@ class Pod(Object, frozen=True):
     spec: PodSpec = PodSpec()
     status: PodStatus = PodStatus()
 
+    @property
+    def is_over(self) -> bool:
+        """Whether it has ended and holds nothing of its node any more."""
+        return self.status.phase in ("Succeeded", "Failed")
+
 
 class NodeStatus(Struct, frozen=True):
     """What a node has to give."""
@@ -100,12 +110,19 @@ def make_scheduler(client: Client, cache: Cache, env: Env) -> Controller:
     claims = cache.informer(PERSISTENT_VOLUME_CLAIMS)
     scheduler = Scheduler(client, env, pods, nodes, claims)
     controller = Controller("scheduler", scheduler.reconcile, env=env, cache=cache)
-    controller.watches(pods)
-    controller.watches(nodes, lambda _node: [pod.key for pod in pods.list() if not pod.spec.node_name])
-    controller.watches(
-        claims, lambda claim: [p.key for p in pods.list(claim.metadata.namespace) if not p.spec.node_name]
-    )
+    controller.watches(pods, lambda pod: [pod.key, *(_waiting(pods) if _frees(pod) else ())])
+    controller.watches(nodes, lambda _node: _waiting(pods))
+    controller.watches(claims, lambda claim: _waiting(pods, claim.metadata.namespace))
     return controller
+
+
+def _waiting(pods: Informer[Pod], namespace: str = "") -> Iterable[Key]:
+    return [pod.key for pod in pods.list(namespace) if not pod.spec.node_name]
+
+
+def _frees(pod: Pod) -> bool:
+    """Whether the end of this pod gives others what they may wait for."""
+    return (pod.is_over or pod.metadata.deletion_timestamp is not None) and bool(_extended(pod))
 
 
 class Scheduler:
@@ -119,6 +136,8 @@ class Scheduler:
         self._pods = pods
         self._nodes = nodes
         self._claims = claims
+        # UID of a pod that was bound -> its node, for as long as the cache shows the pod without one.
+        self._assumed: dict[str, str] = {}
 
     async def reconcile(self, key: Key) -> Result | None:
         """Run one pass over a pod that has no node yet."""
@@ -132,8 +151,9 @@ class Scheduler:
         problem = self._missing_claim(pod)
         if problem is None:
             shortages: Counter[str] = Counter()
+            others = self._others(pod)
             for node in nodes:
-                lacking = shortage(pod, node, self._pods.list())
+                lacking = shortage(pod, node, others)
                 if lacking is None:
                     await self._bind(pod, node)
                     return None
@@ -141,8 +161,16 @@ class Scheduler:
             reasons = ", ".join(f"{count} Insufficient {name}" for name, count in sorted(shortages.items()))
             problem = f"0/{len(nodes)} nodes are available" + (f": {reasons}." if reasons else ".")
         await self._explain(pod, "Unschedulable", problem)
-        # What a pod waits for may be freed by another pod's end, which wakes only that pod's key.
+        # A pod that is removed by force ends without an event that says so before.
         return Result(requeue_after_s=RETRY_S)
+
+    def _others(self, pod: Pod) -> list[Pod]:
+        """Return all other pods, each on the node that it has or is about to have."""
+        pods = [other for other in self._pods.list() if other.metadata.uid != pod.metadata.uid]
+        # A pod that is deleted without a node was never bound; one that the cache lacks is gone.
+        unbound = {p.metadata.uid for p in pods if not p.spec.node_name and p.metadata.deletion_timestamp is None}
+        self._assumed = {uid: node for uid, node in self._assumed.items() if uid in unbound}
+        return [_on(other, self._assumed.get(other.metadata.uid)) for other in pods]
 
     def _missing_claim(self, pod: Pod) -> str | None:
         for volume in pod.spec.volumes:
@@ -158,10 +186,14 @@ class Scheduler:
             "metadata": {"name": pod.metadata.name, "namespace": pod.metadata.namespace, "uid": pod.metadata.uid},
             "target": {"kind": "Node", "name": node.metadata.name},
         }
+        self._assumed[pod.metadata.uid] = node.metadata.name
         try:
             await self._client.raw("POST", PODS.path(*pod.key, "binding"), body=body)
         except (NotFound, Conflict):
             return  # deleted, or bound by somebody else: either way its next event tells
+        except ApiError:
+            del self._assumed[pod.metadata.uid]
+            raise
 
     async def _explain(self, pod: Pod, reason: str, message: str) -> None:
         known = find_condition(pod.status.conditions, "PodScheduled")
@@ -181,11 +213,17 @@ class Scheduler:
             return
 
 
+def _on(pod: Pod, node_name: str | None) -> Pod:
+    if node_name is None:
+        return pod
+    return msgspec.structs.replace(pod, spec=msgspec.structs.replace(pod.spec, node_name=node_name))
+
+
 def shortage(pod: Pod, node: Node, pods: list[Pod]) -> str | None:
     """Return the extended resource of which the node has too little left for the pod, or None."""
     used: Counter[str] = Counter()
     for other in pods:
-        if other.spec.node_name == node.metadata.name and other.status.phase not in ("Succeeded", "Failed"):
+        if other.spec.node_name == node.metadata.name and not other.is_over:
             used.update(_extended(other))
     for name, amount in _extended(pod).items():
         if used[name] + amount > quantity.parse(str(node.status.allocatable.get(name, "0"))):

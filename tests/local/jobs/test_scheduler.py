@@ -1,0 +1,169 @@
+"""The scheduler against the embedded server, with a cache that each test fills by hand: it shows what it is told."""
+
+from dataclasses import dataclass
+
+import anyio
+import pytest
+
+from ktrain.api.core import PERSISTENT_VOLUME_CLAIMS
+from ktrain.api.meta import Key
+from ktrain.framework import Cache, Client, Manager
+from ktrain.framework.cache.informer import Informer, Scope
+from ktrain.framework.client.transport import Response
+from ktrain.framework.env import system_env
+from ktrain.framework.errors import ServerError
+from ktrain.local.apiserver.server import ApiServer
+from ktrain.local.jobs import make_scheduler
+from ktrain.local.jobs.scheduler import NODES, PODS, Scheduler
+
+GPU = "nvidia.com/gpu"
+
+
+class Refusing:
+    """A transport that answers the first binding with 500."""
+
+    def __init__(self, transport):
+        self._transport = transport
+        self._left = 1
+
+    async def request(self, method, path, **rest):
+        if path.endswith("/binding") and self._left:
+            self._left -= 1
+            return Response(500, {}, b'{"kind": "Status", "code": 500, "message": "out of order"}')
+        return await self._transport.request(method, path, **rest)
+
+    def stream(self, *args, **rest):
+        return self._transport.stream(*args, **rest)
+
+    async def aclose(self):
+        await self._transport.aclose()
+
+
+@dataclass
+class World:
+    client: Client
+    scheduler: Scheduler
+    pods: Informer
+
+    async def show(self, name):
+        """Let the cache see a pod as it is now."""
+        pod = await self.client.get(PODS, name, "default")
+        self.pods.put(pod.key, pod, int(pod.metadata.resource_version))
+
+    async def bound(self, *names):
+        return [name for name in names if (await self.client.get(PODS, name, "default")).spec.node_name]
+
+    async def judge(self, *names):
+        for name in names:
+            await self.scheduler.reconcile(Key("default", name))
+
+
+def gpu_pod(name):
+    container = {"name": "c", "image": "i", "resources": {"limits": {GPU: "1"}}}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name, "namespace": "default"},
+        "spec": {"containers": [container]},
+    }
+
+
+async def one_gpu(client):
+    await client.create(NODES, {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n"}})
+    amounts = {GPU: "1", "pods": "110"}
+    patch = {"status": {"capacity": amounts, "allocatable": amounts}}
+    return await client.patch(NODES, Key("", "n"), patch, subresource="status")
+
+
+async def a_world(names, transport=lambda inner: inner):
+    env = system_env()
+    client = Client(transport(ApiServer(env).transport()), env, field_manager="test")
+    node = await one_gpu(client)
+    pods, nodes = Informer(PODS, Scope()), Informer(NODES, Scope())
+    nodes.replace({node.key: node}, 1)
+    world = World(client, Scheduler(client, env, pods, nodes, Informer(PERSISTENT_VOLUME_CLAIMS, Scope())), pods)
+    for name in names:
+        await client.create(PODS, gpu_pod(name))
+        await world.show(name)
+    return world
+
+
+async def test_a_gpu_is_promised_once_although_the_cache_does_not_show_the_binding_yet():
+    world = await a_world(["a", "b", "c"])
+
+    await world.judge("a", "b", "c")
+
+    assert await world.bound("a", "b", "c") == ["a"]
+
+
+async def test_a_bound_pod_keeps_its_gpu_when_it_is_judged_again_before_the_cache_shows_it():
+    world = await a_world(["a", "b"])
+
+    await world.judge("a", "a", "b")
+
+    assert await world.bound("a", "b") == ["a"]
+
+
+async def test_a_gpu_is_free_again_when_the_pod_that_was_bound_is_gone():
+    world = await a_world(["a", "b"])
+    await world.judge("a")
+
+    world.pods.remove(Key("default", "a"), None, 100)
+    await world.judge("b")
+
+    assert await world.bound("b") == ["b"]
+
+
+async def test_a_refused_binding_promises_nothing():
+    world = await a_world(["a", "b"], Refusing)
+
+    with pytest.raises(ServerError):
+        await world.judge("a")
+    await world.judge("b")
+
+    assert await world.bound("a", "b") == ["b"]
+
+
+async def test_the_end_of_a_pod_wakes_those_that_wait_for_its_gpu():
+    env = system_env()
+    async with ApiServer(env).running() as server:
+        client = Client(server.transport(), env, field_manager="test")
+        cache = Cache(client, env)
+        watch = Watcher(cache.informer(PODS))
+        await one_gpu(client)
+        async with anyio.create_task_group() as tasks:
+            await tasks.start(Manager(cache=cache, controllers=[make_scheduler(client, cache, env)]).run)
+            for name in ("a", "b"):
+                await client.create(PODS, gpu_pod(name))
+                await watch.until(name, lambda pod: pod.spec.node_name or pod.status.conditions)
+            patch = {"status": {"phase": "Succeeded"}}
+            with anyio.fail_after(2):  # well before the scheduler would look again by itself
+                await client.patch(PODS, Key("default", "a"), patch, subresource="status")
+                await watch.until("b", lambda pod: pod.spec.node_name)
+            tasks.cancel_scope.cancel()
+
+
+class Watcher:
+    """Waits until the cache shows a pod as wanted."""
+
+    def __init__(self, pods):
+        self._pods = pods
+        self._changed = anyio.Event()
+        pods.add_handler(self)
+
+    def on_add(self, obj, *, initial):
+        self._wake()
+
+    def on_update(self, old, new):
+        self._wake()
+
+    def on_delete(self, obj):
+        self._wake()
+
+    async def until(self, name, condition):
+        while (pod := self._pods.get(Key("default", name))) is None or not condition(pod):
+            await self._changed.wait()
+
+    def _wake(self):
+        self._changed.set()
+        self._changed = anyio.Event()
