@@ -19,6 +19,9 @@ from .durations import parse_duration
 
 API_VERSION: Final = "config.trainer.kubeflow.org/v1alpha1"
 MAX_BYTES: Final = 1 << 20
+RECONCILED_KINDS: Final = tuple(
+    f"{kind}.trainer.kubeflow.org" for kind in ("TrainJob", "TrainingRuntime", "ClusterTrainingRuntime")
+)
 
 
 class Section(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
@@ -123,6 +126,9 @@ def check(configuration: Configuration, source: str) -> None:
     if not 1 <= configuration.webhook.port <= 65535:
         raise ConfigError(f"{source}: webhook.port: must be between 1 and 65535")
     for kind, number in configuration.controller.group_kind_concurrency.items():
+        if kind not in RECONCILED_KINDS:
+            known = ", ".join(RECONCILED_KINDS)
+            raise ConfigError(f"{source}: controller.groupKindConcurrency: no kind {kind!r}; there are {known}")
         if number < 1:
             raise ConfigError(f"{source}: controller.groupKindConcurrency[{kind}]: must be greater than 0")
 

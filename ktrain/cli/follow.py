@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from ktrain.api.core import JOBS, PODS, Job, Pod
 from ktrain.api.jobset import JOBSET_NAME, JOBSETS, REPLICATED_JOB_NAME, JobSet
+from ktrain.api.meta import Object, Resource, Struct
 from ktrain.api.trainer import CONDITION_COMPLETE, CONDITION_FAILED, TRAIN_JOBS, TrainJob
 
 if TYPE_CHECKING:
@@ -42,8 +43,10 @@ class Progress:
         return f"{text} ({self.waiting})" if self.waiting else text
 
 
-def progress(job: TrainJob | None, jobset: JobSet | None, jobs: Sequence[Job], pods: Sequence[Pod]) -> Progress:
-    """Sum up what was observed. Pure."""
+def progress(
+    job: TrainJob | None, jobset: JobSet | None, jobs: Sequence[Job], pods: Sequence[Pod], *, warning: str = ""
+) -> Progress:
+    """Sum up what was observed. Pure. `warning` explains why nothing runs if nothing better does."""
     if job is None:
         return Progress()
     alive = [pod for pod in pods if pod.metadata.deletion_timestamp is None]
@@ -58,7 +61,7 @@ def progress(job: TrainJob | None, jobset: JobSet | None, jobs: Sequence[Job], p
         succeeded=sum(pod.status.phase == "Succeeded" for pod in alive),
         failed=sum(pod.status.phase == "Failed" for pod in alive),
         restarts=restarts,
-        waiting="" if running or job.is_finished else _waiting(alive),
+        waiting="" if running or job.is_finished else _waiting(alive) or _diagnosis(job) or warning,
     )
 
 
@@ -92,6 +95,11 @@ def _waiting(pods: Sequence[Pod]) -> str:
     return ""
 
 
+def _diagnosis(job: TrainJob) -> str:
+    found = job.status.diagnosis
+    return f"{found.reason}: {found.message}" if found else ""
+
+
 def node_name(pod: Pod) -> str:
     """Short name of a pod for people: `node-0`; with several Jobs of one replicated job, `node-1-0`."""
     labels = pod.metadata.labels
@@ -102,6 +110,23 @@ def node_name(pod: Pod) -> str:
     job_index = labels.get(JOB_INDEX_KEY, "0")
     replicas = labels.get("jobset.sigs.k8s.io/replicatedjob-replicas", "1")
     return f"{job}-{index}" if replicas == "1" else f"{job}-{job_index}-{index}"
+
+
+class ObjectReference(Struct, frozen=True):
+    """What an event is about."""
+
+    uid: str = ""
+
+
+class Event(Object, frozen=True):
+    """An event (events.k8s.io/v1), as far as it explains something."""
+
+    regarding: ObjectReference = ObjectReference()
+    reason: str = ""
+    note: str = ""
+
+
+EVENTS: Final = Resource("events.k8s.io", "v1", "Event", "events", namespaced=True, type=Event)
 
 
 class Follower:
@@ -116,13 +141,28 @@ class Follower:
         self._job_sets: Informer[JobSet] = cache.informer(JOBSETS, field_selector=by_name, namespace=namespace)
         self._jobs: Informer[Job] = cache.informer(JOBS, label_selector=by_label, namespace=namespace)
         self._pods: Informer[Pod] = cache.informer(PODS, label_selector=by_label, namespace=namespace)
+        # Not every user of a cluster may read events; without them the job is followed just the same.
+        self._warnings = cache.informer(EVENTS, field_selector="type=Warning", namespace=namespace)
         self.uid = ""
+        self._since = 0
         self._last_pods: dict[str, Pod] = {}
 
+    def follow(self, created: TrainJob) -> None:
+        """Say which TrainJob of this name is meant: the one just created."""
+        self.uid = created.metadata.uid
+        self._since = int(created.metadata.resource_version)
+
     @property
-    def informers(self) -> tuple[Informer[TrainJob], Informer[JobSet], Informer[Job], Informer[Pod]]:
-        """All informers, to add handlers to."""
-        return self._train_jobs, self._job_sets, self._jobs, self._pods
+    def is_gone(self) -> bool:
+        """Whether the TrainJob was deleted, as opposed to not seen yet."""
+        return self.job is None and self._train_jobs.version >= self._since
+
+    @property
+    def informers(
+        self,
+    ) -> tuple[Informer[TrainJob], Informer[JobSet], Informer[Job], Informer[Pod], Informer[Event]]:
+        """The informers whose changes matter."""
+        return self._train_jobs, self._job_sets, self._jobs, self._pods, self._warnings
 
     @property
     def job(self) -> TrainJob | None:
@@ -154,4 +194,15 @@ class Follower:
 
     def progress(self) -> Progress:
         """Look once."""
-        return progress(self.job, self._own_jobset(), self._own_jobs(), self.pods)
+        return progress(self.job, self._own_jobset(), self._own_jobs(), self.pods, warning=self._last_warning())
+
+    def _last_warning(self) -> str:
+        """What the newest Warning about any of the job's objects says."""
+        jobset = self._own_jobset()
+        objects = [*self._own_jobs(), *self.pods, *([jobset] if jobset else [])]
+        uids = {self.uid, *(item.metadata.uid for item in objects)}
+        found = [event for event in self._warnings.list() if event.regarding.uid in uids]
+        if not found:
+            return ""
+        newest = max(found, key=lambda event: int(event.metadata.resource_version))
+        return f"{newest.reason}: {newest.note}"

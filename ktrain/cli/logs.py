@@ -6,10 +6,9 @@ from collections import deque
 from typing import TYPE_CHECKING, Final
 
 import anyio
-import structlog
 
 from ktrain.api.core import PODS, ContainerStatus, Pod
-from ktrain.framework.errors import TransportError
+from ktrain.framework.errors import TransportError, error_from
 
 from .follow import node_name
 
@@ -19,8 +18,6 @@ if TYPE_CHECKING:
     from anyio.abc import TaskGroup
 
     from ktrain.framework.client.transport import Transport
-
-log = structlog.get_logger(__name__)
 
 TAIL_LINES: Final = 50
 MAX_LINE: Final = 16 << 10
@@ -77,26 +74,34 @@ class LogFollower:
         tail = self.tails.setdefault((pod.metadata.name, container), deque(maxlen=TAIL_LINES))
         path = PODS.path(pod.metadata.namespace, pod.metadata.name, "log")
         query = [("container", container), ("follow", "true")]
+        problem = ""
         try:
-            for _attempt in range(RETRIES):
+            for attempt in range(RETRIES):
+                await anyio.sleep(attempt)
                 try:
-                    await self._stream(path, query, source, tail)
+                    problem = await self._stream(path, query, source, tail)
                 except TransportError as error:
-                    log.warning("log.interrupted", pod=pod.metadata.name, container=container, error=str(error))
+                    problem = str(error)
                     query = [("container", container), ("follow", "true"), ("sinceSeconds", "1")]
-                else:
+                if not problem:
                     return
+            self._show(source, f"(no more of this log: {problem})")
         finally:
             self._end()
 
-    async def _stream(self, path: str, query: list[tuple[str, str]], source: str, tail: deque[str]) -> None:
+    async def _stream(self, path: str, query: list[tuple[str, str]], source: str, tail: deque[str]) -> str:
+        """Show the log to its end. Returns why it could not be had; empty if all is well, or the pod is gone."""
         async with self._transport.stream(path, query=query, idle_timeout_s=SILENCE_S) as answer:
+            if answer.status == 404:
+                return ""
             if answer.status != 200:
-                return  # gone, or replaced, before its log was opened
+                body = b"".join([line async for line in answer.lines])
+                return str(error_from(answer.status, body, method="GET", path=path))
             async for raw in answer.lines:
                 line = raw[:MAX_LINE].decode("utf-8", "replace").rstrip("\r")
                 tail.append(line)
                 self._show(source, line)
+        return ""
 
 
 def _started(pod: Pod) -> Iterator[ContainerStatus]:

@@ -28,6 +28,7 @@ from ktrain.framework.health import HealthServer, MetricsServer, cache_check
 from ktrain.framework.logging import configure
 from ktrain.framework.manager import Manager, Service
 from ktrain.framework.metrics import Metrics
+from ktrain.framework.parallel import unwrap
 from ktrain.framework.webhook import WebhookServer
 from ktrain.pipeline import Registry
 
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     from .config import Configuration
 
 NAMESPACE_FILE: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
+TRAIN_JOB_KIND: Final = "TrainJob.trainer.kubeflow.org"
 TRAIN_JOB_CONCURRENCY: Final = 16
 EXIT_ERROR: Final = 1
 
@@ -50,8 +52,12 @@ def operate(configuration: Configuration, kubeconfig: str | None) -> int:
     configure()
     try:
         anyio.run(_operate, configuration, kubeconfig)
-    except (FrameworkError, OSError, ValueError) as error:
-        click.echo(f"ktrain: {error}", err=True)
+    except Exception as error:
+        # What goes wrong inside of task groups comes out wrapped, once for each of them.
+        cause = unwrap(error)
+        if not isinstance(cause, FrameworkError | OSError | ValueError):
+            raise
+        click.echo(f"ktrain: {cause}", err=True)
         return EXIT_ERROR
     return 0
 
@@ -85,7 +91,8 @@ async def _build(
         transport, env, field_manager=FIELD_MANAGER, guard=election.guard if election else None, metrics=metrics
     )
     cache = Cache(client, env)
-    recorder = EventRecorder(client, env, component=trainjob.COMPONENT)
+    # Without the guard: events are sent to the end, also when the lease has been given up.
+    recorder = EventRecorder(Client(transport, env, field_manager=FIELD_MANAGER), env, component=trainjob.COMPONENT)
     registry = Registry.load()
     concurrency = configuration.controller.group_kind_concurrency
     controllers = [
@@ -95,10 +102,10 @@ async def _build(
             env,
             recorder,
             registry,
-            max_concurrent_reconciles=concurrency.get("TrainJob.trainer.kubeflow.org", TRAIN_JOB_CONCURRENCY),
+            max_concurrent_reconciles=concurrency.get(TRAIN_JOB_KIND, TRAIN_JOB_CONCURRENCY),
             metrics=metrics,
         ),
-        *runtimes.make_controllers(client, cache, env, metrics=metrics),
+        *runtimes.make_controllers(client, cache, env, concurrency=concurrency, metrics=metrics),
     ]
     services: list[Service] = []
     if (address := _address(configuration.health.health_probe_bind_address)) is not None:

@@ -17,7 +17,7 @@ import msgspec
 from ktrain.api.trainer import CONDITION_FAILED, TRAIN_JOBS, TrainJob
 from ktrain.framework import Cache
 from ktrain.framework.env import Env, system_env
-from ktrain.framework.errors import FrameworkError, NotFound
+from ktrain.framework.errors import Conflict, FrameworkError, NotFound
 from ktrain.framework.logging import configure
 from ktrain.framework.parallel import unwrap
 from ktrain.local.plane import PlaneError
@@ -139,8 +139,8 @@ class Run:
         follower = Follower(cache, self._submission.key)
         async with anyio.create_task_group() as group:
             group.start_soon(cache.run)
-            job = await submit(self._client, self._submission, create_namespaces=self._session.is_local)
-            follower.uid = job.metadata.uid
+            job = await submit(self._client, self._submission, is_local=self._session.is_local)
+            follower.follow(job)
             with self._display:
                 outcome, logs = await self._follow(group, follower)
             final = follower.job or job
@@ -164,6 +164,8 @@ class Run:
         if outcome is None:
             outcome = Outcome.TIMEOUT
             self._display.note(f"timeout: the job did not end within {self._options.timeout_s:g} s")
+            if reason := follower.progress().waiting:
+                self._display.note(f"what it waited for: {reason}")
         if self._options.output:
             self._final = await self._read(follower)
         if outcome in (Outcome.TIMEOUT, Outcome.INTERRUPTED):
@@ -176,6 +178,9 @@ class Run:
     async def _wait_for_end(self, follower: Follower, logs: LogFollower, changed: _Changes) -> Outcome:
         """Watch until the job has ended or Ctrl-C came."""
         while True:
+            if follower.is_gone:
+                self._display.note(f"TrainJob {follower.key} was deleted by somebody else")
+                return Outcome.FAILED
             self._look(follower, logs)
             job = follower.job
             if job is not None and job.is_finished:
@@ -201,10 +206,10 @@ class Run:
         self._display.note("stopping: pods get SIGTERM and their grace period; Ctrl-C again kills")
         try:
             await self._client.delete(TRAIN_JOBS, follower.key, uid=follower.uid, propagation="Foreground")
-        except NotFound:
-            return
+        except (NotFound, Conflict):
+            return  # somebody else was faster
         with anyio.move_on_after(DELETE_S) as waiting:
-            while follower.job is not None:
+            while not follower.is_gone:
                 self._look(follower, logs)
                 await changed.wait()
         self._display.note("some pods did not stop in time" if waiting.cancelled_caught else f"deleted {follower.key}")
@@ -215,8 +220,9 @@ class Run:
         if not sys.stdin.isatty():
             return False
         self._display.note("Delete the job on the cluster? [y/N]")
-        answer = await anyio.to_thread.run_sync(sys.stdin.readline, abandon_on_cancel=True)
-        return answer.strip().lower() in ("y", "yes")
+        # Not in a thread: one that waits for a line cannot be cancelled by the second Ctrl-C.
+        await anyio.wait_readable(sys.stdin)
+        return sys.stdin.readline().strip().lower() in ("y", "yes")
 
     def _report(self, outcome: Outcome, follower: Follower, job: TrainJob, logs: LogFollower) -> None:
         if outcome is Outcome.FAILED:

@@ -86,18 +86,21 @@ def _in_namespace(item: Json, namespace: str) -> Json:
     return {**item, "metadata": metadata}
 
 
-async def submit(client: Client, submission: Submission, *, create_namespaces: bool) -> TrainJob:
+async def submit(client: Client, submission: Submission, *, is_local: bool) -> TrainJob:
     """
     Create everything, the TrainJob last.
+
+    On a control plane of our own (`is_local`) namespaces are made and everything may be replaced. On a cluster nothing
+    is taken away from other field managers.
 
     Raises:
         Refused: The server refused an object, or the runtime does not exist.
     """
-    if create_namespaces:
+    if is_local:
         for name in sorted(submission.namespaces):
             await _create_namespace(client, name)
     for item in submission.companions:
-        await _apply(client, item)
+        await _apply(client, item, force=is_local)
     ref = submission.job["spec"].get("runtimeRef") or {}
     await _check_runtime(client, RuntimeRef(**_known(ref)), submission.key.namespace)
     try:
@@ -123,10 +126,10 @@ async def _create_namespace(client: Client, name: str) -> None:
         return
 
 
-async def _apply(client: Client, item: Json) -> None:
+async def _apply(client: Client, item: Json, *, force: bool) -> None:
     resource = resource_of(item)
     try:
-        await client.apply(resource, item, field_manager=FIELD_MANAGER)
+        await client.apply(resource, item, field_manager=FIELD_MANAGER, force=force)
     except ApiError as error:
         if error.code >= 500 and error.code != 500:
             raise

@@ -14,6 +14,8 @@ from ktrain.framework.controller import Controller
 from ktrain.framework.errors import Conflict, NotFound
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from ktrain.api.meta import Key, Resource
     from ktrain.framework.cache.cache import Cache
     from ktrain.framework.client.client import Client
@@ -27,14 +29,23 @@ _NAMES: Final = (
 
 
 def make_controllers(
-    client: Client, cache: Cache, env: Env, *, metrics: Metrics | None = None
+    client: Client,
+    cache: Cache,
+    env: Env,
+    *,
+    concurrency: Mapping[str, int] | None = None,
+    metrics: Metrics | None = None,
 ) -> tuple[Controller, ...]:
-    """Make the controllers of both kinds, under Go's names."""
-    return tuple(_make(client, cache, env, resource, name, metrics) for resource, name in _NAMES)
+    """Make the controllers of both kinds, under Go's names. `concurrency`: passes at a time, by `Kind.group`."""
+    workers = concurrency or {}
+    return tuple(
+        _make(client, cache, env, resource, name, workers.get(f"{resource.kind}.{resource.group}", 1), metrics)
+        for resource, name in _NAMES
+    )
 
 
 def _make(
-    client: Client, cache: Cache, env: Env, resource: Resource[Any], name: str, metrics: Metrics | None
+    client: Client, cache: Cache, env: Env, resource: Resource[Any], name: str, workers: int, metrics: Metrics | None
 ) -> Controller:
     informer = cache.informer(resource)
 
@@ -50,6 +61,6 @@ def _make(
         except (NotFound, Conflict):
             return  # it is gone, or its next event brings it here again
 
-    controller = Controller(name, reconcile, env=env, cache=cache, metrics=metrics)
+    controller = Controller(name, reconcile, env=env, cache=cache, max_concurrent_reconciles=workers, metrics=metrics)
     controller.watches(informer)
     return controller

@@ -141,7 +141,11 @@ class ControlPlane:
     ) -> AsyncIterator[None]:
         cache = Cache(client, self._env)
         env = self._env
-        # Events say who reports them, and people search for the names that these components have in a cluster.
+
+        # Events and managedFields say who wrote, by the names that these components have in a cluster.
+        def writes_as(field_manager: str) -> Client:
+            return Client(client.transport, env, field_manager=field_manager)
+
         for_train_jobs, for_jobsets, for_jobs, for_pods = (
             EventRecorder(client, env, component=name)
             for name in (trainjob.COMPONENT, "jobset", "job-controller", "kubelet")
@@ -149,11 +153,11 @@ class ControlPlane:
         controllers: list[Controller] = [
             trainjob.make_controller(client, cache, env, for_train_jobs, registry),
             *runtimes.make_controllers(client, cache, env),
-            jobset.make_controller(client, cache, env, for_jobsets),
-            make_job_controller(client, cache, env, for_jobs, tuning=JOB_TUNING),
+            jobset.make_controller(writes_as("manager"), cache, env, for_jobsets),
+            make_job_controller(writes_as("kube-controller-manager"), cache, env, for_jobs, tuning=JOB_TUNING),
         ]
         if executor is not None:
-            controllers.append(make_scheduler(client, cache, env))
+            controllers.append(make_scheduler(writes_as("kube-scheduler"), cache, env))
         services = (for_train_jobs, for_jobsets, for_jobs, for_pods)
         manager = Manager(cache=cache, controllers=controllers, services=services)
         async with anyio.create_task_group() as managing:

@@ -35,6 +35,7 @@ def test_what_the_file_says_is_taken(tmp_path):
         ("leaderElection: {leaseDuration: soon}", "leaderElection.leaseDuration: 'soon' is not a duration"),
         ("leaderElection: {leaseDuration: 5s}", "leaseDuration > renewDeadline"),
         ("controller: {groupKindConcurrency: {TrainJob.trainer.kubeflow.org: 0}}", "must be greater than 0"),
+        ("controller: {groupKindConcurrency: {TrainJobs.trainer.kubeflow.org: 2}}", "no kind"),
         ("kind: Pod", "kind Configuration"),
         ("a: [", "not YAML"),
     ],
