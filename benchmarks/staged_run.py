@@ -57,7 +57,7 @@ async def run(pods: PodMode, submission: Submission, watch: Stopwatch) -> None:
         follower = Follower(cache, submission.key)
         async with anyio.create_task_group() as group:
             group.start_soon(cache.run)
-            job = await submit(session.client, submission, create_namespaces=True)
+            job = await submit(session.client, submission, is_local=True)
             follower.uid = job.metadata.uid
             watch.reached("submitted")
             await follow(group, session, follower, watch)

@@ -40,6 +40,9 @@ class Display(Protocol):
     def status(self, progress: Progress) -> None:
         """Show the state of affairs; cheap when nothing changed."""
 
+    def tick(self) -> None:
+        """Show that time passes. To be called a few times a second."""
+
 
 class PlainDisplay:
     """Plain lines, for pipes and files."""
@@ -72,6 +75,9 @@ class PlainDisplay:
             self._last = text
             self._write(f"{self._name}: {text}")
 
+    def tick(self) -> None:
+        """Show nothing: a file is no place for a clock."""
+
     def _write(self, text: str) -> None:
         print(text, file=self._stream, flush=True)
 
@@ -88,7 +94,8 @@ class LiveDisplay:
         self._elapsed = elapsed
         self._progress = Progress()
         self._colours: dict[str, str] = {}
-        self._live: Live = Live(console=self._console, get_renderable=self._line, refresh_per_second=4, transient=True)
+        # Refreshed by `tick`: rich's own thread has no event loop, and with it no clock.
+        self._live: Live = Live(console=self._console, get_renderable=self._line, auto_refresh=False, transient=True)
 
     def __enter__(self) -> Display:
         self._live.start()
@@ -112,8 +119,13 @@ class LiveDisplay:
         self._console.print(Text.assemble((f"[{source}] ", colour), Text(line)), soft_wrap=True)
 
     def status(self, progress: Progress) -> None:
-        """Keep the state; the status line refreshes by itself."""
+        """Show the state in the status line."""
         self._progress = progress
+        self._live.refresh()
+
+    def tick(self) -> None:
+        """Draw the status line anew."""
+        self._live.refresh()
 
     def _line(self) -> Text:
         from rich.text import Text

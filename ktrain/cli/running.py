@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 
 LOG_LEVEL = "error"
 """The controllers' warnings (a watch restarted, a conflict retried) mean something to operators, nothing to users."""
+TICK_S = 0.25
 DRAIN_S = 5.0
 DELETE_S = 60.0
 """The longest that a graceful deletion is waited for; pods have 30 s of grace unless they say otherwise."""
@@ -142,6 +143,7 @@ class Run:
             job = await submit(self._client, self._submission, is_local=self._session.is_local)
             follower.follow(job)
             with self._display:
+                group.start_soon(self._tick)
                 outcome, logs = await self._follow(group, follower)
             final = follower.job or job
             self._report(outcome, follower, final, logs)
@@ -189,6 +191,11 @@ class Run:
             if self._interrupted.is_set():
                 return Outcome.INTERRUPTED
             await changed.wait()
+
+    async def _tick(self) -> None:
+        while True:
+            self._display.tick()
+            await self._env.clock.sleep(TICK_S)
 
     async def _wake_on_interrupt(self, changed: _Changes) -> None:
         await self._interrupted.wait()
