@@ -67,7 +67,8 @@ class JobReconciler:
         self._jobs = jobs
         self._pods = pods
         self._tuning = tuning
-        self._backoff: dict[str, Backoff] = {}
+        # With the UID of the Job that it belongs to: a new Job of the same name starts without the failures of the old.
+        self._backoff: dict[Key, tuple[str, Backoff]] = {}
 
     async def reconcile(self, key: Key) -> Result | None:
         """Run one pass. Pods of a Job that is gone, deleted or finished only lose their tracking finalizer."""
@@ -76,18 +77,19 @@ class JobReconciler:
         if job is not None and job.spec.managed_by not in (None, MANAGED_BY):
             return None
         if job is None or job.metadata.deletion_timestamp is not None:
+            self._backoff.pop(key, None)
             await self._release(pods)
-            if job is not None:
-                self._backoff.pop(job.metadata.uid, None)
             return None
         mine = [pod for pod in pods if pod.metadata.is_controlled_by(job.metadata.uid)]
         await self._release([pod for pod in pods if not pod.metadata.is_controlled_by(job.metadata.uid)])
         if job.is_finished:
-            self._backoff.pop(job.metadata.uid, None)
+            self._backoff.pop(key, None)
             await self._release(mine)
             return await self._expire(job)
         now = self._env.clock.now()
-        backoff = self._backoff.get(job.metadata.uid, Backoff())
+        uid, backoff = self._backoff.get(key, ("", Backoff()))
+        if uid != job.metadata.uid:
+            backoff = Backoff()
         decision = decide(job, mine, backoff, now, self._tuning)
         await self._act(job, decision)
         if decision.requeue_after is None:
@@ -97,11 +99,11 @@ class JobReconciler:
     async def _act(self, job: Job, decision: Decision) -> None:
         stored = stored_status(job)
         if decision.record is not None:
-            await self._write_status(job, stored, decision.record)
+            job = await self._write_status(job, stored, decision.record)
             stored = decision.record
         await self._release(decision.release)
         # Only now: a pass that fails above sees the same pods again and must not count them twice for the back-off.
-        self._backoff[job.metadata.uid] = decision.backoff
+        self._backoff[job.key] = (job.metadata.uid, decision.backoff)
         await self._release(decision.drop)
         doomed = (*decision.drop, *decision.delete)
         await run_all([partial(self._delete, job, pod) for pod in doomed], limit=PARALLEL_CALLS)
@@ -111,13 +113,22 @@ class JobReconciler:
         for event in decision.events:
             self._recorder.event(JOBS, job, type=event.type, reason=event.reason, message=event.message)
 
-    async def _write_status(self, job: Job, stored: Json, status: Json) -> None:
-        # The UID is a precondition: a new Job of the same name must not get the counts of the old one.
-        patch = {"metadata": {"uid": job.metadata.uid}, "status": merge_diff(stored, status)}
+    async def _write_status(self, job: Job, stored: Json, status: Json) -> Job:
+        """
+        Write what changed and return the Job as it is then, the version for the next write of the pass.
+
+        Counters are absolute, so they go onto the version they were counted on and no other, least of all onto a new
+        Job of the same name. A Job that is gone is returned as it was.
+
+        Raises:
+            Conflict: The Job has changed; the next pass counts anew.
+        """
+        precondition = {"uid": job.metadata.uid, "resourceVersion": job.metadata.resource_version}
+        patch = {"metadata": precondition, "status": merge_diff(stored, status)}
         try:
-            await self._client.patch(JOBS, job.key, patch, type=PatchType.MERGE, subresource="status")
+            return await self._client.patch(JOBS, job.key, patch, type=PatchType.MERGE, subresource="status")
         except NotFound:
-            return
+            return job
 
     async def _release(self, pods: Iterable[Pod]) -> None:
         tracked = [partial(self._drop_finalizer, pod) for pod in pods if is_tracked(pod)]
