@@ -12,10 +12,12 @@ from ktrain.api.trainer import CONDITION_FAILED, TrainJob
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from pathlib import Path
 
     from ktrain.api.core import ContainerStateTerminated, Pod
 
 LOG_LINES = 10
+FULL_BELOW = 1 << 20
 _EPOCH = datetime.fromtimestamp(0, UTC)
 
 TORCH_HINT = "PyTorch is not installed in this environment. Install it with: pip install 'ktrain-operator[torch]'"
@@ -76,6 +78,13 @@ def hint(ended: ContainerStateTerminated, log: Sequence[str]) -> str | None:
     if any(words in text for words in _UNREACHABLE):
         return NETWORK_HINT
     return None
+
+
+def full_disk(directory: Path, free_bytes: int) -> list[str]:
+    """What to say when programs may have failed, silently, because their logs could not be written."""
+    if free_bytes >= FULL_BELOW:
+        return []
+    return [f"The disk of {directory} is full: logs and temporary files of pods may be missing. Set TMPDIR to another."]
 
 
 def explain_failure(job: TrainJob, pods: Sequence[Pod], logs: Mapping[tuple[str, str], Sequence[str]]) -> list[str]:

@@ -51,17 +51,18 @@ def progress(
         return Progress()
     alive = [pod for pod in pods if pod.metadata.deletion_timestamp is None]
     running = sum(pod.status.phase == "Running" for pod in alive)
+    started = any(pod.status.phase not in ("", "Pending") for pod in pods)
     restarts = jobset.status.restarts if jobset and jobset.status else 0
     restarts += sum(status.restart_count for pod in alive for status in pod.status.container_statuses)
     return Progress(
-        phase=_phase(job, jobset, started=any(pod.status.phase not in ("", "Pending") for pod in pods)),
+        phase=_phase(job, jobset, started=started),
         nodes=sum(item.spec.parallelism or 1 for item in jobs),
         running=running,
         ready=sum(_is_ready(pod) for pod in alive),
         succeeded=sum(pod.status.phase == "Succeeded" for pod in alive),
         failed=sum(pod.status.phase == "Failed" for pod in alive),
         restarts=restarts,
-        waiting="" if running or job.is_finished else _waiting(alive) or _diagnosis(job) or warning,
+        waiting="" if started or job.is_finished else _waiting(alive) or _diagnosis(job) or warning,
     )
 
 

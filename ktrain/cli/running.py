@@ -7,8 +7,11 @@ SIGTERM) deletes the job gracefully, the second kills: leaving the session's con
 
 from __future__ import annotations
 
+import shutil
 import signal
 import sys
+import tempfile
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import anyio
@@ -23,7 +26,7 @@ from ktrain.framework.parallel import unwrap
 from ktrain.local.plane import PlaneError
 
 from .display import Display, make_display
-from .explain import explain_failure
+from .explain import explain_failure, full_disk
 from .follow import Follower
 from .logs import LogFollower
 from .options import Options, Outcome
@@ -234,7 +237,11 @@ class Run:
     def _report(self, outcome: Outcome, follower: Follower, job: TrainJob, logs: LogFollower) -> None:
         if outcome is Outcome.FAILED:
             tails = {key: list(tail) for key, tail in logs.tails.items()}
-            for line in explain_failure(job, follower.all_pods, tails):
+            lines = explain_failure(job, follower.all_pods, tails)
+            if self._session.is_local:
+                directory = Path(tempfile.gettempdir())
+                lines = [*full_disk(directory, shutil.disk_usage(directory).free), *lines]
+            for line in lines:
                 self._display.note(line)
 
     async def _read(self, follower: Follower) -> bytes:

@@ -1,9 +1,10 @@
 from datetime import UTC, datetime
+from pathlib import Path
 
 from ktrain.api.core import ContainerState, ContainerStateTerminated, ContainerStatus, Pod, PodStatus
 from ktrain.api.meta import Condition, ObjectMeta
 from ktrain.api.trainer import TrainJob, TrainJobStatus
-from ktrain.cli.explain import NETWORK_HINT, TORCH_HINT, describe_end, explain_failure
+from ktrain.cli.explain import NETWORK_HINT, TORCH_HINT, describe_end, explain_failure, full_disk
 
 
 def pod(name, code, *, reason="Error", message="", second=0):
@@ -60,3 +61,8 @@ def test_a_download_that_found_no_network_is_answered_with_the_way_out():
 
 def test_a_job_that_failed_without_any_failed_container_still_says_why():
     assert explain_failure(FAILED, [], {}) == ["TrainJob digits has Failed (FailedJobs): jobset failed"]
+
+
+def test_a_full_disk_is_named_and_one_with_room_is_not():
+    assert "The disk of /tmp is full" in full_disk(Path("/tmp"), 4096)[0]
+    assert full_disk(Path("/tmp"), 1 << 30) == []
