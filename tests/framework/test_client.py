@@ -1,10 +1,14 @@
 import msgspec
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from ktrain.api.core import CONFIG_MAPS, PODS
 from ktrain.api.meta import Key, Object, Resource
 from ktrain.framework.client.client import Client, PatchType
 from ktrain.framework.client.codec import codec_for
+from ktrain.framework.client.transport import Response
+from ktrain.framework.deepjson import cut
 from ktrain.framework.errors import (
     AlreadyExists,
     ApplyConflict,
@@ -232,6 +236,53 @@ def test_raw_parts_do_not_keep_the_answer_they_came_in():
         raws = [part.one, part.other, *part.many, *part.named.values()]
         assert [bytes(raw) for raw in raws] == [b'{"a":1}', b'{"b":2}', b"1", b"2", b"[3]"]
         assert all(len(memoryview(raw).obj) < 20 for raw in raws)
+
+
+@given(st.recursive(st.integers() | st.text(), lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner)))
+def test_what_is_cut_out_of_a_document_is_what_lies_below_the_level(document):
+    shallow, pieces = cut(msgspec.json.encode([document]), 1)
+
+    if isinstance(document, list | dict):
+        assert (shallow, [msgspec.json.decode(piece) for piece in pieces]) == (b"[null]", [document])
+    else:
+        assert (msgspec.json.decode(shallow), pieces) == ([document], [])
+
+
+def test_an_object_nested_too_deeply_leaves_its_neighbours_in_a_list_alone():
+    deep = b'{"a":' * 100_000 + b"1" + b"}" * 100_000
+    meta = b'{"name":"%s","namespace":"ns","labels":{"odd":"]}{[\\"x"}}'
+    items = [b'{"metadata":%s,"spec":%s}' % (meta % name, spec) for name, spec in ((b"a", deep), (b"b", b"{}"))]
+    body = b'{"metadata":{"resourceVersion":"7","continue":"next"},"items":[%s]}' % b",".join(items)
+
+    page = codec_for(PODS).decode_page(body)
+
+    assert (page.resource_version, page.continue_token) == ("7", "next")
+    assert [item.metadata.name for item in page.items] == ["b"]
+    assert [(bad.key, "recursion" in bad.reason) for bad in page.bad] == [(Key("ns", "a"), True)]
+
+
+def test_an_answer_nested_too_deeply_is_an_error_of_decoding_whatever_the_call():
+    deep = b'{"metadata":{"name":"a"},"x":%s}' % (b"[" * 100_000 + b"]" * 100_000)
+
+    async def use(client):
+        for awaited in (client.get(CONFIG_MAPS, "a", "ns"), client.delete(CONFIG_MAPS, Key("ns", "a"))):
+            with pytest.raises(DecodeError, match="recursion"):
+                await awaited
+        with pytest.raises(ServerError):
+            await client.create(CONFIG_MAPS, BODY)
+
+    call(Bytes([(200, deep), (200, deep), (500, deep)]), use)
+
+
+class Bytes:
+    """Answers with bodies as they are."""
+
+    def __init__(self, answers):
+        self.answers = answers
+
+    async def request(self, *args, **options):
+        status, body = self.answers.pop(0)
+        return Response(status, {}, body)
 
 
 def test_an_untyped_object_passes_whole(script):

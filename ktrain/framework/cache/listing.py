@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from ktrain.framework.client.client import PAGE_SIZE, Client
-from ktrain.framework.client.codec import BadObject, codec_for, metadata_of
+from ktrain.framework.client.codec import BadObject, accept_header, codec_for, metadata_of
 from ktrain.framework.errors import Gone
 
 if TYPE_CHECKING:
@@ -53,7 +53,11 @@ async def list_all(
     while True:
         try:
             response = await client.raw(
-                "GET", resource.path(namespace), query=[*query, *selectors], timeout_s=LIST_TIMEOUT_S
+                "GET",
+                resource.path(namespace),
+                query=[*query, *selectors],
+                headers=accept_header(resource, many=True),
+                timeout_s=LIST_TIMEOUT_S,
             )
         except Gone:
             if query is first:

@@ -2,7 +2,8 @@
 Keeps a sink equal to what the API server has: one initial content, then a watch that never ends.
 
 The initial content comes as a streaming list where the server has it (KEP-3157: objects as ADDED events, closed by a
-bookmark, and the same stream goes on as the watch), else as pages. After that only a 410 leads to a new list.
+bookmark, and the same stream goes on as the watch), else as pages. After that only a 410 leads to a new list, at once
+after a watch that lived, with growing pauses if lists expire as soon as they are made.
 Everything else that ends a watch, a cut connection, silence, throttling, a missing permission, leads to a new watch
 from the last version: relisting a whole kind because a proxy cuts streams is how clusters fall over
 (kubernetes/kubernetes#138552).
@@ -17,7 +18,7 @@ import structlog
 from ktrain.api.meta import Key, ObjectMeta, Resource
 from ktrain.framework.backoff import Backoff
 from ktrain.framework.client.client import Client, selector_query
-from ktrain.framework.client.codec import INITIAL_EVENTS_END, BadObject, codec_for, metadata_of
+from ktrain.framework.client.codec import INITIAL_EVENTS_END, BadObject, accept_header, codec_for, metadata_of
 from ktrain.framework.errors import (
     ApiError,
     BadRequest,
@@ -98,6 +99,7 @@ class Reflector(Generic[T]):
         self._version = ""
         self._initial: Content[T] | None = None
         self._delivered = False
+        self._installed_at_s = 0.0
 
     async def run(self) -> None:
         """Follow the API server for ever. Every error is logged, handed to the sink, and followed by a wait."""
@@ -113,6 +115,8 @@ class Reflector(Generic[T]):
                 retry_after = error.status.details.retry_after_seconds if isinstance(error, ApiError) else 0
                 self._log.warning("watch.failed" if self._listed else "list.failed", error=str(error))
                 await self._backoff.sleep(at_least_s=retry_after)
+            except Exception as error:  # noqa: BLE001 - what nobody foresaw, in one kind, must not stop the cache of all
+                await self._on_crash(error)
 
     async def _cycle(self) -> None:
         if self._listed or self._streaming_list:
@@ -135,15 +139,29 @@ class Reflector(Generic[T]):
             )
 
     async def _on_gone(self, error: Gone) -> None:
-        """Expired watch: list, not older than what was seen. Expired list: the newest, at once, but only once."""
+        """
+        Expired watch: list, not older than what was seen. Expired list: the newest.
+
+        At once, if the content was good for a while; a server whose lists expire at once must not be asked for whole
+        kinds in a loop.
+        """
         self._log.info("watch.expired" if self._listed else "list.expired", version=self._version)
         if self._listed:
             self._listed = False
-        elif self._version:
-            self._version = ""
+            at_once = self._env.clock.monotonic() - self._installed_at_s >= PRODUCTIVE_S
         else:
+            at_once = bool(self._version)
+            self._version = ""
+        if not at_once:
             self._sink.failed(error)
             await self._backoff.sleep()
+
+    async def _on_crash(self, error: Exception) -> None:
+        """Begin anew after a pause: what the exception left half done is not known."""
+        self._log.error("watch.crashed", error=repr(error), exc_info=error)
+        self._sink.failed(FrameworkError(f"unexpected {type(error).__name__} while following the API server: {error}"))
+        self._listed = False
+        await self._backoff.sleep()
 
     async def _watch(self) -> None:
         """Open one stream and follow it to its end. Raises what ended it, unless the stream was worth opening."""
@@ -152,8 +170,12 @@ class Reflector(Generic[T]):
         self._delivered = False
         ended: FrameworkError = TransportError("the server ended the watch")
         try:
-            path = self._resource.path(self._namespace)
-            async with self._client.stream(path, query=self._query(), idle_timeout_s=IDLE_TIMEOUT_S) as stream:
+            async with self._client.stream(
+                self._resource.path(self._namespace),
+                query=self._query(),
+                headers=accept_header(self._resource),
+                idle_timeout_s=IDLE_TIMEOUT_S,
+            ) as stream:
                 await self._follow(stream)
         except (TransportError, DecodeError) as error:  # DecodeError: cut in the middle of a line
             ended = error
@@ -225,6 +247,7 @@ class Reflector(Generic[T]):
             self._log.error("object.unreadable", key=str(bad.key), reason=bad.reason, deleted=False)
         self._listed = True
         self._delivered = True
+        self._installed_at_s = self._env.clock.monotonic()
         self._version = content.resource_version
         self._sink.replace(content.objects, version_number(self._version))
         self._log.debug("list.done", objects=len(content.objects), version=self._version)

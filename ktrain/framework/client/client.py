@@ -22,7 +22,7 @@ from ktrain.framework.errors import DecodeError, Gone, error_from
 from ktrain.framework.metrics import Metrics
 from ktrain.framework.writes import Write, record
 
-from .codec import codec_for, metadata_of
+from .codec import UNFIT, accept_header, codec_for, metadata_of
 from .retry import send_with_retries
 
 if TYPE_CHECKING:
@@ -109,7 +109,7 @@ class Client:
 
     async def get(self, resource: Resource[T], name: str, namespace: str = "", *, subresource: str = "") -> T:
         """Read one object from the API server. Controllers read their informers instead."""
-        response = await self.raw("GET", resource.path(namespace, name, subresource))
+        response = await self.raw("GET", resource.path(namespace, name, subresource), headers=accept_header(resource))
         return codec_for(resource).decode(response.body)
 
     async def list(
@@ -117,12 +117,13 @@ class Client:
     ) -> ObjectList[T]:
         """Read all objects in pages of 500; without a namespace, of all namespaces."""
         codec = codec_for(resource)
+        path, headers = resource.path(namespace), accept_header(resource, many=True)
         selectors = selector_query(label_selector, field_selector)
         query = [("limit", str(PAGE_SIZE)), *selectors]
         items: list[T] = []
         while True:
             try:
-                response = await self.raw("GET", resource.path(namespace), query=query, timeout_s=3 * self._timeout_s)
+                response = await self.raw("GET", path, query=query, headers=headers, timeout_s=3 * self._timeout_s)
             except Gone:
                 if not items:
                     raise
@@ -204,7 +205,10 @@ class Client:
         }
         body = {"apiVersion": "v1", "kind": "DeleteOptions", **{k: v for k, v in options.items() if v is not None}}
         response = await self.raw("DELETE", resource.path(*key), body=body)
-        answer = msgspec.json.decode(response.body, type=_Deleted)
+        try:
+            answer = msgspec.json.decode(response.body, type=_Deleted)
+        except UNFIT as error:
+            raise DecodeError(f"the answer to the deletion of {resource.kind} {key} cannot be read: {error}") from error
         found = (answer.details and answer.details.uid) or (answer.metadata and answer.metadata.uid) or uid or ""
         record(Write(resource.group, resource.plural, key, found, 0, {}))
 

@@ -3,12 +3,13 @@ From the bytes of an answer to objects, once and in one pass.
 
 Two things are done here that msgspec leaves to its users. A `msgspec.Raw` field is a view that keeps the whole answer
 alive, so every one is copied out: a cached object of 1 KB must not pin a page of 5 MB. And one object that does not fit
-the declared type must not hide its neighbours: it is reported as a `BadObject`, and the rest go on.
+the declared type, or is nested deeper than msgspec descends, must not hide its neighbours: it is reported as a
+`BadObject`, and the rest go on.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Generic, TypeVar, cast
 
@@ -16,6 +17,7 @@ import msgspec
 from msgspec import inspect
 
 from ktrain.api.meta import Json, Key, Object, ObjectMeta, Resource, Struct
+from ktrain.framework.deepjson import cut
 from ktrain.framework.errors import DecodeError, Status
 
 T = TypeVar("T")
@@ -24,6 +26,14 @@ Detach = Callable[[Any], Any]
 """Copies every `Raw` inside a decoded value; the types vary with the declaration, hence `Any`."""
 
 INITIAL_EVENTS_END: Final = "k8s.io/initial-events-end"
+
+UNFIT: Final = (msgspec.MsgspecError, RecursionError)
+"""What a decoder raises at a document that is not JSON, does not fit, or is nested too deeply."""
+
+_METADATA_ONLY: Final = "application/json;as=PartialObjectMetadata{};g=meta.k8s.io;v=v1,application/json"
+_METADATA_KIND: Final = "PartialObjectMetadata"
+_KEY_LEVELS: Final = 16
+"""Metadata lies well above this level, so an object cut off below it still says which one it is."""
 
 
 class Event(msgspec.Struct, Generic[T], gc=False):
@@ -90,23 +100,23 @@ class Codec(Generic[T]):
         """
         try:
             return self._finish(self._object.decode(body))
-        except msgspec.MsgspecError as error:
+        except UNFIT as error:
             raise DecodeError(f"a {self._resource.kind} from the API server cannot be read: {error}") from error
 
     def decode_page(self, body: bytes) -> Page[T]:
         """Decode one page of a list. Items that do not fit are in `bad`, not raised; a body that is no list is."""
         try:
-            page = _PAGE.decode(body)
+            metadata, raws = _split_page(body)
         except msgspec.MsgspecError as error:
             raise DecodeError(f"a list of {self._resource.plural} cannot be read: {error}") from error
         items: list[T] = []
         bad: list[BadObject] = []
-        for raw in page.items:
+        for raw in raws:
             try:
                 items.append(self._finish(self._object.decode(raw)))
-            except msgspec.MsgspecError as error:
+            except UNFIT as error:
                 bad.append(BadObject(_key_of(raw), str(error)))
-        return Page(items, bad, page.metadata.resource_version, page.metadata.continue_)
+        return Page(items, bad, metadata.resource_version, metadata.continue_)
 
     def decode_event(self, line: bytes) -> tuple[str, T | ObjectMeta | Status | BadObject]:
         """
@@ -120,7 +130,7 @@ class Codec(Generic[T]):
         """
         try:
             event = self._event.decode(line)
-        except msgspec.MsgspecError as error:
+        except UNFIT as error:
             return _decode_unfit(line, error)
         if event.type == "BOOKMARK" or event.type == "ERROR":  # noqa: PLR1714 - faster than a set on the hot path
             return _decode_unfit(line, None)
@@ -129,11 +139,11 @@ class Codec(Generic[T]):
     def _finish(self, obj: T) -> T:
         if self._detach is not None:
             obj = self._detach(obj)
-        # Items of a list come without the two fields that say what they are.
+        # Items of a list come without the two fields that say what they are, metadata alone with those of another kind.
         if isinstance(obj, dict):
             obj.setdefault("apiVersion", self._resource.api_version)
             obj.setdefault("kind", self._resource.kind)
-        elif isinstance(obj, Object) and not obj.kind:
+        elif isinstance(obj, Object) and (not obj.kind or obj.kind == _METADATA_KIND):
             msgspec.structs.force_setattr(obj, "api_version", self._resource.api_version)
             msgspec.structs.force_setattr(obj, "kind", self._resource.kind)
         return obj
@@ -147,7 +157,32 @@ def codec_for(resource: Resource[T]) -> Codec[T]:
     return found
 
 
-def _decode_unfit(line: bytes, error: msgspec.MsgspecError | None) -> tuple[str, ObjectMeta | Status | BadObject]:
+def accept_header(resource: Resource[Any], *, many: bool = False) -> dict[str, str]:
+    """
+    The Accept header for reading one object, a watch, or a list (`many`).
+
+    Whoever declares a resource as plain `Object` reads metadata only, so no more than that is asked for: a Secret seen
+    that way never leaves the API server. Servers that cannot (aggregated ones) answer with whole objects.
+    """
+    if resource.type is not Object:
+        return {"Accept": "application/json"}
+    return {"Accept": _METADATA_ONLY.format("List" if many else "")}
+
+
+def _split_page(body: bytes) -> tuple[ListMeta, Sequence[bytes | msgspec.Raw]]:
+    """Metadata of a list, and its items as they are."""
+    try:
+        page = _PAGE.decode(body)
+    except RecursionError:
+        # msgspec finds the end of an item by recursion too.
+        shallow, items = cut(body, _LEVELS_OF_PAGE)
+        return _PAGE.decode(shallow).metadata, items
+    return page.metadata, page.items
+
+
+def _decode_unfit(line: bytes, error: Exception | None) -> tuple[str, ObjectMeta | Status | BadObject]:
+    if isinstance(error, RecursionError):
+        line, _ = cut(line, _KEY_LEVELS)
     try:
         event = _RAW_EVENT.decode(line)
         if event.type == "ERROR":
@@ -159,10 +194,12 @@ def _decode_unfit(line: bytes, error: msgspec.MsgspecError | None) -> tuple[str,
     return event.type, BadObject(_key_of(event.object), str(error))
 
 
-def _key_of(raw: msgspec.Raw) -> Key:
+def _key_of(raw: bytes | msgspec.Raw) -> Key:
     """Find out as much of an object's key as can be read."""
     try:
         return _METADATA.decode(raw).key
+    except RecursionError:
+        return _key_of(cut(bytes(raw), _KEY_LEVELS)[0])
     except msgspec.MsgspecError:
         pass
     try:
@@ -223,5 +260,7 @@ def _detach_fields(fields: list[tuple[str, Detach]]) -> Detach:
 # One codec per resource for the life of the process; resources are constants, so this does not grow.
 _codecs: Final[dict[Resource[Any], Codec[Any]]] = {}
 _PAGE: Final = msgspec.json.Decoder(RawPage)
+_LEVELS_OF_PAGE: Final = 2
+"""The list, and its metadata or its array of items; an item is the third level."""
 _RAW_EVENT: Final = msgspec.json.Decoder(Event[msgspec.Raw])
 _METADATA: Final = msgspec.json.Decoder(Object)
