@@ -8,6 +8,7 @@ A controller runtime for asyncio. It knows nothing of training.
     workqueue, controller              keys in, reconciles out
     manager, election                  ordered start and stop; one leader
     events, health, metrics, webhook   what the outside sees
+    jsondiff, deepjson                 the patch that makes one document of another; documents too deep to decode
     logging                            structlog, once per process
 
 The names below load on first use: `ktrain --help` must not pay for them.

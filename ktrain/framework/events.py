@@ -4,7 +4,7 @@ Events for people (events.k8s.io/v1): what a controller did, shown by `kubectl d
 Reporting never waits and never raises: events go into a bounded queue, and one sender writes them. When the same thing
 happens again, the event on the server becomes a series with a count (KEP-383) instead of a second event. An object
 that reports too much is cut short: a burst of 25, then one in 5 minutes. Losing events is allowed; slowing a controller
-is not.
+is not. So an event is tried a few times while the server is away or busy, and given up at once if it says no.
 """
 
 from __future__ import annotations
@@ -169,16 +169,15 @@ class EventRecorder:
         for _ in range(MAX_ATTEMPTS):
             try:
                 await self._store(subject, body)
-            except ApiError as error:
-                # A refusal will not change: the namespace is going away, or the right is missing.
-                log.warning("event.refused", reason=subject.reason, error=str(error))
-                return
             except FrameworkError as error:
+                if _is_final(error):
+                    log.warning("event.refused", reason=subject.reason, error=str(error))
+                    return
                 log.info("event.retried", reason=subject.reason, error=str(error))
                 await backoff.sleep()
             else:
                 return
-        log.warning("event.dropped", reason=subject.reason, why="no answer")
+        log.warning("event.dropped", reason=subject.reason, why=f"not stored in {MAX_ATTEMPTS} attempts")
 
     async def _store(self, subject: Subject, body: Json) -> None:
         now_s = self._env.clock.monotonic()
@@ -209,3 +208,8 @@ class EventRecorder:
             return False
         budget.left -= 1
         return True
+
+
+def _is_final(error: FrameworkError) -> bool:
+    """Whether trying again is in vain: the namespace is going away, or the right is missing. Being busy passes."""
+    return isinstance(error, ApiError) and 400 <= error.code < 500 and error.code != 429

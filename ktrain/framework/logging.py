@@ -32,7 +32,8 @@ def configure(*, level: str = "info", json: bool | None = None, stream: TextIO |
     renderers: list[Processor] = (
         [structlog.processors.format_exc_info, structlog.processors.JSONRenderer(serializer=_to_json)]
         if as_json
-        else [structlog.dev.ConsoleRenderer(colors=out.isatty())]
+        # Not its default: with rich installed that prints the local variables of every frame, tokens included.
+        else [structlog.dev.ConsoleRenderer(colors=out.isatty(), exception_formatter=structlog.dev.plain_traceback)]
     )
     structlog.configure(
         processors=[

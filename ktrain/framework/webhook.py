@@ -24,6 +24,7 @@ import structlog
 
 from ktrain.api.meta import Json, Struct
 
+from .deepjson import cut
 from .jsondiff import json_diff
 from .metrics import Metrics
 from .serving import serving
@@ -42,6 +43,8 @@ log = structlog.get_logger("ktrain.framework.webhook")
 MAX_BODY_BYTES: Final = 7 << 20
 """Old and new object of 3 MB each, and room for the envelope."""
 RELOAD_S: Final = 10.0
+_LEVELS_TO_UID: Final = 2
+"""The review, and its request."""
 
 
 class GroupVersionKind(Struct, frozen=True):
@@ -101,6 +104,15 @@ class _Review(Struct, frozen=True):
     api_version: str = ""
     kind: str = ""
     request: AdmissionRequest | None = None
+
+
+class _Named(Struct, frozen=True):
+    """The part of a review that its answer must repeat."""
+
+    class Request(Struct, frozen=True):
+        uid: str = ""
+
+    request: Request = Request()
 
 
 class WebhookServer:
@@ -194,8 +206,9 @@ def respond(handler: AdmissionHandler, body: bytes, content_type: str = "applica
         return _review("", Denied(f"the content type is {content_type}, not application/json", 400))
     try:
         review = msgspec.json.decode(body, type=_Review)
-    except msgspec.MsgspecError as error:
-        return _review("", Denied(f"the request is no AdmissionReview: {error}", 400))
+    except (msgspec.MsgspecError, RecursionError) as error:
+        what = "is nested too deeply" if isinstance(error, RecursionError) else f"is no AdmissionReview: {error}"
+        return _review(_uid_of(body), Denied(f"the request {what}", 400))
     request = review.request
     if request is None:
         return _review("", Denied("the AdmissionReview has no request", 400))
@@ -210,6 +223,15 @@ def respond(handler: AdmissionHandler, body: bytes, content_type: str = "applica
         # The boundary to handlers: their bugs are this request's refusal, not a dead server.
         log.exception("webhook.crashed", operation=request.operation, kind=request.kind.kind, name=request.name)
         return _review(request.uid, Denied(f"the webhook failed: {error!r}", 500))
+
+
+def _uid_of(body: bytes) -> str:
+    """Find the UID of a request that cannot be decoded whole: an answer without it counts as none."""
+    shallow, _ = cut(body, _LEVELS_TO_UID)
+    try:
+        return msgspec.json.decode(shallow, type=_Named).request.uid
+    except msgspec.MsgspecError:
+        return ""
 
 
 def _review(uid: str, verdict: Allowed | Denied, patch: Sequence[Json] = ()) -> Json:

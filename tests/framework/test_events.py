@@ -3,20 +3,21 @@ import pytest
 
 from ktrain.api.core import CONFIG_MAPS, EVENTS, untyped
 from ktrain.framework.client.client import Client
+from ktrain.framework.client.transport import Response
 from ktrain.framework.errors import TransportError
-from ktrain.framework.events import QUEUE_SIZE, EventRecorder
+from ktrain.framework.events import MAX_ATTEMPTS, QUEUE_SIZE, EventRecorder
 from ktrain.local.apiserver.server import ApiServer
 from ktrain.testing.time import simulate
 
 A = {"metadata": {"name": "a", "namespace": "default", "uid": "u"}}
 
 
-def record(report, *, wait_s=1.0, flaky=0):
+def record(report, *, wait_s=1.0, flaky=0, code=0):
     """Let `report(recorder, env)` report to an embedded server; return the events that are there afterwards."""
 
     async def scenario(env):
         server = ApiServer(env)
-        transport = Flaky(server.transport(), flaky)
+        transport = Flaky(server.transport(), flaky, code)
         recorder = EventRecorder(Client(transport, env, field_manager="t"), env, component="test")
         async with anyio.create_task_group() as tasks:
             await tasks.start(recorder.run)
@@ -30,13 +31,16 @@ def record(report, *, wait_s=1.0, flaky=0):
 
 
 class Flaky:
-    def __init__(self, inner, failures):
+    def __init__(self, inner, failures, code):
         self._inner = inner
         self._failures = failures
+        self._code = code
 
     async def request(self, *args, **options):
         if self._failures > 0:
             self._failures -= 1
+            if self._code:
+                return Response(self._code, {}, b'{"kind":"Status","message":"no"}')
             raise TransportError("no answer")
         return await self._inner.request(*args, **options)
 
@@ -95,6 +99,26 @@ def test_reporting_never_waits_and_what_does_not_fit_is_dropped():
     events = record(report, wait_s=60)
     assert len(events) == QUEUE_SIZE
     assert {len(event["note"]) for event in events} == {1024}
+
+
+@pytest.mark.parametrize(
+    ("code", "failures", "sent"),
+    # The client itself comes back to a 429 some times; eight are more than it does within its budget.
+    [(0, 2, 1), (429, 8, 1), (500, 2, 1), (503, 2, 1), (403, 1, 0), (404, 1, 0), (422, 1, 0)],
+)
+def test_an_event_that_a_busy_server_did_not_take_is_sent_again_and_a_refused_one_is_not(code, failures, sent):
+    async def report(recorder, env):
+        recorder.event(CONFIG_MAPS, A, reason="Once", message="x")
+
+    assert len(record(report, wait_s=30, flaky=failures, code=code)) == sent
+
+
+def test_a_server_that_stays_busy_costs_four_attempts_and_then_the_next_event_has_its_turn():
+    async def report(recorder, env):
+        recorder.event(CONFIG_MAPS, A, reason="Lost", message="x")
+        recorder.event(CONFIG_MAPS, A, reason="Kept", message="x")
+
+    assert [event["reason"] for event in record(report, wait_s=60, flaky=MAX_ATTEMPTS, code=500)] == ["Kept"]
 
 
 @pytest.mark.parametrize("flaky", [0, 2])

@@ -68,6 +68,17 @@ def test_a_denial_carries_code_reason_and_causes():
     }
 
 
+@pytest.mark.parametrize("field", ["object", "oldObject", "nobodyDeclaredThis"])
+def test_an_object_nested_too_deeply_is_refused_under_the_uid_of_its_request(field):
+    deep = b'{"a":' * 100_000 + b"[]" + b"}" * 100_000
+    body = b'{"kind":"AdmissionReview","request":{"kind":{"kind":"X"},"%s":%s,"uid":"7"}}' % (field.encode(), deep)
+
+    response = answer(lambda _: Allowed(), body)
+
+    assert (response["uid"], response["allowed"], response["status"]["code"]) == ("7", False, 400)
+    assert "nested too deeply" in response["status"]["message"]
+
+
 def test_a_handler_that_crashes_is_a_refusal_of_this_request():
     def handler(request):
         raise KeyError("oops")
