@@ -93,7 +93,7 @@ async def _build(
     cache = Cache(client, env)
     # Without the guard: events are sent to the end, also when the lease has been given up.
     recorder = EventRecorder(Client(transport, env, field_manager=FIELD_MANAGER), env, component=trainjob.COMPONENT)
-    registry = Registry.load()
+    registry = await trainjob.without_unserved(Registry.load(), client)
     concurrency = configuration.controller.group_kind_concurrency
     controllers = [
         trainjob.make_controller(

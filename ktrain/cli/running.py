@@ -186,13 +186,14 @@ class Run:
             if follower.is_gone:
                 self._display.note(f"TrainJob {follower.key} was deleted by somebody else")
                 return Outcome.FAILED
-            self._look(follower, logs)
             job = follower.job
             if job is not None and job.is_finished:
+                logs.update(follower.all_pods)  # the end is shown when their last lines have been
                 failed = any(c.type == CONDITION_FAILED and c.is_true for c in job.status.conditions)
                 return Outcome.FAILED if failed else Outcome.COMPLETE
             if self._interrupted.is_set():
                 return Outcome.INTERRUPTED
+            self._look(follower, logs)
             await changed.wait()
 
     async def _tick(self) -> None:
