@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from ktrain.api.meta import Key
-    from ktrain.framework import Cache, Informer
+    from ktrain.framework import Cache, Client, Informer
 
 INDEX_KEY = "batch.kubernetes.io/job-completion-index"
 JOB_INDEX_KEY = "jobset.sigs.k8s.io/job-index"
@@ -174,14 +174,31 @@ class Follower:
     @property
     def pods(self) -> list[Pod]:
         """The job's pods."""
-        jobs = {item.metadata.uid for item in self._own_jobs()}
-        return [pod for pod in self._pods.list() if (o := pod.metadata.controller) is not None and o.uid in jobs]
+        return self._own(self._pods.list())
 
     @property
     def all_pods(self) -> list[Pod]:
         """The job's pods as last seen, those that are gone included: the cause of a failure may be among them."""
-        self._last_pods.update({pod.metadata.uid: pod for pod in self.pods})
+        for pod in self.pods:
+            known = self._last_pods.get(pod.metadata.uid)
+            if known is None or int(known.metadata.resource_version) < int(pod.metadata.resource_version):
+                self._last_pods[pod.metadata.uid] = pod
         return list(self._last_pods.values())
+
+    async def catch_up(self, client: Client) -> None:
+        """
+        Read the pods once more, for the end: the watch of TrainJobs may be ahead of the one of pods.
+
+        Raises:
+            FrameworkError: The API server did not answer.
+        """
+        selector = f"{JOBSET_NAME}={self.key.name}"
+        found = await client.list(PODS, self.key.namespace, label_selector=selector)
+        self._last_pods.update({pod.metadata.uid: pod for pod in self._own(found.items)})
+
+    def _own(self, pods: Sequence[Pod]) -> list[Pod]:
+        jobs = {item.metadata.uid for item in self._own_jobs()}
+        return [pod for pod in pods if (owner := pod.metadata.controller) is not None and owner.uid in jobs]
 
     def _own_jobs(self) -> list[Job]:
         jobset = self._own_jobset()

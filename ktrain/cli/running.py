@@ -175,6 +175,9 @@ class Run:
             self._final = await self._read(follower)
         if outcome in (Outcome.TIMEOUT, Outcome.INTERRUPTED):
             await self._stop(follower, logs, changed)
+        else:
+            await follower.catch_up(self._client)
+            logs.update(follower.all_pods)
         await logs.drain(DRAIN_S)
         if follower.job is not None:
             self._display.status(follower.progress())
