@@ -17,7 +17,7 @@ Source of the rules: https://kubernetes.io/docs/tasks/manage-kubernetes-objects/
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from .patch import equal
 from .schema.node import ANYTHING, MISSING, Node
@@ -178,8 +178,10 @@ def _identity(node: Node) -> Callable[[Any], Hashable]:
     key = node.patch_merge_key
 
     def identity(item: Any) -> Hashable:  # noqa: ANN401 - any JSON value
-        identifier: Hashable = item.get(key) if isinstance(item, dict) else item
-        return identifier
+        identifier = item.get(key) if isinstance(item, dict) else item
+        if isinstance(identifier, dict | list):
+            raise StrategicMergeError(f"items of a list are told apart by a scalar, not by {identifier!r}")
+        return cast("Hashable", identifier)
 
     return identity
 

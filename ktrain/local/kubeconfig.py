@@ -5,12 +5,11 @@ from __future__ import annotations
 import base64
 import os
 import secrets
-from typing import TYPE_CHECKING, Final
+import tempfile
+from pathlib import Path
+from typing import Final
 
 import yaml
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 NAME: Final = "ktrain"
 
@@ -41,8 +40,14 @@ def write(path: Path, url: str, token: str, ca: bytes) -> None:
     Raises:
         OSError: The directory does not exist or cannot be written.
     """
-    draft = path.with_name(f".{path.name}.{os.getpid()}")
-    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    with os.fdopen(descriptor, "w") as file:
-        file.write(render(url, token, ca))
-    draft.replace(path)
+    # A new file under a name that nobody can guess, 0600 from the start: in a directory that others may write to, a
+    # file or link laid out for the draft would give them the token.
+    descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    draft = Path(name)
+    try:
+        with os.fdopen(descriptor, "w") as file:
+            file.write(render(url, token, ca))
+        draft.replace(path)
+    except BaseException:
+        draft.unlink()
+        raise

@@ -138,6 +138,7 @@ def test_a_patch_without_effect_gives_back_the_document():
         ({"$setElementOrder/containers": named("b"), "containers": named("a")}, "must name every item"),
         ({"containers": [{"name": "a", "image": "x", "$retainKeys": ["name"]}]}, "retainKeys"),
         ({"containers": ["a"]}, "items must all be objects"),
+        ({"containers": [{"name": {"a": "b"}}]}, "told apart by a scalar"),
         ({"$deleteFromPrimitiveList/containers": "a"}, "must be a list"),
     ],
 )

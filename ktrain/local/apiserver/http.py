@@ -71,7 +71,8 @@ def _handler(server: ApiServer, token: str) -> Callable[[web.BaseRequest], Await
     expected = f"Bearer {token}".encode()
 
     async def handle(request: web.BaseRequest) -> web.StreamResponse:
-        given = request.headers.get("Authorization", "").encode()
+        # Headers are bytes: aiohttp shows those that are no UTF-8 as surrogates.
+        given = request.headers.get("Authorization", "").encode(errors="surrogateescape")
         if not hmac.compare_digest(given, expected):
             return _whole(server.failure(StatusError(401, "Unauthorized", "Unauthorized")))
         body = await _read(request)

@@ -16,7 +16,8 @@ import msgspec
 
 from ktrain.api.meta import Key
 from ktrain.local.apiserver import causes, errors, selection
-from ktrain.local.apiserver.errors import bad_request, invalid_options, not_found
+from ktrain.local.apiserver.errors import StatusError, bad_request, invalid_options, not_found
+from ktrain.local.apiserver.numbers import NumberError, parse_unsigned
 from ktrain.local.apiserver.store import Expired
 
 if TYPE_CHECKING:
@@ -58,7 +59,7 @@ async def await_revision(backend: Backend, call: Call) -> None:
     Wait a moment for a version that the store has not reached.
 
     Raises:
-        StatusError: 400 for an unreadable version, 504 when it does not come.
+        StatusError: The version is unreadable; 504 when it does not come.
     """
     asked = read_revision(call)
     if asked <= backend.store.revision:
@@ -73,12 +74,16 @@ def read_revision(call: Call) -> int:
     Return the resourceVersion parameter, 0 when it is absent.
 
     Raises:
-        StatusError: 400.
+        StatusError: It is no number: 400 to a list, 500 to GET of an object and to a watch, as from a real server.
     """
     text = call.parameters.text("resourceVersion")
-    if text and not text.isdigit():
-        raise bad_request(f'invalid resource version: strconv.ParseUint: parsing "{text}": invalid syntax')
-    return int(text or 0)
+    try:
+        return parse_unsigned(text) if text else 0
+    except NumberError as error:
+        complaint = f'resourceVersion: Invalid value: "{text}": {error}'
+    if call.name or call.parameters.flag("watch"):
+        raise StatusError(500, "", complaint)
+    raise bad_request(f"invalid resource version: {complaint}")
 
 
 def get_object(backend: Backend, call: Call) -> Item:

@@ -6,12 +6,12 @@ Requests and answers as bytes, and what their query parameters mean.
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from ktrain.local.apiserver import causes
 from ktrain.local.apiserver.errors import bad_request, invalid_options
+from ktrain.local.apiserver.numbers import NumberError, parse_signed
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping, Sequence
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from ktrain.api.schema import Cause
 
 JSON_TYPE: Final = "application/json"
-_INTEGER: Final = re.compile(r"[+-]?[0-9]+")
 _MANAGER_LIMIT: Final = 128
 _VALIDATIONS: Final = ("", "Ignore", "Strict", "Warn")
 
@@ -89,14 +88,13 @@ class Parameters:
         Return an integer, None when it is absent.
 
         Raises:
-            StatusError: 400 when it is no integer.
+            StatusError: 400 when it is no integer of 64 bits.
         """
         value = self._values.get(name, "")
-        if not value:
-            return None
-        if not _INTEGER.fullmatch(value):
-            raise bad_request(f'strconv.ParseInt: parsing "{value}": invalid syntax')
-        return int(value)
+        try:
+            return parse_signed(value) if value else None
+        except NumberError as error:
+            raise bad_request(str(error)) from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,4 +164,6 @@ def _check_manager(manager: str) -> list[Cause]:
 
 
 def _agent(request: Request) -> str:
-    return request.headers.get("user-agent", "").split("/", 1)[0][:_MANAGER_LIMIT] or "unknown"
+    word = request.headers.get("user-agent", "").split("/", 1)[0]
+    printable = "".join(char for char in word if char.isprintable())
+    return printable.encode()[:_MANAGER_LIMIT].decode(errors="ignore") or "unknown"

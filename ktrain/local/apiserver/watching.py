@@ -12,13 +12,14 @@ from collections.abc import AsyncIterator, Callable, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Protocol
 
-from ktrain.local.apiserver import causes, errors, selection
-from ktrain.local.apiserver.errors import StatusError, invalid_options
+from ktrain.local.apiserver import causes, errors, listing, selection
+from ktrain.local.apiserver.errors import invalid_options
 from ktrain.local.apiserver.store import Expired, encode
 from ktrain.local.apiserver.watchers import Event, event_for
 
 if TYPE_CHECKING:
     from ktrain.local.apiserver.backend import Backend, Call
+    from ktrain.local.apiserver.errors import StatusError
     from ktrain.local.apiserver.store import Collection, Item
     from ktrain.local.apiserver.watchers import Filter, Watcher
 
@@ -81,7 +82,7 @@ def open_watch(backend: Backend, call: Call, render: Renderer, bookmark: Bookmar
 
 def _read_options(backend: Backend, call: Call) -> _Options:
     parameters = call.parameters
-    version, match = parameters.text("resourceVersion"), parameters.text("resourceVersionMatch")
+    match = parameters.text("resourceVersionMatch")
     streaming = "sendInitialEvents" in parameters
     found = []
     if streaming and match != "NotOlderThan":
@@ -92,12 +93,10 @@ def _read_options(backend: Backend, call: Call) -> _Options:
         found.append(causes.forbidden("resourceVersionMatch", detail))
     if found:
         raise invalid_options("ListOptions", found)
-    if version and not version.isdigit():
-        raise StatusError(500, "", f'invalid resource version: strconv.ParseUint: parsing "{version}": invalid syntax')
+    revision = listing.read_revision(call)
     bookmarks = parameters.flag("allowWatchBookmarks")
-    initial = parameters.flag("sendInitialEvents") if streaming else int(version or 0) == 0
+    initial = parameters.flag("sendInitialEvents") if streaming else revision == 0
     timeout = parameters.number("timeoutSeconds") or 0
-    revision = int(version or 0)
     return _Options(
         revision=backend.store.revision if streaming and not initial and not revision else revision,
         initial=initial,

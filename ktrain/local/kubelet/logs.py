@@ -195,7 +195,10 @@ class LogStore:
 
 def _since(options: LogOptions, now: datetime) -> datetime | None:
     if options.since_seconds is not None:
-        return now - timedelta(seconds=options.since_seconds)
+        try:
+            return now - timedelta(seconds=options.since_seconds)
+        except OverflowError:
+            return None  # before there was any time
     try:
         return datetime.fromisoformat(options.since_time) if options.since_time else None
     except ValueError:

@@ -253,3 +253,34 @@ async def test_a_claim_needs_a_size_and_keeps_its_spec(api):
     assert made.body["status"] == {"phase": "Pending"}
     changed = await api.send("PATCH", f"{path}/c", {"spec": {"accessModes": ["ReadWriteMany"]}}, api.MERGE)
     assert causes(changed) == {("spec", "Forbidden")}
+
+
+async def test_nulls_in_lists_are_zero_values_of_their_type(api):
+    container = {"name": "c", "image": "i", "args": ["a", None], "env": [None]}
+    pod = {"metadata": {"name": "p"}, "spec": {"containers": [container, None]}}
+
+    refused = await api.send("POST", api.path("pods"), pod)
+    container["env"] = []
+    pod["spec"]["containers"] = [container]
+    made = await api.send("POST", api.path("pods"), pod)
+
+    assert causes(refused) == {
+        ("spec.containers[0].env[0].name", "Required"),
+        ("spec.containers[1].name", "Required"),
+        ("spec.containers[1].image", "Required"),
+    }
+    assert made.body["spec"]["containers"][0]["args"] == ["a", ""]
+
+
+async def test_a_job_without_a_name_or_a_spec_is_told_what_it_lacks(api):
+    path = api.path("jobs", api="batch/v1")
+    template = {"spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}]}}
+
+    nameless = await api.send("POST", path, {"spec": {"template": template}})
+    empty = await api.send("POST", path, {"metadata": {"name": "j"}})
+
+    assert causes(nameless) == {("metadata.name", "Required")}
+    assert causes(empty) == {
+        ("spec.template.spec.containers", "Required"),
+        ("spec.template.spec.restartPolicy", "Required"),
+    }

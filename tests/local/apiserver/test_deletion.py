@@ -176,3 +176,13 @@ async def test_a_new_namespace_gets_its_default_account(api):
 
 async def test_namespaces_that_are_the_cluster_cannot_be_deleted(api):
     assert (await api.send("DELETE", "/api/v1/namespaces/default")).status == 403
+
+
+async def test_a_grace_period_beyond_all_time_ends_with_it(api):
+    container = {"name": "c", "image": "i"}
+    await api.create("pods", {"metadata": {"name": "p"}, "spec": {"nodeName": "n", "containers": [container]}})
+
+    deleted = await api.send("DELETE", api.path("pods", "p"), gracePeriodSeconds=str(2**62))
+
+    assert deleted.status == 200
+    assert deleted.body["metadata"]["deletionTimestamp"].startswith("9999-")

@@ -97,3 +97,27 @@ async def test_it_does_not_serve_strangers(server, host, token):
     with pytest.raises(ValueError, match="embedded API server"):
         async with serve_http(server, host=host, token=token):
             pass
+
+
+async def test_headers_that_are_no_text_are_no_failure_of_the_server(url):
+    refused = await raw(url, b"GET", b"Authorization: Bearer \xff")
+    body = b'{"metadata": {"name": "a"}, "data": {"a": "b"}}'
+    length = b"Content-Length: %d" % len(body)
+    made = await raw(url, b"POST", b"Authorization: Bearer secret", b"User-Agent: a\xffb/1", length, body=body)
+
+    assert refused.startswith(b"HTTP/1.1 401 ")
+    assert made.startswith(b"HTTP/1.1 201 ")
+    assert b'"manager":"ab"' in made
+
+
+async def raw(url, method, *headers, body=b""):
+    """Send bytes that no client library would; return the whole answer."""
+    host, _, port = url.removeprefix("http://").partition(":")
+    reader, writer = await asyncio.open_connection(host, int(port))
+    lines = [b"%s %s HTTP/1.1" % (method, MAPS.encode()), b"Host: test", b"Connection: close", *headers, b"", body]
+    writer.write(b"\r\n".join(lines))
+    try:
+        return await asyncio.wait_for(reader.read(), 5)
+    finally:
+        writer.close()
+        await writer.wait_closed()

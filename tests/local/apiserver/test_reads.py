@@ -94,3 +94,38 @@ async def test_unknown_resources_are_plain_404_and_unknown_names_a_status(api, s
     assert (await api.send("GET", "/apis/no.such/v1/things")).body == b"404 page not found\n"
     missing = await api.send("GET", f"{six}/nope")
     assert (missing.status, missing.body["message"]) == (404, 'configmaps "nope" not found')
+
+
+NO_DIGITS = "\u00b2"  # str.isdigit() says it is one
+TOO_MANY_DIGITS = "9" * 5000  # int() refuses them
+
+
+@pytest.mark.parametrize("text", [NO_DIGITS, TOO_MANY_DIGITS, "-1", "x"])
+async def test_what_is_no_number_is_told_in_the_words_of_a_real_server(api, six, text):
+    problem = "value out of range" if text is TOO_MANY_DIGITS else "invalid syntax"
+    unsigned = f'resourceVersion: Invalid value: "{text}": strconv.ParseUint: parsing "{text}": {problem}'
+
+    listed = await api.send("GET", six, resourceVersion=text)
+    watched = await api.send("GET", six, resourceVersion=text, watch="1")
+    got = await api.send("GET", f"{six}/w1", resourceVersion=text)
+    put = await api.send("PUT", f"{six}/w1", {"metadata": {"name": "w1", "resourceVersion": text}})
+
+    assert (listed.status, listed.body["message"]) == (400, f"invalid resource version: {unsigned}")
+    assert (watched.status, watched.body["message"]) == (500, unsigned)
+    assert (got.status, got.body["message"]) == (500, unsigned)
+    assert (put.status, put.body["message"]) == (500, f'strconv.ParseUint: parsing "{text}": {problem}')
+
+
+@pytest.mark.parametrize("text", [NO_DIGITS, TOO_MANY_DIGITS, "1.0"])
+async def test_a_parameter_that_is_no_number_is_a_bad_request(api, six, text):
+    problem = "value out of range" if text is TOO_MANY_DIGITS else "invalid syntax"
+    for query in ({"limit": text}, {"watch": "1", "timeoutSeconds": text}):
+        answer = await api.send("GET", six, **query)
+        assert (answer.status, answer.body["message"]) == (400, f'strconv.ParseInt: parsing "{text}": {problem}')
+
+
+async def test_numbers_may_be_as_large_as_64_bits_and_have_leading_zeros(api, six):
+    assert (await api.send("GET", six, limit=str(2**63 - 1))).status == 200
+    assert (await api.send("GET", six, limit=str(2**63))).status == 400
+    assert (await api.send("GET", six, limit=str(-(2**63)))).status == 200
+    assert names(await api.send("GET", six, limit="+" + "0" * 100 + "2")) == ["w1", "w2"]

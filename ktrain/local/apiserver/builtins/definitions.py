@@ -31,9 +31,7 @@ class DefinitionStrategy(Strategy):
 
     def default(self, obj: Json) -> None:
         """Fill in derived names and the strategy of conversion."""
-        spec = obj.get("spec")
-        if not isinstance(spec, dict):
-            return
+        spec = obj.setdefault("spec", {})
         spec.setdefault("conversion", {"strategy": "None"})
         names = spec.setdefault("names", {})
         if kind := names.get("kind"):
@@ -47,19 +45,14 @@ class DefinitionStrategy(Strategy):
 
     def prepare_create(self, obj: Json, backend: Backend) -> None:
         """Accept the names, if nobody has them, and establish the kind."""
-        spec = obj["spec"]
-        stored = [version["name"] for version in spec.get("versions") or () if version.get("storage")]
-        obj["status"] = {"storedVersions": stored, **_accept_names(obj, backend)}
+        obj["status"] = {"storedVersions": _stored(obj), **_accept_names(obj, backend)}
 
     def prepare_update(self, obj: Json, old: Json, backend: Backend) -> None:
         """Remember each version that objects may be stored in; look at changed names again."""
         del backend
         status = dict(old["status"])
-        stored = [version["name"] for version in obj["spec"].get("versions") or () if version.get("storage")]
-        status["storedVersions"] = [
-            *status["storedVersions"],
-            *(name for name in stored if name not in status["storedVersions"]),
-        ]
+        known = status["storedVersions"]
+        status["storedVersions"] = [*known, *(name for name in _stored(obj) if name not in known)]
         if obj["spec"].get("names") != old["spec"].get("names") and _is_established(old):
             status["acceptedNames"] = obj["spec"]["names"]
         obj["status"] = status
@@ -81,6 +74,11 @@ class DefinitionStrategy(Strategy):
     def spec_changed(self, obj: Json, old: Json) -> bool:
         """Only the spec counts."""
         return bool(obj["spec"] != old["spec"])
+
+
+def _stored(obj: Json) -> list[str]:
+    """Return the versions that objects are stored in; validation, which comes later, wants exactly one."""
+    return [version.get("name", "") for version in obj["spec"].get("versions") or () if version.get("storage")]
 
 
 def _is_established(obj: Json) -> bool:

@@ -59,7 +59,7 @@ def _validate_selector(job: Json) -> Iterator[Cause]:
         if not spec.get("selector"):
             yield causes.required("spec.selector")
         return
-    uid, name = job["metadata"].get("uid"), job["metadata"].get("name")
+    uid, name = job["metadata"].get("uid"), job["metadata"].get("name", "")
     labels = spec["template"].get("metadata", {}).get("labels", {})
     expected = {"controller-uid": uid, "batch.kubernetes.io/controller-uid": uid}
     expected |= {"job-name": name, "batch.kubernetes.io/job-name": name}

@@ -43,9 +43,7 @@ class JobStrategy(Strategy):
 
     def default(self, obj: Json) -> None:
         """Fill in the spec and the template."""
-        spec = obj.get("spec")
-        if not isinstance(spec, dict):
-            return
+        spec = obj.setdefault("spec", {})
         if "completions" not in spec and "parallelism" not in spec:
             spec["completions"] = 1
         spec.setdefault("parallelism", 1)
@@ -69,7 +67,8 @@ class JobStrategy(Strategy):
         template_meta = spec["template"].setdefault("metadata", {})
         if not spec["manualSelector"]:
             labels = template_meta.setdefault("labels", {})
-            generated = {_NAME_LABEL: meta["name"], "job-name": meta["name"]}
+            name = meta.get("name", "")
+            generated = {_NAME_LABEL: name, "job-name": name}
             generated |= {_UID_LABEL: meta["uid"], "controller-uid": meta["uid"]}
             for name, value in generated.items():
                 labels.setdefault(name, value)

@@ -35,10 +35,9 @@ class PodStrategy(Strategy):
 
     def default(self, obj: Json) -> None:
         """Fill in pod defaults."""
-        spec = obj.get("spec")
-        if isinstance(spec, dict):
-            default_pod_spec(spec, requests=True)
-            spec.setdefault("enableServiceLinks", True)
+        spec = obj.setdefault("spec", {})
+        default_pod_spec(spec, requests=True)
+        spec.setdefault("enableServiceLinks", True)
 
     def admit(self, obj: Json, old: Json | None, backend: Backend) -> None:
         """Fill in the account, the priority and the usual tolerations; refuse classes that do not exist."""

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from ktrain.local.apiserver import causes, metadata
 from ktrain.local.apiserver.errors import StatusError, bad_request, invalid
+from ktrain.local.apiserver.nulls import fill_null_items
 from ktrain.local.apiserver.store import decode, encode
 
 if TYPE_CHECKING:
@@ -70,7 +71,10 @@ def check_shape(resource: ServedResource, obj: Json) -> None:
 
 def prune(call: Call, obj: Json, *, keep_nulls: bool = False) -> tuple[Json, list[str]]:
     """Cut unknown fields; return what is left and the complaints about the rest."""
-    pruned, unknown = call.resource.schema.prune(obj, keep_nulls=keep_nulls)
+    schema = call.resource.schema
+    pruned, unknown = schema.prune(obj, keep_nulls=keep_nulls)
+    if not call.resource.custom:
+        pruned = fill_null_items(pruned, schema.root)
     return pruned, [f'unknown field "{path}"' for path in unknown]
 
 

@@ -9,7 +9,7 @@ garbage collector's finalizers.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -205,17 +205,24 @@ def _marked(backend: Backend, resource: ServedResource, item: Item, options: Del
         meta["finalizers"] = finalizers
     grace = strategy.grace_seconds(obj, options.grace_period_seconds)
     if "deletionTimestamp" not in meta:
-        meta["deletionTimestamp"] = format_time(backend.now() + timedelta(seconds=grace))
+        meta["deletionTimestamp"] = _end(backend, grace)
         meta["deletionGracePeriodSeconds"] = grace
         if "generation" in meta:
             meta["generation"] += 1
         strategy.mark_deleted(obj)
     elif grace < meta.get("deletionGracePeriodSeconds", 0):
         # A later deletion may only bring the end nearer.
-        meta["deletionTimestamp"] = format_time(backend.now() + timedelta(seconds=grace))
+        meta["deletionTimestamp"] = _end(backend, grace)
         meta["deletionGracePeriodSeconds"] = grace
     held = meta.get("finalizers") or meta.get("deletionGracePeriodSeconds") or strategy.holds(obj)
     return obj if held else None
+
+
+def _end(backend: Backend, grace_s: int) -> str:
+    try:
+        return format_time(backend.now() + timedelta(seconds=grace_s))
+    except OverflowError:
+        return format_time(datetime.max.replace(tzinfo=UTC))
 
 
 def _finalizers(resource: ServedResource, obj: Json, options: DeleteOptions) -> list[str]:

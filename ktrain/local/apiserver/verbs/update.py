@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from ktrain.local.apiserver import causes, codec, errors, views
 from ktrain.local.apiserver.errors import StatusError, bad_request, not_found
+from ktrain.local.apiserver.numbers import NumberError, parse_unsigned
 from ktrain.local.apiserver.requests import write_options
 from ktrain.local.apiserver.store import Item, RevisionMismatch
 from ktrain.local.apiserver.verbs import accepting, writing
@@ -105,9 +106,11 @@ def check_version(call: Call, version: str, old: Item) -> None:
             return
         missing = causes.invalid("metadata.resourceVersion", 0, "must be specified for an update")
         raise errors.invalid_for_plural(call.resource, call.name, [missing])
-    if not version.isdigit():
-        raise StatusError(500, "", f'strconv.ParseUint: parsing "{version}": invalid syntax')
-    if int(version) != old.revision:
+    try:
+        revision = parse_unsigned(version)
+    except NumberError as error:
+        raise StatusError(500, "", str(error)) from error
+    if revision != old.revision:
         raise errors.modified(call.resource, call.name)
 
 
