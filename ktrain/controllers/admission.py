@@ -20,7 +20,7 @@ from ktrain.pipeline.findings import FieldError, Findings, invalid
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from ktrain.api.meta import Json
+    from ktrain.api.meta import Json, JsonValue
     from ktrain.pipeline import Context, Registry
 
 Operation = Literal["CREATE", "UPDATE"]
@@ -60,12 +60,20 @@ def default_train_job(job: Json, old: Json | None, now: datetime) -> Json:
 
     New patches get *now* unless they bring a time; changed ones get *now* in any case; the others keep what is stored.
     """
-    patches = (job.get("spec") or {}).get("runtimePatches")
-    if not isinstance(patches, list) or not all(isinstance(patch, dict) for patch in patches):
-        return job  # none, or the schema will refuse them: defaults come before validation
-    before = {p.get("manager"): p for p in ((old or {}).get("spec") or {}).get("runtimePatches") or ()}
-    stamped = [_stamped(patch, before.get(patch.get("manager")), format_time(now)) for patch in patches]
+    patches = _patches(job)
+    before = {patch["manager"]: patch for patch in _patches(old)}
+    stamped = [_stamped(patch, before.get(patch["manager"]), format_time(now)) for patch in patches]
     return job if stamped == patches else job | {"spec": job["spec"] | {"runtimePatches": stamped}}
+
+
+def _patches(job: JsonValue) -> list[Json]:
+    """The runtime patches; none where their shape is wrong: defaults come before the schema, which will refuse it."""
+    spec = job.get("spec") if isinstance(job, dict) else None
+    patches = spec.get("runtimePatches") if isinstance(spec, dict) else None
+    if not isinstance(patches, list):
+        return []
+    fit = all(isinstance(patch, dict) and isinstance(patch.get("manager"), str) for patch in patches)
+    return patches if fit else []
 
 
 def _stamped(patch: Json, old: Json | None, now: str) -> Json:

@@ -1,5 +1,6 @@
 """What is asked before TrainJobs and runtimes are stored."""
 
+import copy
 import random
 from datetime import UTC, datetime
 
@@ -45,6 +46,17 @@ def validate(new: dict, old: dict | None = None, found: dict | None = None):
 
 def patches(*entries: dict) -> dict:
     return job(runtimePatches=list(entries))
+
+
+def test_defaults_leave_nonsense_to_the_schema(mistyped):
+    template = {"spec": {"replicatedJobs": [{"name": "node"}]}}
+    whole = patches({"manager": "a/b", "time": OLD, "trainingRuntimeSpec": {"template": template}}, {"manager": "c/d"})
+    for body in mistyped(whole):
+        before = copy.deepcopy(body)
+        default_train_job(body, whole, NOW)
+        default_train_job(whole, body, NOW)
+
+        assert body == before
 
 
 @pytest.mark.parametrize(

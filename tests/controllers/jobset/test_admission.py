@@ -115,6 +115,23 @@ def test_nonsense_passes_through_for_the_schema_to_refuse(spec):
     default_jobset({"spec": spec})
 
 
+def test_nonsense_in_any_place_passes_through(mistyped):
+    whole = document(
+        replicated_job(dependsOn=[{"name": "b", "status": "Ready"}]),
+        network={"enableDNSHostnames": True},
+        successPolicy={"operator": "All"},
+        startupPolicy={"startupPolicyOrder": "InOrder"},
+        failurePolicy={"rules": [{"name": "r", "action": "FailJobSet"}]},
+        coordinator={"replicatedJob": "a"},
+        volumeClaimPolicies=[{"templates": [{}], "retentionPolicy": {"whenDeleted": "Retain"}}],
+    )
+    for body in mistyped(whole):
+        before = copy.deepcopy(body)
+        default_jobset(body)
+
+        assert body == before
+
+
 # Creation
 
 
