@@ -10,7 +10,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, TypedDict
+from itertools import islice
+from typing import TYPE_CHECKING, Final, TypedDict
 
 from ktrain.api.jobset import ChildJob, JobSet, JobSetStatus
 
@@ -28,6 +29,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from ktrain.api.meta import Json
+
+MAX_CREATIONS: Final = 500
+"""Jobs made in one pass. `replicas` may be two billion, and other JobSets wait for their turn."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,11 +163,15 @@ def _note_start(plan: StartPlan, draft: StatusDraft) -> None:
 
 
 def _missing(jobset: JobSet, buckets: Buckets, plan: StartPlan) -> tuple[Slot, ...]:
-    """Slots without a Job of any generation: a Job that is still terminating holds its own slot."""
+    """
+    Slots without a Job of any generation: a Job that is still terminating holds its own slot.
+
+    As many as a pass may make; the Jobs themselves bring the next pass, for the next ones.
+    """
     policy = jobset.spec.failure_policy
     if buckets.previous and policy is not None and policy.restart_strategy == "BlockingRecreate":
         return ()
-    return tuple(_free(jobset, plan, buckets.names()))
+    return tuple(islice(_free(jobset, plan, buckets.names()), MAX_CREATIONS))
 
 
 def _free(jobset: JobSet, plan: StartPlan, taken: set[str]) -> Iterator[Slot]:

@@ -32,6 +32,15 @@ def test_a_new_jobset_gets_its_service_and_every_job(jobset, run):
     assert created(decision) == ["a-0", "b-0", "b-1"]
 
 
+def test_two_billion_jobs_are_made_five_hundred_at_a_time(jobset, job, run):
+    everyone = jobset("z", {"name": "a", "replicas": 2_000_000_000})
+    first = created(run(everyone))
+    second = created(run(everyone, *map(job, first)))
+
+    assert first == ["z-0", *(f"a-{index}" for index in range(499))]
+    assert second == [f"a-{index}" for index in range(499, 999)]
+
+
 def test_an_existing_service_of_that_name_is_left_alone_whoever_made_it(jobset, run):
     assert run(jobset("a"), services=("js",)).service is None
 
