@@ -30,12 +30,17 @@ ANY_JOBSETS, ANY_JOBS, ANY_EVENTS = untyped(JOBSETS), untyped(CHILD_JOBS), untyp
 
 @dataclass
 class Wire:
-    """The controller's transport: notes requests, and may send one twice, as a proxy does that lost an answer."""
+    """
+    The controller's transport: notes requests, and may send one twice, as a proxy does that lost an answer.
+
+    While there is a `gate`, the JobSets' watch waits for it.
+    """
 
     inner: object
     twice: str = ""
     calls: Counter = field(default_factory=Counter)
     statuses: list = field(default_factory=list)
+    gate: anyio.Event | None = None
 
     async def request(self, method, path, **options):
         _, here, rest = path.partition(f"/namespaces/{NAMESPACE}/")
@@ -48,8 +53,16 @@ class Wire:
             answer = await self.inner.request(method, path, **options)
         return answer
 
-    def stream(self, path, **options):
-        return self.inner.stream(path, **options)
+    @asynccontextmanager
+    async def stream(self, path, **options):
+        async with self.inner.stream(path, **options) as stream:
+            yield stream._replace(lines=self._lines(stream.lines)) if path.endswith("/jobsets") else stream
+
+    async def _lines(self, lines):
+        async for line in lines:
+            if self.gate:
+                await self.gate.wait()
+            yield line
 
     async def aclose(self):
         await self.inner.aclose()
@@ -324,3 +337,25 @@ def test_other_fields_of_the_status_survive_ours():
             return status["currentInPlaceRestartAttempt"]
 
     assert simulate(scenario) == 3
+
+
+def test_a_restart_is_not_counted_by_a_decision_that_is_behind():
+    async def scenario(env):
+        async with running(env) as world:
+            await world.create("a", failurePolicy={"maxRestarts": 9})
+            await world.wait_for_jobs("a-0")
+            world.wire.gate = anyio.Event()
+            counts = {"restarts": 5, "restartsCountTowardsMax": 5}
+            await world.client.patch(ANY_JOBSETS, Key(NAMESPACE, "js"), {"status": counts}, subresource="status")
+            await world.end("a-0", "Failed")
+            await env.clock.sleep(30)
+            behind = (await world.jobset())["status"]
+            world.wire.gate.set()
+            await world.wait_for_jobs("a-0")
+            await env.clock.sleep(30)
+            return world.wire.statuses, behind, (await world.jobset())["status"]
+
+    sent, behind, after = simulate(scenario)
+
+    assert any(status["restarts"] == 1 for status in sent)
+    assert (behind["restarts"], after["restarts"], after["restartsCountTowardsMax"]) == (5, 5, 5)
