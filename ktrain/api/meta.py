@@ -113,6 +113,18 @@ def find_condition(conditions: tuple[Condition, ...], type_: str) -> Condition |
     return next((c for c in conditions if c.type == type_), None)
 
 
+def condition_json(condition: Condition) -> Json:
+    """Write a condition out, with all its fields but a time that is not known: the schemas want them, empty or not."""
+    when = condition.last_transition_time
+    return {
+        "type": condition.type,
+        "status": condition.status,
+        "reason": condition.reason,
+        "message": condition.message,
+        **({"lastTransitionTime": format_time(when)} if when else {}),
+    }
+
+
 def is_condition_true(conditions: tuple[Condition, ...], type_: str) -> bool:
     """Whether a condition of this type exists and is True."""
     return any(c.type == type_ and c.status == "True" for c in conditions)

@@ -9,8 +9,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, TypeVar
 
-import structlog
-
 from ktrain.api import trainer as api
 from ktrain.framework.webhook import Allowed, Denied
 from ktrain.pipeline import Context
@@ -29,15 +27,14 @@ _SUFFIX: Final = f"{api.GROUP.replace('.', '-')}-{api.VERSION}"
 MUTATE_TRAIN_JOB: Final = f"/mutate-{_SUFFIX}-trainjob"
 VALIDATE_TRAIN_JOB: Final = f"/validate-{_SUFFIX}-trainjob"
 VALIDATE_RUNTIME: Final = f"/validate-{_SUFFIX}-trainingruntime"
+_RUNTIMES: Final = (api.TRAINING_RUNTIMES, api.CLUSTER_TRAINING_RUNTIMES)
 VALIDATE_CLUSTER_RUNTIME: Final = f"/validate-{_SUFFIX}-clustertrainingruntime"
-
-log = structlog.get_logger(__name__)
 
 
 def make_handlers(cache: Cache, env: Env, registry: Registry) -> dict[str, AdmissionHandler]:
     """Make all handlers; their informers join the cache."""
     hooks = _Hooks(cache, env, registry)
-    for resource in (api.TRAINING_RUNTIMES, api.CLUSTER_TRAINING_RUNTIMES):
+    for resource in _RUNTIMES:
         cache.informer(resource)
     return {
         MUTATE_TRAIN_JOB: hooks.default_train_job,
@@ -64,6 +61,7 @@ class _Hooks:
         self._cache = cache
         self._env = env
         self._registry = registry
+        self._kinds = {*_RUNTIMES, *(watch.resource for watch in registry.watches)}
 
     def default_train_job(self, request: AdmissionRequest) -> Allowed | Denied:
         if request.object is None:
@@ -73,14 +71,9 @@ class _Hooks:
     def validate_train_job(self, request: AdmissionRequest) -> Allowed | Denied:
         if request.object is None:
             return Allowed()
-        context = Context(
-            lookup=self._lookup,
-            now=self._env.clock.now(),
-            random=self._env.random,
-            log=log,
-            monotonic=self._env.clock.monotonic,
-        )
+        context = Context.at_present(self._env, self._lookup)
         return _answer(admission.validate_train_job(self._registry, request.object, request.old_object, context))
 
     def _lookup(self, resource: Resource[T], key: Key) -> T | None:
-        return self._cache.informer(resource).get(key)
+        # Asking the cache for a kind starts following it, and one that is not served would never be ready.
+        return self._cache.informer(resource).get(key) if resource in self._kinds else None

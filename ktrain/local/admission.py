@@ -10,7 +10,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 
 import msgspec
-import structlog
 
 from ktrain.api import jobset as jobset_api
 from ktrain.api import trainer
@@ -35,8 +34,6 @@ RUNTIME_PLURALS: Final = {
 }
 TRAIN_JOB_WEBHOOK: Final = "validator.trainjob.trainer.kubeflow.org"
 SKIP_LABEL: Final = "trainer.kubeflow.org/webhook-validation"
-
-log = structlog.get_logger(__name__)
 
 
 class Find(Protocol):
@@ -103,13 +100,7 @@ class _Rules:
     def validate_train_job(self, request: AdmissionRequest) -> AdmissionResponse | None:
         if not _is_write(request, trainer.TRAIN_JOBS) or request.object is None:
             return None
-        context = Context(
-            lookup=self._lookup,
-            now=self._env.clock.now(),
-            random=self._env.random,
-            log=log,
-            monotonic=self._env.clock.monotonic,
-        )
+        context = Context.at_present(self._env, self._lookup)
         verdict = trainer_rules.validate_train_job(self._registry, request.object, request.old_object, context)
         return _answer(TRAIN_JOB_WEBHOOK, verdict)
 

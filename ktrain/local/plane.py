@@ -141,6 +141,7 @@ class ControlPlane:
     ) -> AsyncIterator[None]:
         cache = Cache(client, self._env)
         env = self._env
+        registry = await trainjob.without_unserved(registry, client)
 
         # Events and managedFields say who wrote, by the names that these components have in a cluster.
         def writes_as(field_manager: str) -> Client:

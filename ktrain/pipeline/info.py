@@ -159,7 +159,11 @@ class PodSet:
         self.containers = self._views("containers")
         self.init_containers = self._views("initContainers")
         self.endpoints: Callable[[], Iterator[str]] = lambda: iter(())
-        """Short host names of the pods, in order; set in the PodNetwork phase. Lazy: a job may have 10,000."""
+        """
+        Short host names of the pods, in order; set in the PodNetwork phase. Lazy: a job may have 10,000.
+
+        For plugins that write the names down, as MPI's host file wants them; torchrun needs the coordinator's only.
+        """
 
     @property
     def name(self) -> str:

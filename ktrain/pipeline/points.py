@@ -21,6 +21,8 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, runtime_checkable
 
+import structlog
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from datetime import datetime
@@ -30,11 +32,14 @@ if TYPE_CHECKING:
 
     from ktrain.api.meta import Condition, Json, Key, Object, Resource
     from ktrain.api.trainer import JobStatus, TrainJob
+    from ktrain.framework.env import Env
 
     from .findings import Findings
     from .info import Info
 
 T = TypeVar("T")
+
+log = structlog.get_logger("ktrain.pipeline")
 
 
 class Lookup(Protocol):
@@ -59,16 +64,25 @@ class Context:
     config: Mapping[str, Json] = field(default_factory=dict)
     """The configuration sections of the plugins, by plugin name."""
 
+    @classmethod
+    def at_present(cls, env: Env, lookup: Lookup, config: Mapping[str, Json] | None = None) -> Context:
+        """The world of a process as it is now."""
+        return cls(lookup, env.clock.now(), env.random, log, env.clock.monotonic, config or {})
+
 
 class ApplyWhen(Enum):
-    """When a component that exists is written again. One that does not exist is written in any case."""
+    """
+    When a component that exists is written again.
+
+    Components are built while the JobSet is missing, or it or the TrainJob is suspended; then one that does not exist
+    is written in any case. A running job's stay as they are, and one that vanishes is not made again: what its pods
+    have read at their start does not change under them.
+    """
 
     ABSENT = "absent"
     """Never: it is made once, for example a key pair."""
-    SUSPENDED = "suspended"
-    """While the TrainJob or its JobSet is suspended; a running job's stays as it is."""
     CHANGED = "changed"
-    """When what is built differs from what was written last."""
+    """When it is built and differs from what was written last."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,14 +100,14 @@ class Watch:
     """
     A kind that a plugin needs in the caches, and whose changes concern TrainJobs.
 
-    `owned`: objects controlled by a TrainJob concern that TrainJob, and only those are kept in memory. Otherwise `keys`
-    says which TrainJobs an object concerns. `verbs` is what the operator's role must allow on the kind.
+    `owned`: an object concerns the TrainJob that controls it. Otherwise `keys` says which TrainJobs an object concerns.
+    All objects of the kind are kept in memory, in the shape of `resource.type`: declare what is read, and no more. The
+    operator's role must allow to list and watch the kind, and to create, patch and get what is built of it.
     """
 
     resource: Resource[Any]
     owned: bool = False
     keys: Callable[[Object], Sequence[Key]] | None = None
-    verbs: tuple[str, ...] = ("get", "list", "watch")
 
 
 class Plugin(Protocol):
@@ -109,7 +123,13 @@ class WatchExtension(Plugin, Protocol):
     """Startup: the kinds to watch."""
 
     def watches(self) -> Sequence[Watch]:
-        """Return the kinds this plugin reads or builds. A kind whose CRD is not installed is left out, and reported."""
+        """
+        Return the kinds this plugin reads or builds. Asked once; a plugin that raises here is left out and reported.
+
+        A kind that the cluster does not serve at the start, or does not let the operator list, is left out and
+        reported: look-ups find nothing of it, and a TrainJob that needs an object of it says so. When its CRD is
+        installed later, the operator has to be restarted.
+        """
 
 
 @runtime_checkable
@@ -153,7 +173,7 @@ class PodNetwork(Plugin, Protocol):
     """Build: the host names of the pods, once their counts are final."""
 
     def pod_network(self, info: Info, ctx: Context) -> None:
-        """Set `endpoints` of the pod sets."""
+        """Set `endpoints` of the pod sets, and whatever else depends on counts."""
 
 
 @runtime_checkable

@@ -9,6 +9,7 @@ the program at start-up, since running with another order than declared could bu
 from __future__ import annotations
 
 import heapq
+from copy import copy
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -20,8 +21,11 @@ from .errors import RegistryError
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable
     from importlib.metadata import EntryPoint
+    from typing import Any
 
-    from .points import Plugin
+    from ktrain.api.meta import Resource
+
+    from .points import Plugin, Watch
 
 GROUP: Final = "ktrain.plugins"
 
@@ -43,14 +47,15 @@ class Registry:
 
     def __init__(self, plugins: Iterable[Plugin], failures: Iterable[LoadFailure] = ()) -> None:
         """
-        Put *plugins* in order.
+        Put *plugins* in order, and ask each what it watches. One that fails to say is left out.
 
         Raises:
             RegistryError: Two plugins have one name, or `before` and `after` make a cycle.
         """
-        self.plugins: tuple[Plugin, ...] = _ordered(list(plugins))
-        self.failures: tuple[LoadFailure, ...] = tuple(failures)
-        self.watch_extensions = tuple(p for p in self.plugins if isinstance(p, points.WatchExtension))
+        watches, refusals = _watches(_ordered(list(plugins)))
+        self.plugins: tuple[Plugin, ...] = tuple(plugin for plugin, _ in watches)
+        self.failures: tuple[LoadFailure, ...] = (*failures, *refusals)
+        self.watches: tuple[Watch, ...] = tuple(watch for _, theirs in watches for watch in theirs)
         self.validations = tuple(p for p in self.plugins if isinstance(p, points.CustomValidation))
         self.pod_group_policies = tuple(p for p in self.plugins if isinstance(p, points.EnforcePodGroupPolicy))
         self.ml_policies = tuple(p for p in self.plugins if isinstance(p, points.EnforceMLPolicy))
@@ -78,12 +83,16 @@ class Registry:
             try:
                 plugin = _load(entry_point, taken=plugins)
             except Exception as error:  # noqa: BLE001 -- somebody else's import; it must cost that plugin only
-                reason = str(error) or type(error).__name__
-                failures.append(LoadFailure(entry_point.name, entry_point.value, reason))
-                log.warning("plugin.unusable", plugin=entry_point.name, origin=entry_point.value, reason=reason)
+                failures.append(_unusable(entry_point.name, entry_point.value, error))
             else:
                 plugins[plugin.name] = plugin
         return cls(plugins.values(), failures)
+
+    def without_kinds(self, kinds: Container[Resource[Any]]) -> Registry:
+        """Return the same plugins, with nothing watched of these kinds."""
+        other = copy(self)
+        other.watches = tuple(watch for watch in self.watches if watch.resource not in kinds)
+        return other
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -102,6 +111,27 @@ def _load(entry_point: EntryPoint, taken: Container[str]) -> Plugin:
         known = ", ".join(point.__name__ for point in points.EXTENSION_POINTS)
         raise RegistryError(f"it implements none of the extension points: {known}")
     return plugin
+
+
+def _unusable(name: str, origin: str, error: Exception) -> LoadFailure:
+    reason = str(error) or type(error).__name__
+    log.warning("plugin.unusable", plugin=name, origin=origin, reason=reason)
+    return LoadFailure(name, origin, reason)
+
+
+def _watches(plugins: Iterable[Plugin]) -> tuple[list[tuple[Plugin, tuple[Watch, ...]]], list[LoadFailure]]:
+    """Return the plugins, each with what it watches, and those that failed to say."""
+    usable: list[tuple[Plugin, tuple[Watch, ...]]] = []
+    failures: list[LoadFailure] = []
+    for plugin in plugins:
+        try:
+            watches = tuple(plugin.watches()) if isinstance(plugin, points.WatchExtension) else ()
+        except Exception as error:  # noqa: BLE001 -- somebody else's code; it must cost that plugin only
+            origin = f"{type(plugin).__module__}:{type(plugin).__qualname__}"
+            failures.append(_unusable(plugin.name, origin, error))
+        else:
+            usable.append((plugin, watches))
+    return usable, failures
 
 
 def _ordered(plugins: list[Plugin]) -> tuple[Plugin, ...]:

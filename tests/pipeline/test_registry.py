@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ktrain.pipeline import Registry, RegistryError
+from ktrain.api.jobset import JOBSETS
+from ktrain.pipeline import Registry, RegistryError, Watch
 from ktrain.pipeline.registry import GROUP
 
 
@@ -131,3 +132,34 @@ def test_built_in_plugins_load_like_anyone_elses():
 
     assert registry.names == ("JobSet", "PlainML", "Torch")
     assert [failure.name for failure in registry.failures] == ["JobSet"]
+
+
+class Watching:
+    """Watches JobSets, or fails to say what it watches."""
+
+    def __init__(self, name: str, error: Exception | None = None) -> None:
+        self.name = name
+        self.error = error
+
+    def watches(self):
+        if self.error:
+            raise self.error
+        return (Watch(JOBSETS, owned=True),)
+
+
+def test_a_plugin_that_fails_to_say_what_it_watches_is_left_out_and_reported():
+    registry = Registry([Watching("a", RuntimeError("boom")), Watching("b"), plugin("c")])
+
+    assert registry.names == ("b", "c")
+    assert [watch.resource for watch in registry.watches] == [JOBSETS]
+    (failure,) = registry.failures
+    assert (failure.name, failure.reason) == ("a", "boom")
+    assert failure.origin.endswith(":Watching")
+
+
+def test_a_kind_left_out_is_watched_no_more_and_its_plugin_stays():
+    registry = Registry([Watching("a")])
+    without = registry.without_kinds({JOBSETS})
+
+    assert (without.names, without.watches) == (("a",), ())
+    assert registry.watches != ()

@@ -1,10 +1,12 @@
 """The JobSet plugin: what is built from a runtime and a TrainJob, and what is refused."""
 
+from itertools import islice
+
 from ktrain.api import jobset
 from ktrain.api.meta import Condition, Key, ObjectMeta, OwnerReference
-from ktrain.pipeline import terminal_condition
+from ktrain.pipeline import prepare, terminal_condition
 from ktrain.pipeline.runner import jobs_status
-from ktrain.plugins.jobset import JobSetState
+from ktrain.plugins.jobset import JobSet, JobSetState
 
 RUNTIME = """
 spec:
@@ -320,3 +322,12 @@ def test_names_of_pods_must_fit_a_dns_label(kit):
 
 def test_without_a_runtime_its_rules_are_left_out(kit):
     assert kit.errors(None, JOB, old=JOB) == []
+
+
+def test_host_names_of_two_billion_pods_cost_nothing_until_they_are_asked_for(kit):
+    runtime = "spec: {template: {spec: {replicatedJobs: [{name: a, replicas: 2000000000, template: {spec: {}}}]}}}"
+    info = prepare(kit.job("metadata: {name: tj}"), kit.runtime(runtime))
+
+    JobSet().pod_network(info, kit.context)
+
+    assert list(islice(info.pod_sets[0].endpoints(), 2)) == ["tj-a-0-0.tj", "tj-a-1-0.tj"]

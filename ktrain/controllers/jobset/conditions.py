@@ -22,7 +22,7 @@ from ktrain.api.jobset import (
     CONDITION_SUSPENDED,
     JobSetStatus,
 )
-from ktrain.api.meta import Condition, Json, format_time
+from ktrain.api.meta import Condition, Json, condition_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -169,23 +169,12 @@ def status_json(status: JobSetStatus) -> Json:
         "replicatedJobsStatus": [msgspec.to_builtins(entry) for entry in status.replicated_jobs_status],
     }
     if status.conditions:
-        body["conditions"] = list(map(_condition_json, status.conditions))
+        body["conditions"] = list(map(condition_json, status.conditions))
     if status.restarts_count_towards_max:
         body["restartsCountTowardsMax"] = status.restarts_count_towards_max
     if status.terminal_state:
         body["terminalState"] = status.terminal_state
     return body
-
-
-def _condition_json(condition: Condition) -> Json:
-    when = condition.last_transition_time
-    return {
-        "type": condition.type,
-        "status": condition.status,
-        "reason": condition.reason,
-        "message": condition.message,
-        "lastTransitionTime": None if when is None else format_time(when),
-    }
 
 
 def finished_condition(conditions: Iterable[Condition]) -> Condition | None:

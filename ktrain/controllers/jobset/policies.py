@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 RESTART_ALL: Final = "RestartJobSet"
-RESTART_ALL_FREELY: Final = "RestartJobSetAndIgnoreMaxRestarts"
 FAIL_JOBSET: Final = "FailJobSet"
 RESTART_JOB_ACTIONS: Final = ("RestartJob", "RestartJobAndIgnoreMaxRestarts")
 

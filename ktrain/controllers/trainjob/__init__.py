@@ -10,3 +10,4 @@ The TrainJob controller: observe, decide, act.
 
 from .setup import COMPONENT as COMPONENT
 from .setup import make_controller as make_controller
+from .setup import without_unserved as without_unserved

@@ -55,7 +55,7 @@ class Decision:
     """What to do, in the order of the fields. The default is: nothing."""
 
     check: Check = Check.NONE
-    """Ask these first, then decide again; but for `built`, nothing else of this decision counts."""
+    """Ask these first, then decide again. If there is no answer, what the status says holds without it."""
     built: tuple[Apply, ...] = ()
     """With `Check.COMPONENTS`: what to compare."""
     snapshot: Snapshot | None = None
@@ -185,6 +185,12 @@ def _content(observed: Observed, found: Object) -> Snapshot:
     return memory.snapshot
 
 
+_UNWATCHED: Final = (
+    "{0} cannot be written, because {1} are not watched: the cluster does not serve them, or does not let the operator"
+    " list them, or the plugin that builds it does not say that it does; mend that and restart the operator"
+)
+
+
 def _components(observed: Observed, registry: Registry, snapshot: Snapshot) -> tuple[Apply, ...]:
     """
     Build all components and return those to write.
@@ -203,6 +209,8 @@ def _components(observed: Observed, registry: Registry, snapshot: Snapshot) -> t
     unknown: list[Apply] = []
     for component in pipeline.plan(registry, job, snapshot.spec, ctx).components:
         apply = _apply(component)
+        if component.resource not in observed.kinds:
+            raise PlanError(_UNWATCHED.format(apply.identity, component.resource.qualified_name))
         existing = ctx.lookup(component.resource, apply.key)
         if existing is None:
             to_write.append(apply)

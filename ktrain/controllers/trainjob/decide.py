@@ -47,8 +47,6 @@ def decide(observed: Observed, registry: Registry) -> Decision:
         return Decision(failure=status)
     ended = replace_status(job, status).is_finished
     building = Decision() if ended or job.metadata.deletion_timestamp else build(observed, registry)
-    if building.check:
-        return building
     left = statuses.remaining(job, status.conditions, observed.context.now)
     return replace(
         building,

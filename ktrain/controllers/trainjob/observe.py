@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import Flag, auto
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from ktrain.api import trainer as api
 from ktrain.api.meta import Object, Resource
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Container, Mapping
     from datetime import datetime
 
     from ktrain.pipeline.errors import PlanError
@@ -91,4 +91,6 @@ class Observed:
     job_set: JobSetState | None
     memory: Memory
     context: Context
+    kinds: Container[Resource[Any]]
+    """What `context.lookup` knows. Of any other kind nobody can say whether there is an object."""
     checked: Check = Check.NONE

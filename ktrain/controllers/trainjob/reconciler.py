@@ -15,7 +15,7 @@ import structlog
 
 from ktrain.api import core
 from ktrain.api import trainer as api
-from ktrain.framework.controller import Result
+from ktrain.framework.client.client import APPLY_TYPE
 from ktrain.framework.errors import ApiError, ApplyConflict, Conflict, FrameworkError, NotFound
 from ktrain.pipeline.points import Context
 from ktrain.plugins.jobset import JOB_SET_STATES
@@ -23,7 +23,6 @@ from ktrain.plugins.jobset import JOB_SET_STATES
 from . import snapshot as snapshots
 from . import status as statuses
 from .build import runtime_key
-from .compare import is_applied
 from .decide import decide
 from .observe import RUNTIMES, SNAPSHOT_METADATA, Applied, Check, Failure, Memory, Observed
 
@@ -59,7 +58,7 @@ class Reconciler:
     Reconciles TrainJobs.
 
     `informers` holds TrainJobs, both kinds of runtimes, snapshots by their metadata, and what the plugins watch. `wake`
-    asks for a pass over a key at a later time.
+    asks for a pass over a key at a later time; it is called as soon as that time is known, so that no failure loses it.
     """
 
     def __init__(
@@ -83,7 +82,7 @@ class Reconciler:
         self._memories: dict[str, Memory] = {}
         self._uids: dict[Key, str] = {}
 
-    async def reconcile(self, key: Key) -> Result | None:
+    async def reconcile(self, key: Key) -> None:
         """
         Bring one TrainJob a step further. Safe to cancel.
 
@@ -92,27 +91,22 @@ class Reconciler:
             FrameworkError: The API server could not be reached.
         """
         job = self._current(key)
-        decision = await self._decide(job) if job else None
-        if job is None or decision is None:
-            return None
-        failure: Failure | None = decision.failure
-        cause: ApiError | None = None
-        try:
-            await self._write_components(job, decision)
-        except ApiError as error:
-            if isinstance(error, Conflict) and not isinstance(error, ApplyConflict):
-                raise  # the caches are behind; the next pass sees what is there
-            failure, cause = _refusal(error), error
+        if job is None:
+            return
+        decision, cause = await self._decide(job)
+        if decision is None:
+            return
+        if cause is None:
+            cause = await self._write_components(job, decision)
+        failure = _refusal(cause) if cause else decision.failure
         self._note_failure(job, failure)
-        coalesced_s = await self._write_status(job, decision)
+        await self._write_status(job, decision)
         if decision.delete:
             await self._delete(job, decision.delete)
         if job.is_finished and self._memory(job).applied:
             self._remember(job, snapshot=None, applied={})
         if failure:
             raise cause or JobFailed(failure.message)
-        waits = [seconds for seconds in (decision.requeue_after_s, coalesced_s) if seconds is not None]
-        return Result(requeue_after_s=min(waits)) if waits else None
 
     # Observe and decide
 
@@ -135,7 +129,8 @@ class Reconciler:
         self._memories[job.metadata.uid] = replace(self._memory(job), **changes)
 
     def _lookup(self, resource: Resource[Any], key: Key) -> Any:  # noqa: ANN401 -- any kind
-        return self._informers[resource].get(key)
+        informer = self._informers.get(resource)
+        return informer.get(key) if informer else None
 
     def _observe(self, job: api.TrainJob, checked: Check) -> Observed:
         ref = job.spec.runtime_ref
@@ -146,32 +141,40 @@ class Reconciler:
             child and child.metadata.is_controlled_by(job.metadata.uid) for child in (snapshot, job_set)
         ):
             self._remember(job, had_children=True)
-        context = Context(
-            lookup=self._lookup,
-            now=self._env.clock.now(),
-            random=self._env.random,
-            log=log,
-            monotonic=self._env.clock.monotonic,
-            config=self._config,
-        )
+        context = Context.at_present(self._env, self._lookup, self._config)
         runtime = self._lookup(resource, where) if resource and where else None
-        return Observed(job, runtime, snapshot, job_set, self._memory(job), context, checked)
+        return Observed(job, runtime, snapshot, job_set, self._memory(job), context, self._informers, checked)
 
-    async def _decide(self, job: api.TrainJob) -> Decision | None:
-        """Decide, asking the API server first where no cache can tell. None if the job turns out to be gone."""
+    async def _decide(self, job: api.TrainJob) -> tuple[Decision | None, ApiError | None]:
+        """
+        Decide, asking the API server first where no cache can tell.
+
+        Returns the decision, None if the job turns out to be gone; and the refusal, if the server did not tell.
+        """
         checked = Check.NONE
         while True:
             decision = decide(self._observe(job, checked), self._registry)
+            if decision.requeue_after_s is not None:
+                self._wake(job.key, decision.requeue_after_s)
             if not decision.check:
-                return decision
+                return decision, None
             log.debug("trainjob.checks", trainjob=str(job.key), check=decision.check.name)
-            if decision.check is Check.JOB and not await self._exists(job):
-                return None
-            if decision.check is Check.SNAPSHOT:
-                await self._read_snapshot(job)
-            for apply in decision.built:
-                await self._compare(job, apply)
+            try:
+                if not await self._ask(job, decision):
+                    return None, None
+            except ApiError as error:
+                return decision, error
             checked |= decision.check
+
+    async def _ask(self, job: api.TrainJob, decision: Decision) -> bool:
+        """Ask the API server what *decision* wants to know. False if the job turns out to be gone."""
+        if decision.check is Check.JOB and not await self._exists(job):
+            return False
+        if decision.check is Check.SNAPSHOT:
+            await self._read_snapshot(job)
+        for apply in decision.built:
+            await self._compare(job, apply)
+        return True
 
     async def _exists(self, job: api.TrainJob) -> bool:
         try:
@@ -187,14 +190,35 @@ class Reconciler:
         self._remember(job, snapshot=snapshots.read(found, job), snapshot_version=version)
 
     async def _compare(self, job: api.TrainJob, apply: Apply) -> None:
+        """
+        Remember a component as written if writing it would change nothing, so that a settled world stays unwritten.
+
+        Only the API server can tell: it knows what it, and the webhooks behind it, fill in, and which fields are left
+        over from an earlier version of us that sent more.
+        """
         resource = core.untyped(apply.component.resource)
         live = await self._client.get(resource, apply.key.name, apply.key.namespace)
-        if is_applied(live, apply.component.body):
+        query = [("fieldManager", self._client.field_manager), ("force", "true"), ("dryRun", "All")]
+        headers = {"Content-Type": APPLY_TYPE}
+        answer = await self._client.raw(
+            "PATCH", resource.path(*apply.key), query=query, body=apply.component.body, headers=headers
+        )
+        if _settled(live) == _settled(msgspec.json.decode(answer.body)):
             self._remember_applied(job, apply, live["metadata"].get("generation", 0))
 
     # Act
 
-    async def _write_components(self, job: api.TrainJob, decision: Decision) -> None:
+    async def _write_components(self, job: api.TrainJob, decision: Decision) -> ApiError | None:
+        """Write what is to be written. Returns the refusal that ended it."""
+        try:
+            await self._write_all(job, decision)
+        except ApiError as error:
+            if isinstance(error, Conflict) and not isinstance(error, ApplyConflict):
+                raise  # the caches are behind; the next pass sees what is there
+            return error
+        return None
+
+    async def _write_all(self, job: api.TrainJob, decision: Decision) -> None:
         if decision.snapshot:
             # Created, not applied: if somebody else's has the name, which the cache may not show yet, this fails.
             body = snapshots.config_map(job, decision.snapshot)
@@ -246,26 +270,26 @@ class Reconciler:
             return shown
         return api.Diagnosis(failure.reason, message, since)
 
-    async def _write_status(self, job: api.TrainJob, decision: Decision) -> float | None:
-        """Write the status if it changed. Returns the seconds to wait if that is better done later."""
+    async def _write_status(self, job: api.TrainJob, decision: Decision) -> None:
+        """Write the status if it changed, or see to it that it is written later if that is better."""
         if decision.status is None and decision.failure is None:
-            return None
+            return
         status = msgspec.structs.replace(decision.status or job.status, diagnosis=self._diagnosis(job))
         patch = statuses.merge_patch(job, status)
         memory, now_s = self._memory(job), self._env.clock.monotonic()
         if patch and not statuses.is_urgent(job.status, status):
             due_s = memory.status_due_s
             if due_s is None:
-                self._remember(job, status_due_s=now_s + COALESCE_S)
-                return COALESCE_S
+                due_s = now_s + COALESCE_S
+                self._remember(job, status_due_s=due_s)
             if now_s < due_s:
-                return due_s - now_s
+                self._wake(job.key, due_s - now_s)
+                return
         if patch:
             await self._client.patch(api.TRAIN_JOBS, job.key, patch, subresource="status")
         if memory.status_due_s is not None or memory.diagnosed != memory.failure:
             diagnosed = memory.failure if status.diagnosis else None
             self._remember(job, status_due_s=None, diagnosed=diagnosed)
-        return None
 
     async def _delete(self, job: api.TrainJob, job_set: JobSetState) -> None:
         uid = job_set.metadata.uid
@@ -274,6 +298,12 @@ class Reconciler:
         except (NotFound, Conflict):
             log.debug("jobset.gone", jobset=str(job_set.key))
         self._remember(job, deleted=uid)
+
+
+def _settled(obj: Json) -> Json:
+    """Return an object without the fields that tell when it was written and by whom."""
+    metadata = {key: value for key, value in obj["metadata"].items() if key not in ("managedFields", "resourceVersion")}
+    return obj | {"metadata": metadata}
 
 
 _BLANK: Final = Memory()

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+import structlog
+
 from ktrain.api import trainer as api
 from ktrain.api.meta import Key, Resource
 from ktrain.framework.controller import Controller
+from ktrain.framework.errors import Forbidden, FrameworkError, NotFound
+from ktrain.plugins.jobset import JOB_SET_STATES
 
 from .observe import SNAPSHOT_METADATA
 from .reconciler import Reconciler
@@ -22,6 +26,8 @@ if TYPE_CHECKING:
     from ktrain.framework.events import EventRecorder
     from ktrain.framework.metrics import Metrics
     from ktrain.pipeline import Registry
+
+log = structlog.get_logger(__name__)
 
 NAME: Final = "trainjob_controller"
 """Go's name; dashboards select by it."""
@@ -76,15 +82,34 @@ def make_controller(
     for runtimes in (informer(api.TRAINING_RUNTIMES), informer(api.CLUSTER_TRAINING_RUNTIMES)):
         controller.watches(runtimes, lambda runtime: _waiting(jobs, runtime))
     controller.owns(informer(SNAPSHOT_METADATA), owner=api.TRAIN_JOBS)
-    for extension in registry.watch_extensions:
-        for watch in extension.watches():
-            if watch.owned:
-                controller.owns(informer(watch.resource), owner=api.TRAIN_JOBS)
-            elif watch.keys:
-                controller.watches(informer(watch.resource), watch.keys)
-            else:
-                informer(watch.resource)
+    for watch in registry.watches:
+        if watch.owned:
+            controller.owns(informer(watch.resource), owner=api.TRAIN_JOBS)
+        elif watch.keys:
+            controller.watches(informer(watch.resource), watch.keys)
+        else:
+            informer(watch.resource)
     return controller
+
+
+async def without_unserved(registry: Registry, client: Client) -> Registry:
+    """
+    Return the registry with nothing watched of kinds that the API server does not serve, or does not let us list.
+
+    A plugin for a scheduler that this cluster does not have must not keep everybody's jobs from running, as a cache
+    that never fills would. JobSets are not asked about: without them nothing runs. Asked once, at the start.
+    """
+    unserved: set[Resource[Any]] = set()
+    for resource in {watch.resource: None for watch in registry.watches if watch.resource != JOB_SET_STATES}:
+        try:
+            await client.raw("GET", resource.path(), query=[("limit", "1")])
+        except (NotFound, Forbidden) as error:
+            log.warning("plugin.kind_left_out", kind=resource.qualified_name, reason=str(error))
+            unserved.add(resource)
+        except FrameworkError as error:
+            # No proof of absence; the cache waits for it, and says what it waits for.
+            log.warning("plugin.kind_not_known", kind=resource.qualified_name, reason=str(error))
+    return registry.without_kinds(unserved)
 
 
 def _runtime_waited_for(job: api.TrainJob) -> Iterable[str]:

@@ -22,8 +22,12 @@ from ktrain.pipeline.errors import PlanError
 
 if TYPE_CHECKING:
     from ktrain.api.core import ConfigMap
-    from ktrain.api.meta import Json
+    from ktrain.api.meta import Json, JsonValue
 
+_MAX_YAML_CHARS: Final = 128 * 1024
+"""Go's Trainer writes some 4,000. The worst that can be in these takes a tenth of a second to read."""
+_MAX_CHARS: Final = 1024 * 1024
+"""As large as a ConfigMap can be."""
 FOREIGN: Final = "a snapshot configmap exists but is owned by another object"
 
 
@@ -89,7 +93,7 @@ def parse(text: str) -> Snapshot:
     try:
         runtime = msgspec.json.decode(_json(text), type=api.Runtime)
         spec = msgspec.json.decode(runtime.spec, type=api.RuntimeSpec)
-    except (msgspec.MsgspecError, ValueError) as error:
+    except (msgspec.MsgspecError, ValueError, ArithmeticError, RecursionError) as error:
         raise PlanError(f"invalid runtime snapshot: unable to unmarshal the snapshot: {error}") from error
     group = runtime.api_version.rpartition("/")[0]
     snapshot = Snapshot(runtime.kind, group, runtime.metadata.name, spec, text)
@@ -111,15 +115,48 @@ def read(config_map: ConfigMap, job: api.TrainJob) -> Snapshot | PlanError:
 
 
 def _json(text: str) -> bytes:
-    if text.lstrip().startswith("{"):
+    """
+    Return a snapshot's text as JSON.
+
+    The ConfigMap lies in the user's namespace, so anything may be in it, and while it is read nothing else runs.
+
+    Raises:
+        ValueError: It is not one document of YAML, or larger than a snapshot can be.
+    """
+    is_json = text.lstrip().startswith("{")
+    most = _MAX_CHARS if is_json else _MAX_YAML_CHARS
+    if len(text) > most:
+        raise ValueError(f"it has {len(text)} characters, and at most {most} are read")
+    if is_json:
         return text.encode()
-    import yaml  # only for snapshots that Go's Trainer made
+    from ktrain.api.documents import parse as yaml  # only for snapshots that Go's Trainer made
+    from ktrain.api.documents.errors import DocumentError
 
     try:
-        document = yaml.load(text, getattr(yaml, "CSafeLoader", yaml.SafeLoader))  # noqa: S506 -- both are safe loaders
-    except yaml.YAMLError as error:
+        documents = list(yaml.parse(text.encode(), api.SNAPSHOT_KEY, repeated=[]))
+    except DocumentError as error:
         raise ValueError(str(error)) from error
-    return msgspec.json.encode(document)
+    if len(documents) != 1:
+        raise ValueError(f"{len(documents)} documents, where one is expected")
+    value = documents[0].value
+    # Aliases are shared in memory, and written out each time.
+    if not _is_within(value, _MAX_CHARS):
+        raise ValueError(f"it expands to more than {_MAX_CHARS} characters; are there aliases of aliases?")
+    return msgspec.json.encode(value)
+
+
+def _is_within(root: JsonValue, most: int) -> bool:
+    """Whether a value, written out, has at most so many characters; each part, which costs time, counts for ten."""
+    total, pending = 0, [root]
+    while pending and total <= most:
+        value = pending.pop()
+        total += 10 + len(value) if isinstance(value, str) else 10
+        if isinstance(value, dict):
+            total += sum(map(len, value))
+            pending.extend(value.values())
+        elif isinstance(value, list):
+            pending.extend(value)
+    return total <= most
 
 
 def check(snapshot: Snapshot, ref: api.RuntimeRef) -> None:

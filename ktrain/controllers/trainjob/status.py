@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from ktrain.api import trainer as api
-from ktrain.api.meta import Condition, find_condition, format_time
+from ktrain.api.meta import Condition, condition_json, find_condition, format_time, is_condition_true
 
 if TYPE_CHECKING:
     from ktrain.api.meta import Json
@@ -46,10 +46,9 @@ def with_suspension(job: api.TrainJob, now: datetime) -> tuple[Condition, ...]:
     conditions = job.status.conditions
     if job.is_finished:
         return conditions
-    old = find_condition(conditions, api.CONDITION_SUSPENDED)
     if job.is_suspended:
         return with_condition(conditions, Condition(api.CONDITION_SUSPENDED, *_SUSPENDED), now)
-    if old and old.is_true:
+    if is_condition_true(conditions, api.CONDITION_SUSPENDED):
         return with_condition(conditions, Condition(api.CONDITION_SUSPENDED, *_RESUMED), now)
     return conditions
 
@@ -90,7 +89,7 @@ def merge_patch(job: api.TrainJob, new: api.TrainJobStatus) -> Json | None:
     """
     old, status = job.status, dict[str, object]()
     if new.conditions != old.conditions:
-        status["conditions"] = [_condition(condition) for condition in new.conditions]
+        status["conditions"] = list(map(condition_json, new.conditions))
     if new.jobs_status != old.jobs_status:
         status["jobsStatus"] = msgspec.to_builtins(new.jobs_status) or None
     if new.diagnosis != old.diagnosis:
@@ -99,17 +98,6 @@ def merge_patch(job: api.TrainJob, new: api.TrainJobStatus) -> Json | None:
         # The CRD refuses an empty status. What is to go goes with the next thing that comes.
         return None
     return {"metadata": {"resourceVersion": job.metadata.resource_version}, "status": status}
-
-
-def _condition(condition: Condition) -> Json:
-    when = condition.last_transition_time
-    return {
-        "type": condition.type,
-        "status": condition.status,
-        "reason": condition.reason,
-        "message": condition.message,
-        **({"lastTransitionTime": format_time(when)} if when else {}),
-    }
 
 
 def _diagnosis(diagnosis: api.Diagnosis | None) -> Json | None:

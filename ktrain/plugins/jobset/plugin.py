@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from ktrain.api import jobset
 from ktrain.api import trainer as api
 from ktrain.api.meta import Condition, Key, find_condition
-from ktrain.pipeline.points import ApplyWhen, Component, Watch
+from ktrain.pipeline.points import Component, Watch
 
 from . import rules
 from .build import build_job_set
@@ -34,8 +34,7 @@ class JobSet:
 
     def watches(self) -> Sequence[Watch]:
         """JobSets of TrainJobs, without their templates."""
-        verbs = ("get", "list", "watch", "create", "patch", "delete")
-        return (Watch(JOB_SET_STATES, owned=True, verbs=verbs),)
+        return (Watch(JOB_SET_STATES, owned=True),)
 
     def validate(self, info: Info | None, job: api.TrainJob, old: api.TrainJob | None, ctx: Context) -> Findings:
         """Check initializers, patches and names against the runtime."""
@@ -49,8 +48,8 @@ class JobSet:
             spec["parallelism"] = spec["completions"] = pod_set.count
 
     def build(self, info: Info, ctx: Context) -> Sequence[Component]:  # noqa: ARG002 -- the hook's signature
-        """Return the JobSet. A running one is never written: JobSet would refuse, or restart its pods."""
-        return (Component(JOB_SET_STATES, build_job_set(info), ApplyWhen.SUSPENDED),)
+        """Return the JobSet."""
+        return (Component(JOB_SET_STATES, build_job_set(info)),)
 
     def terminal_condition(self, job: api.TrainJob, ctx: Context) -> Condition | None:
         """Return the JobSet's end under the TrainJob's name for it; reason, message and time are the JobSet's."""

@@ -94,7 +94,9 @@ class Situation:
             return self.job_set if (resource, key) == (JOB_SET_STATES, Key("team", "job")) else None
 
         context = Context(lookup, NOW, random.Random(1), structlog.get_logger(), lambda: 0.0)
-        observed = Observed(self.job, self.runtime, self.snapshot, self.job_set, self.memory, context, self.checked)
+        observed = Observed(
+            self.job, self.runtime, self.snapshot, self.job_set, self.memory, context, {JOB_SET_STATES}, self.checked
+        )
         return decide(observed, Registry([JobSet(), PlainML()]))
 
 

@@ -6,20 +6,23 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
 import anyio
+import msgspec
+import pytest
 
 from ktrain.api import assets, core, jobset
 from ktrain.api import trainer as api
-from ktrain.api.meta import Key
+from ktrain.api.meta import Key, Object, Resource
 from ktrain.controllers import trainjob
 from ktrain.framework.cache.cache import Cache
 from ktrain.framework.client.client import Client
+from ktrain.framework.client.transport import Response
 from ktrain.framework.errors import NotFound
 from ktrain.framework.events import EventRecorder
 from ktrain.framework.manager import Manager
 from ktrain.local.apiserver.admission import AdmissionPlugin
 from ktrain.local.apiserver.errors import StatusError
 from ktrain.local.apiserver.server import ApiServer
-from ktrain.pipeline import Registry
+from ktrain.pipeline import Component, Plugin, Registry, Watch
 from ktrain.plugins.jobset import JobSet
 from ktrain.plugins.plainml import PlainML
 from ktrain.plugins.torch import Torch
@@ -34,18 +37,34 @@ SNAPSHOT = "job-runtime-snapshot"
 
 @dataclass
 class Counting:
-    """Passes everything to the server, and keeps what the controller asked for."""
+    """
+    Passes everything to the server, and keeps what the controller asked for.
+
+    `refused` are words in paths of reads that get a 403. While there is a `gate`, the TrainJobs' watch waits for it.
+    """
 
     inner: object
     calls: list[tuple[str, str]] = field(default_factory=list)
+    refused: tuple[str, ...] = ()
+    gate: anyio.Event | None = None
 
     async def request(self, method, path, **more):
-        if "/events" not in path:
+        if method == "GET" and any(word in path for word in self.refused):
+            return Response(403, {}, msgspec.json.encode({"code": 403, "message": f"may not get {path}"}))
+        if "/events" not in path and ("dryRun", "All") not in more.get("query", ()):
             self.calls.append((method, path))
         return await self.inner.request(method, path, **more)
 
-    def stream(self, path, **more):
-        return self.inner.stream(path, **more)
+    @asynccontextmanager
+    async def stream(self, path, **more):
+        async with self.inner.stream(path, **more) as stream:
+            yield stream._replace(lines=self._lines(stream.lines)) if "trainjobs" in path else stream
+
+    async def _lines(self, lines):
+        async for line in lines:
+            if self.gate:
+                await self.gate.wait()
+            yield line
 
     async def aclose(self):
         await self.inner.aclose()
@@ -65,6 +84,7 @@ class World:
     def __init__(self, env) -> None:
         self.env = env
         self.quota_exceeded = False
+        self.plugins: tuple[Plugin, ...] = (JobSet(), PlainML(), Torch())
         plugin = AdmissionPlugin("quota", self._quota)
         self.server = ApiServer(env, crds=assets.crds(), admission=[plugin])
         self.user = Client(self.server.transport(), env, field_manager="test")
@@ -81,7 +101,7 @@ class World:
         client = Client(self.counting, self.env, field_manager="trainer")
         cache = Cache(client, self.env)
         recorder = EventRecorder(client, self.env, component="trainer-trainjob-controller")
-        registry = Registry([JobSet(), PlainML(), Torch()])
+        registry = await trainjob.without_unserved(Registry(self.plugins), client)
         controller = trainjob.make_controller(client, cache, self.env, recorder, registry)
         async with anyio.create_task_group() as tasks:
             await tasks.start(Manager(cache=cache, controllers=[controller], recorder=recorder).run)
@@ -372,5 +392,147 @@ def test_a_deadline_outlives_a_server_that_refuses_the_deletion():
             assert failed.is_finished
             assert child is not None
             assert await world.job_set() is None
+
+    play(scenario)
+
+
+def test_what_was_sent_before_a_restart_and_is_wanted_no_more_is_removed():
+    pod = {"metadata": {"labels": {"team": "old"}}, "spec": {"containers": [{"name": "node", "tty": True}]}}
+    template = {"spec": {"replicatedJobs": [{"name": "node", "template": {"spec": {"template": pod}}}]}}
+    patch = {"manager": "me.io/x", "trainingRuntimeSpec": {"template": template}}
+
+    async def scenario(world: World) -> None:
+        async def pod_template() -> dict:
+            stored = await world.user.get(core.untyped(jobset.JOBSETS), "job", NS)
+            return stored["spec"]["replicatedJobs"][0]["template"]["spec"]["template"]
+
+        async with world.operator():
+            await world.job(suspend=True, runtimePatches=[patch])
+            assert (await pod_template())["metadata"]["labels"] == {"team": "old"}
+        await world.patch(api.TRAIN_JOBS, spec={"runtimePatches": None})
+        async with world.operator():
+            await world.settle(2)
+
+            assert "labels" not in (await pod_template()).get("metadata", {})
+            assert "tty" not in (await pod_template())["spec"]["containers"][0]
+            assert world.counting.writes == ["PATCH jobsets/job"]
+
+    play(scenario)
+
+
+def test_what_another_adds_to_a_suspended_jobset_is_no_reason_to_write():
+    async def scenario(world: World) -> None:
+        async with world.operator():
+            await world.job(suspend=True)
+        await world.patch(jobset.JOBSETS, metadata={"labels": {"kueue.x-k8s.io/queue-name": "q"}})
+        async with world.operator():
+            await world.settle(60)
+
+            assert world.counting.writes == []
+            assert (await world.job_set()).metadata.labels == {"kueue.x-k8s.io/queue-name": "q"}
+
+    play(scenario)
+
+
+def test_a_deadline_is_kept_while_nothing_can_be_built():
+    async def scenario(world: World) -> None:
+        await world.user.delete(api.TRAINING_RUNTIMES, Key(NS, "rt"))
+        async with world.operator():
+            await world.job(activeDeadlineSeconds=200)
+            await world.settle(198)
+            before = await world.read()
+            await world.settle(2)
+
+            assert not before.is_finished
+            assert (await world.read()).status.conditions[0].reason == "DeadlineExceeded"
+
+    play(scenario)
+
+
+@pytest.mark.parametrize("refused", ["/configmaps/", "/jobsets/"])
+def test_a_read_that_is_refused_after_a_restart_is_explained_and_keeps_the_deadline(refused):
+    async def scenario(world: World) -> None:
+        async with world.operator():
+            await world.job(suspend=True, activeDeadlineSeconds=300)
+        world.counting.refused = (refused,)
+        async with world.operator():
+            await world.patch(api.TRAIN_JOBS, spec={"suspend": False})
+            explained = (await world.read()).status
+            await world.settle(302)
+
+            assert explained.diagnosis.reason == "Refused"
+            assert refused in explained.diagnosis.message
+            assert {c.type: c.status for c in explained.conditions} == {"Suspended": "False"}
+            assert (await world.read()).is_finished
+        events = await world.user.list(core.untyped(core.EVENTS), NS)
+        assert any(refused in event["note"] for event in events.items)
+
+    play(scenario)
+
+
+@pytest.mark.parametrize("has_successor", [False, True])
+def test_the_children_of_a_job_that_is_gone_are_not_made_again_by_a_cache_that_is_behind(has_successor):
+    async def scenario(world: World) -> None:
+        async with world.operator():
+            await world.job()
+            world.counting.calls.clear()
+            world.counting.gate = anyio.Event()
+            await world.user.delete(api.TRAIN_JOBS, KEY)
+            if has_successor:
+                await world.job()
+            await world.settle(60)
+
+            assert await world.job_set() is None
+            assert world.counting.writes == []
+            assert world.counting.reads != []
+
+    play(scenario)
+
+
+def test_the_status_of_a_job_that_is_gone_is_not_written_to_its_successor():
+    async def scenario(world: World) -> None:
+        await world.user.delete(api.TRAINING_RUNTIMES, Key(NS, "rt"))
+        async with world.operator():
+            await world.job(activeDeadlineSeconds=30)
+            world.counting.gate = anyio.Event()
+            await world.user.delete(api.TRAIN_JOBS, KEY)
+            await world.job()
+            await world.settle(60)
+
+            assert "PATCH trainjobs/job/status" in world.counting.writes
+            assert (await world.read()).status == api.TrainJobStatus()
+
+    play(scenario)
+
+
+class Gang:
+    """A plugin for a scheduler that the cluster does not have, and of whose objects one job needs one."""
+
+    name = "Gang"
+    kind = Resource("scheduling.volcano.sh", "v1beta1", "PodGroup", "podgroups", namespaced=True, type=Object)
+
+    def watches(self):
+        return (Watch(self.kind, owned=True),)
+
+    def build(self, info, ctx):
+        assert ctx.lookup(self.kind, info.job.key) is None
+        metadata = {"name": info.job.metadata.name, "namespace": NS}
+        body = {"apiVersion": self.kind.api_version, "kind": self.kind.kind, "metadata": metadata}
+        return (Component(self.kind, body),) if info.job.spec.trainer else ()
+
+
+def test_a_plugin_whose_kind_is_not_served_costs_only_the_jobs_that_need_it():
+    async def scenario(world: World) -> None:
+        world.plugins += (Gang(),)
+        async with world.operator():
+            await world.job()
+            assert await world.job_set() is not None
+            await world.user.delete(api.TRAIN_JOBS, KEY)
+            await world.settle()
+            await world.job(trainer={"numNodes": 2})
+            await world.settle(5)
+
+            assert await world.job_set() is None
+            assert "podgroups.scheduling.volcano.sh are not watched" in (await world.read()).status.diagnosis.message
 
     play(scenario)

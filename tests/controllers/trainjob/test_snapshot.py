@@ -5,7 +5,6 @@ import pytest
 from ktrain.api import trainer as api
 from ktrain.api.core import ConfigMap
 from ktrain.controllers.trainjob import snapshot
-from ktrain.controllers.trainjob.compare import is_applied
 from ktrain.pipeline import PlanError
 
 from .conftest import Situation, meta, typed_runtime
@@ -17,6 +16,7 @@ metadata: {name: rt, namespace: team, creationTimestamp: "2026-01-01T00:00:00Z"}
 spec:
   mlPolicy: {numNodes: 3, torch: {}}
 """
+DEEP = "spec: " + "[" * 5000
 
 
 def test_a_snapshot_reads_back_as_the_runtime_it_was_taken_from():
@@ -44,10 +44,50 @@ def test_a_reference_without_kind_and_group_fits_any():
         snapshot.check(snapshot.parse(GOS), api.RuntimeRef(name="x", kind="", api_group=""))
 
 
-@pytest.mark.parametrize("text", ["a: [", "- 1", "kind: 3", "spec: {mlPolicy: 3}"])
+def bomb(levels: int) -> str:
+    """A runtime with aliases of aliases, ten times as large with each level."""
+    lines = [f"  a{level}: &a{level} [{', '.join([f'*a{level - 1}'] * 10)}]" for level in range(1, levels)]
+    return "\n".join([GOS.strip(), "status:", "  a0: &a0 [x, x, x, x, x, x, x, x, x, x]", *lines])
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "a: [",
+        "- 1",
+        "kind: 3",
+        "spec: {mlPolicy: 3}",
+        "a: 1\n---\na: 2",
+        "&a [*a]",
+        "? [1, 2]\n: 3",
+        "a: !!set {x}",
+        DEEP,
+        '{"a":' * 5000,
+    ],
+)
 def test_what_is_no_runtime_is_refused(text):
-    with pytest.raises(PlanError, match="unable to unmarshal the snapshot"):
+    with pytest.raises(PlanError, match="invalid runtime snapshot: unable to unmarshal the snapshot: "):
         snapshot.parse(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        (bomb(5), "aliases of aliases"),
+        (bomb(9), "aliases of aliases"),
+        (f"{GOS}status:\n  b: &b {'y' * 60_000}\n  c: [{', '.join(['*b'] * 1000)}]", "aliases of aliases"),
+        (f"{GOS}status: {'y' * 200_000}", "characters, and at most 131072 are read"),
+        ('{"kind": "' + "y" * 2_000_000 + '"}', "characters, and at most 1048576 are read"),
+    ],
+)
+def test_a_snapshot_that_a_user_made_huge_is_refused_unread(text, why):
+    with pytest.raises(PlanError, match=why):
+        snapshot.parse(text)
+
+
+def test_a_few_aliases_are_yaml_like_any_other():
+    assert snapshot.parse(bomb(2)).spec.ml_policy.num_nodes == 3
 
 
 def test_reading_says_what_is_wrong():
@@ -58,20 +98,3 @@ def test_reading_says_what_is_wrong():
     assert str(foreign) == "invalid runtime snapshot: a snapshot configmap exists but is owned by another object"
     assert str(empty) == 'invalid runtime snapshot: snapshot ConfigMap missing "runtime" data key'
     assert snapshot.read(ConfigMap(metadata=meta("s"), data={"runtime": GOS}), job).name == "rt"
-
-
-def test_what_the_server_fills_in_is_no_difference_and_all_else_is():
-    desired = {"metadata": {"name": "j", "labels": {"a": "b"}}, "spec": {"jobs": [{"n": 1}], "suspend": True}}
-    servers = {"uid": "u", "resourceVersion": "1", "managedFields": []}
-    live = {
-        "metadata": desired["metadata"] | servers,
-        "spec": {"jobs": [{"n": 1, "replicas": 1}], "suspend": True, "network": {"enableDNSHostnames": True}},
-        "status": {},
-    }
-    relabelled = live | {"metadata": live["metadata"] | {"labels": {"a": "b", "old": "x"}}}
-    longer = live | {"spec": live["spec"] | {"jobs": [{"n": 1}, {"n": 2}]}}
-
-    assert is_applied(live, desired)
-    assert not is_applied(relabelled, desired)
-    assert not is_applied(longer, desired)
-    assert not is_applied(live | {"spec": live["spec"] | {"suspend": False}}, desired)
