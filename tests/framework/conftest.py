@@ -1,14 +1,19 @@
-"""A scripted API server behind the transport seam."""
+"""A scripted API server behind the transport seam, and certificates."""
 
 from __future__ import annotations
 
 import asyncio
+import ipaddress
 from collections import deque
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
 
 import msgspec
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
 
 from ktrain.framework.client.transport import Response, Stream
 from ktrain.framework.errors import TransportError
@@ -77,3 +82,29 @@ async def _play(lines, idle_timeout_s):
 @pytest.fixture
 def script():
     return Script()
+
+
+@pytest.fixture
+def issue():
+    """Write a self-signed pair for 127.0.0.1 under a common name, as Secrets mount it."""
+
+    def write(directory, name):
+        key = ec.generate_private_key(ec.SECP256R1())
+        subject = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, name)])
+        here = x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("127.0.0.1"))])
+        now = datetime.now(UTC)
+        builder = x509.CertificateBuilder(subject, subject, key.public_key(), x509.random_serial_number())
+        certificate = (
+            builder.not_valid_before(now - timedelta(hours=1))
+            .not_valid_after(now + timedelta(hours=1))
+            .add_extension(here, critical=False)
+            .sign(key, hashes.SHA256())
+        )
+        pem = serialization.Encoding.PEM
+        directory.mkdir(exist_ok=True)
+        (directory / "tls.crt").write_bytes(certificate.public_bytes(pem))
+        (directory / "tls.key").write_bytes(
+            key.private_bytes(pem, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+        )
+
+    return write

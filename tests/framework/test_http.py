@@ -1,4 +1,8 @@
 import asyncio
+import os
+import shutil
+import signal
+import ssl
 import subprocess
 import sys
 import time
@@ -8,6 +12,7 @@ import pytest
 from aiohttp import web
 
 from ktrain.api.core import CONFIG_MAPS
+from ktrain.framework.client import pools
 from ktrain.framework.client.client import Client
 from ktrain.framework.client.credentials import Endpoint, StaticToken, TokenFile, find_endpoint, in_cluster
 from ktrain.framework.client.http import HttpTransport, connect, proxy_from_environment
@@ -17,16 +22,16 @@ from ktrain.framework.serving import serving
 
 
 @asynccontextmanager
-async def server(handler):
+async def server(handler, *, tls=None):
     app = web.Application(client_max_size=4 << 20)
     app.router.add_route("*", "/{path:.*}", handler)
-    async with serving(app, "127.0.0.1", 0) as port:
-        yield f"http://127.0.0.1:{port}"
+    async with serving(app, "127.0.0.1", 0, tls=tls) as port:
+        yield f"{'https' if tls else 'http'}://127.0.0.1:{port}"
 
 
 @asynccontextmanager
-async def transport(handler, **options):
-    async with server(handler) as url:
+async def transport(handler, *, tls=None, **options):
+    async with server(handler, tls=tls) as url:
         made = HttpTransport(Endpoint(url, **options))
         try:
             yield made
@@ -194,6 +199,156 @@ async def test_nothing_is_sent_when_the_time_is_over_before_it_could_be():
     assert arrived == ["/read"]
 
 
+async def test_a_request_that_a_process_was_stopped_before_sending_is_not_sent_after_its_time(monkeypatch):
+    """
+    Fencing must hold at the last step. The process gets its turn on a free connection, is stopped, and goes on when the
+    time is over: the connection is served before the time-out that expired meanwhile.
+    """
+    monkeypatch.setattr(pools, "MAX_CALLS", 1)
+    waiting, release, arrived = asyncio.Event(), asyncio.Event(), []
+
+    async def handler(request):
+        arrived.append(request.path)
+        waiting.set()
+        await release.wait()
+        return web.Response()
+
+    async with transport(handler) as http:
+
+        async def first():
+            await http.request("GET", "/first")
+            time.sleep(0.4)  # noqa: ASYNC251 - the loop stands still, as after SIGSTOP; "/write" has the connection
+
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(first())
+            await waiting.wait()
+            write = tasks.create_task(_error_of(http.request("POST", "/write", timeout_s=0.3)))
+            await asyncio.sleep(0.05)
+            release.set()
+        assert (await http.request("GET", "/read")).status == 200
+
+    assert isinstance(write.result(), TransportError)
+    assert arrived == ["/first", "/read"]
+
+
+async def _error_of(call):
+    try:
+        await call
+    except TransportError as error:
+        return error
+
+
+class Hanging:
+    """Credentials that never come."""
+
+    can_refresh = True
+
+    async def headers(self, *, fresh=False):
+        await asyncio.Event().wait()
+
+
+async def test_credentials_that_do_not_come_cost_a_call_no_more_than_its_time():
+    async def handler(request):
+        return web.Response()
+
+    async with transport(handler, credentials=Hanging()) as http:
+        with pytest.raises(TransportError, match="no credentials"):
+            await http.request("GET", "/", timeout_s=0.05)
+        with pytest.raises(TransportError, match="no credentials"):
+            async with http.stream("/", idle_timeout_s=0.05):
+                pass
+
+
+async def test_what_is_left_after_the_credentials_came_is_the_time_of_the_call():
+    class Slow(Hanging):
+        async def headers(self, *, fresh=False):
+            await asyncio.sleep(0.2)
+            return {}
+
+    release = asyncio.Event()
+
+    async def handler(request):
+        await release.wait()
+        return web.Response()
+
+    async with transport(handler, credentials=Slow()) as http:
+        started = time.monotonic()
+        with pytest.raises(TransportError, match="no answer"):
+            await http.request("GET", "/", timeout_s=0.3)
+        assert time.monotonic() - started < 0.45
+        release.set()
+
+
+def mutual_tls(server, *clients):
+    tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    tls.load_cert_chain(server / "tls.crt", server / "tls.key")
+    if clients:
+        tls.verify_mode = ssl.CERT_REQUIRED
+        for client in clients:
+            tls.load_verify_locations(client / "tls.crt")
+    return tls
+
+
+async def test_a_renewed_certificate_is_used_at_once_and_streams_under_the_old_one_go_on(tmp_path, issue, monkeypatch):
+    monkeypatch.setattr(pools, "LOOK_S", 0.0)
+    for name in ("server", "one", "two"):
+        issue(tmp_path / name, name)
+    mine = tmp_path / "mine"
+    shutil.copytree(tmp_path / "one", mine)
+    go_on = asyncio.Event()
+
+    async def handler(request):
+        name = request.transport.get_extra_info("peercert")["subject"][0][0][1]
+        if request.path != "/watch":
+            return web.Response(text=name)
+        response = web.StreamResponse()
+        await response.prepare(request)
+        await response.write(b"first\n")
+        await go_on.wait()
+        await response.write(b"second\n")
+        return response
+
+    tls = mutual_tls(tmp_path / "server", tmp_path / "one", tmp_path / "two")
+    options = {"client_cert": (str(mine / "tls.crt"), str(mine / "tls.key")), "verify": False}
+    async with transport(handler, tls=tls, **options) as http, http.stream("/watch") as stream:
+
+        async def seen():
+            return (await http.request("GET", "/")).body
+
+        assert (await anext(stream.lines), await seen()) == (b"first", b"one")
+        shutil.copy(tmp_path / "two" / "tls.crt", mine)  # half of the pair: it does not fit
+        assert await seen() == b"one"
+        shutil.copy(tmp_path / "two" / "tls.key", mine)
+        assert await seen() == b"two"
+        go_on.set()
+        assert [line async for line in stream.lines] == [b"second"]
+
+
+async def test_renewed_authorities_are_trusted_and_looked_for_only_now_and_then(tmp_path, issue, monkeypatch):
+    for name in ("server", "other"):
+        issue(tmp_path / name, name)
+    trusted = tmp_path / "ca.crt"
+    shutil.copy(tmp_path / "other" / "tls.crt", trusted)
+
+    async def handler(request):
+        return web.Response()
+
+    async with transport(handler, tls=mutual_tls(tmp_path / "server"), ca_file=str(trusted)) as http:
+        with pytest.raises(TransportError, match="certificate"):
+            await http.request("GET", "/")
+        shutil.copy(tmp_path / "server" / "tls.crt", trusted)
+        with pytest.raises(TransportError, match="certificate"):
+            await http.request("GET", "/")
+        monkeypatch.setattr(pools, "LOOK_S", 0.0)
+        assert (await http.request("GET", "/")).status == 200
+
+
+async def test_certificates_that_cannot_be_loaded_are_named(tmp_path):
+    http = HttpTransport(Endpoint("https://127.0.0.1:1", ca_file=str(tmp_path / "missing.crt")))
+    with pytest.raises(ConfigError, match=r"missing\.crt"):
+        await http.request("GET", "/")
+
+
 async def test_a_token_file_is_read_again_after_a_401(tmp_path):
     token = tmp_path / "token"
     token.write_text("old\n")
@@ -307,6 +462,31 @@ async def test_an_exec_plugin_is_asked_again_when_its_token_is_refused(tmp_path)
     assert await endpoint.credentials.headers() == {"Authorization": "Bearer t1"}
     both = await asyncio.gather(*(endpoint.credentials.headers(fresh=True) for _ in range(2)))
     assert both == [{"Authorization": "Bearer t2"}] * 2
+
+
+async def test_a_plugin_that_hangs_is_waited_for_in_the_time_of_each_call_and_started_once(tmp_path):
+    plugin, runs = tmp_path / "plugin", tmp_path / "runs"
+    status = '{"apiVersion":"client.authentication.k8s.io/v1","kind":"ExecCredential","status":{"token":"old"}}'
+    plugin.write_text(f"#!/bin/sh\ntest -e {runs} && echo $$ >> {runs} && exec sleep 60\nprintf '{status}'\n")
+    plugin.chmod(0o755)
+
+    async def handler(request):
+        return web.Response(status=401)
+
+    async with server(handler) as url:
+        path = tmp_path / "config"
+        path.write_text(KUBECONFIG.replace("EXEC", str(plugin)).replace("http://127.0.0.1:1/", url))
+        http = await connect(str(path), "two")
+        runs.touch()
+        calls = [http.request("GET", "/", timeout_s=0.3) for _ in range(3)]
+        errors = [*await asyncio.gather(*map(_error_of, calls)), await _error_of(http.request("GET", "/", timeout_s=1))]
+        (process,) = runs.read_text().split()
+        os.kill(int(process), signal.SIGKILL)
+        with pytest.raises(ConfigError, match="exec"):
+            await http.endpoint.credentials.headers(fresh=True)
+        await http.aclose()
+
+    assert ["no credentials" in str(error) for error in errors] == [True] * 4
 
 
 @pytest.mark.parametrize("text", ["", "contexts: [", "{}", KUBECONFIG])

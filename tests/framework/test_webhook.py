@@ -3,15 +3,12 @@ import base64
 import io
 import ssl
 from contextlib import asynccontextmanager
-from datetime import UTC, datetime, timedelta
 
 import aiohttp
 import anyio
 import msgspec
 import pytest
 from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -110,24 +107,6 @@ def test_a_diff_applied_to_the_old_gives_the_new(old, new):
     )
 
 
-def issue(directory, name):
-    """Write a self-signed pair for 127.0.0.1 as Secrets mount it."""
-    key = ec.generate_private_key(ec.SECP256R1())
-    subject = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, name)])
-    now = datetime.now(UTC)
-    builder = x509.CertificateBuilder(subject, subject, key.public_key(), x509.random_serial_number())
-    certificate = (
-        builder.not_valid_before(now - timedelta(hours=1))
-        .not_valid_after(now + timedelta(hours=1))
-        .sign(key, hashes.SHA256())
-    )
-    pem = serialization.Encoding.PEM
-    (directory / "tls.crt").write_bytes(certificate.public_bytes(pem))
-    (directory / "tls.key").write_bytes(
-        key.private_bytes(pem, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
-    )
-
-
 class SteppedClock(SystemClock):
     """Sleeps until it is told to go on."""
 
@@ -161,7 +140,7 @@ def common_name(port):
     return x509.load_pem_x509_certificate(pem.encode()).subject.rfc4514_string()
 
 
-async def test_reviews_are_answered_over_tls_and_a_body_too_large_is_refused_in_one(tmp_path):
+async def test_reviews_are_answered_over_tls_and_a_body_too_large_is_refused_in_one(tmp_path, issue):
     issue(tmp_path, "one")
     async with (
         serving_webhooks({"/validate": lambda request: Allowed()}, tmp_path) as (server, _),
@@ -176,7 +155,7 @@ async def test_reviews_are_answered_over_tls_and_a_body_too_large_is_refused_in_
             assert (large.status, response["status"]["code"]) == (200, 413)
 
 
-async def test_a_new_certificate_is_served_without_a_restart_and_a_broken_one_is_not(tmp_path):
+async def test_a_new_certificate_is_served_without_a_restart_and_a_broken_one_is_not(tmp_path, issue):
     issue(tmp_path, "one")
     async with serving_webhooks({}, tmp_path) as (server, clock):
         assert await asyncio.to_thread(common_name, server.port) == "CN=one"

@@ -26,6 +26,9 @@ SERVICE_ACCOUNT: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 TOKEN_AGE_S: Final = 60.0
 """The kubelet replaces a bound token at 80 % of its life of an hour: reading it once a minute is early enough."""
 
+LOAD_TIMEOUT_S: Final = 120.0
+"""For an exec plugin or an identity provider; some open a browser and wait for a person."""
+
 
 class Credentials(Protocol):
     """Who we are, as headers."""
@@ -66,7 +69,8 @@ class TokenFile:
         if fresh or now - self._read_at_s > TOKEN_AGE_S:
             self._read_at_s = now
             try:
-                self._token = (await anyio.to_thread.run_sync(self._path.read_text)).strip() or self._token
+                text = await anyio.to_thread.run_sync(self._path.read_text, abandon_on_cancel=True)
+                self._token = text.strip() or self._token
             except OSError as error:
                 if not self._token:
                     raise ConfigError(f"the token file {self._path} cannot be read: {error}") from error
@@ -82,17 +86,20 @@ class KubeconfigUser:
         self._token = token
         self._kubeconfig = kubeconfig
         self._context = context
-        self._refreshing = asyncio.Lock()
+        self._refreshing: asyncio.Task[None] | None = None
 
     async def headers(self, *, fresh: bool = False) -> dict[str, str]:
-        """Return the Authorization header; if `fresh`, after loading the kubeconfig again."""
+        """Return the Authorization header; if `fresh`, after loading the kubeconfig again, once for all who wait."""
         if fresh:
-            stale = self._token
-            async with self._refreshing:
-                if self._token == stale:  # else another request has just done it
-                    configuration, _ = await _load(self._kubeconfig, self._context)
-                    self._token = _token_of(configuration)
+            if self._refreshing is None or self._refreshing.done():
+                self._refreshing = asyncio.create_task(self._refresh(), name="refresh credentials")
+            # Shielded: a caller whose time is up must not end it for the others, nor leave a plugin behind per call.
+            await asyncio.shield(self._refreshing)
         return {"Authorization": self._token} if self._token else {}
+
+    async def _refresh(self) -> None:
+        configuration, _ = await _load(self._kubeconfig, self._context)
+        self._token = _token_of(configuration)
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +126,11 @@ class Endpoint:
     server_name: str | None = None
     proxy: str | None = None
     namespace: str = "default"
+
+    @property
+    def certificate_files(self) -> tuple[str, ...]:
+        """The files that `ssl_context` is made from, which somebody may renew."""
+        return (*((self.ca_file,) if self.ca_file else ()), *(self.client_cert or ()))
 
     def ssl_context(self) -> ssl.SSLContext:
         """Build the TLS settings. Reads the certificate files."""
@@ -187,7 +199,13 @@ async def _load(kubeconfig: str | None, context: str | None) -> tuple[Configurat
     path = kubeconfig or _home_kubeconfig()
     configuration = Configuration()
     try:
-        loader = await load_kube_config(path, context, configuration, persist_config=False)
+        async with asyncio.timeout(LOAD_TIMEOUT_S):
+            loader = await load_kube_config(path, context, configuration, persist_config=False)
+    except TimeoutError as error:
+        raise ConfigError(
+            f"the kubeconfig {path} cannot be used: its exec plugin or identity provider gave no answer within "
+            f"{LOAD_TIMEOUT_S:g} s"
+        ) from error
     except Exception as error:  # on a malformed file the library raises whatever it trips over
         raise ConfigError(f"the kubeconfig {path} cannot be used: {error}") from error
     current = loader.current_context or {}

@@ -1,11 +1,9 @@
 """
-The transport over HTTP: an aiohttp session for calls, another for streams.
+The transport over HTTP, by aiohttp, which is imported when the first connection is made.
 
-Two pools, because over HTTP/1.1 every watch holds a connection: in one bounded pool enough watches would starve every
-write, for ever. Dead peers are noticed by silence: each stream has an idle time-out, each call a total one.
-
-Credentials are asked for before each request and refreshed once on a 401; where they come from is `credentials.py`'s
-business. aiohttp is imported when the first connection is made.
+Dead peers are noticed by silence: each stream has an idle time-out, each call a total one. Credentials are asked for
+before each request, within its time, and refreshed once on a 401; where they come from is `credentials.py`'s business,
+connections are `pools.py`'s.
 """
 
 from __future__ import annotations
@@ -21,6 +19,7 @@ from ktrain import __version__
 from ktrain.framework.errors import TransportError
 
 from .credentials import Endpoint, find_endpoint
+from .pools import Connections
 from .transport import Query, Response, Stream
 
 if TYPE_CHECKING:
@@ -31,13 +30,10 @@ if TYPE_CHECKING:
     from yarl import URL
 
 CONNECT_TIMEOUT_S = 5.0
-KEEPALIVE_S = 90.0
 LARGE_BODY_BYTES = 1 << 20
 """aiohttp wants larger bodies as files, and then sends them in pieces."""
-MAX_CALLS = 64
 MAX_LINE_BYTES = 16 << 20
 """Longest line of a watch; objects are at most 1.5 MB in etcd, twice that with escapes."""
-STREAM_BUFFER_BYTES = 1 << 20
 
 
 class HttpTransport:
@@ -51,10 +47,8 @@ class HttpTransport:
 
     def __init__(self, endpoint: Endpoint, *, user_agent: str = f"ktrain/{__version__}") -> None:
         self.endpoint = endpoint
-        self._user_agent = user_agent
         self._proxy = endpoint.proxy or proxy_from_environment(endpoint.url)
-        self._calls: aiohttp.ClientSession | None = None
-        self._streams: aiohttp.ClientSession | None = None
+        self._connections = Connections(endpoint, user_agent, _refuse_late)
 
     async def request(
         self,
@@ -69,22 +63,23 @@ class HttpTransport:
         """Send one request and read the whole answer (see `Transport`)."""
         import aiohttp
 
-        calls, _ = self._sessions()
-        timeout = aiohttp.ClientTimeout(total=timeout_s, sock_connect=CONNECT_TIMEOUT_S)
         deadline = asyncio.get_running_loop().time() + timeout_s
         for fresh in (False, True):
-            sent = await self._headers(headers, fresh=fresh)
+            sent = await self._headers(headers, fresh=fresh, deadline=deadline)
             try:
-                async with calls.request(
-                    method,
-                    self._url(path),
-                    params=query,
-                    headers=sent,
-                    data=io.BytesIO(body) if body and len(body) > LARGE_BODY_BYTES else body,
-                    timeout=timeout,
-                    trace_request_ctx=deadline,
-                    **self._extra(),
-                ) as answer:
+                async with (
+                    self._connections.use() as pools,
+                    pools.calls.request(
+                        method,
+                        self._url(path),
+                        params=query,
+                        headers=sent,
+                        data=io.BytesIO(body) if body and len(body) > LARGE_BODY_BYTES else body,
+                        timeout=_until(deadline),
+                        trace_request_ctx=deadline,
+                        **self._extra(),
+                    ) as answer,
+                ):
                     response = Response(answer.status, _lower(answer.headers), await answer.read())
             except (aiohttp.ClientError, TimeoutError, OSError) as error:
                 raise _transport_error(method, path, error) from error
@@ -99,57 +94,40 @@ class HttpTransport:
         """Open a GET that answers line by line (see `Transport`)."""
         import aiohttp
 
-        _, streams = self._sessions()
         # sock_read is the longest silence between two reads, not the length of the stream.
         timeout = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_TIMEOUT_S, sock_read=idle_timeout_s)
-        for fresh in (False, True):
-            sent = await self._headers(headers, fresh=fresh)
+        deadline = asyncio.get_running_loop().time() + idle_timeout_s
+        async with self._connections.use() as pools:
+            for fresh in (False, True):
+                sent = await self._headers(headers, fresh=fresh, deadline=deadline)
+                try:
+                    answer = await pools.streams.get(
+                        self._url(path), params=query, headers=sent, timeout=timeout, **self._extra()
+                    )
+                except (aiohttp.ClientError, TimeoutError, OSError) as error:
+                    raise _transport_error("GET", path, error) from error
+                if answer.status != 401 or fresh or not self.endpoint.credentials.can_refresh:
+                    break
+                answer.release()
             try:
-                answer = await streams.get(
-                    self._url(path), params=query, headers=sent, timeout=timeout, **self._extra()
-                )
-            except (aiohttp.ClientError, TimeoutError, OSError) as error:
-                raise _transport_error("GET", path, error) from error
-            if answer.status != 401 or fresh or not self.endpoint.credentials.can_refresh:
-                break
-            answer.release()
-        try:
-            yield Stream(answer.status, _lower(answer.headers), _lines(answer, path))
-        finally:
-            # Not released: a stream that is left in the middle must not go back to the pool.
-            answer.close()
+                yield Stream(answer.status, _lower(answer.headers), _lines(answer, path))
+            finally:
+                # Not released: a stream that is left in the middle must not go back to the pool.
+                answer.close()
 
     async def aclose(self) -> None:
         """Close all connections. Idempotent."""
-        for session in (self._calls, self._streams):
-            if session is not None:
-                await session.close()
-        self._calls = self._streams = None
+        await self._connections.aclose()
 
-    def _sessions(self) -> tuple[aiohttp.ClientSession, aiohttp.ClientSession]:
-        import aiohttp
-
-        if self._calls is None or self._streams is None:
-            # Building a context reads files and takes 20 ms; one serves both pools.
-            context = self.endpoint.ssl_context() if self.endpoint.url.startswith("https:") else False
-
-            tracing = aiohttp.TraceConfig()
-            tracing.on_request_headers_sent.append(_refuse_late)
-
-            def session(limit: int) -> aiohttp.ClientSession:
-                connector = aiohttp.TCPConnector(limit=limit, keepalive_timeout=KEEPALIVE_S, ssl=context)
-                return aiohttp.ClientSession(
-                    connector=connector,
-                    headers={"User-Agent": self._user_agent, "Accept-Encoding": "identity"},
-                    read_bufsize=STREAM_BUFFER_BYTES,
-                    trace_configs=[tracing],
-                )
-
-            self._calls, self._streams = session(MAX_CALLS), session(0)
-        return self._calls, self._streams
-
-    async def _headers(self, headers: Mapping[str, str] | None, *, fresh: bool) -> dict[str, str]:
-        return {**(headers or {}), **await self.endpoint.credentials.headers(fresh=fresh)}
+    async def _headers(self, headers: Mapping[str, str] | None, *, fresh: bool, deadline: float) -> dict[str, str]:
+        try:
+            async with asyncio.timeout_at(deadline):
+                ours = await self.endpoint.credentials.headers(fresh=fresh)
+        except TimeoutError:
+            raise TransportError(
+                f"no credentials for {self.endpoint.url} in time: the plugin or file they come from does not answer"
+            ) from None
+        return {**(headers or {}), **ours}
 
     def _url(self, path: str) -> URL:
         from yarl import URL
@@ -204,6 +182,14 @@ def _is_loopback(host: str) -> bool:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
         return False
+
+
+def _until(deadline: float) -> aiohttp.ClientTimeout:
+    import aiohttp
+
+    # Not 0, which would mean for ever; what is late by then is refused below.
+    left_s = max(deadline - asyncio.get_running_loop().time(), 0.001)
+    return aiohttp.ClientTimeout(total=left_s, sock_connect=CONNECT_TIMEOUT_S)
 
 
 async def _refuse_late(_session: object, context: SimpleNamespace, _params: object) -> None:
