@@ -74,7 +74,7 @@ class EventRecorder:
     Reports events as one component.
 
     Args:
-        client: Writes them; one without a guard, as also those who do not lead may have something to say.
+        client: Writes them; one without a guard, as the last events are sent when the lease is given up already.
         env: Time and randomness.
         component: `reportingController`, for example `trainer-trainjob-controller`.
         instance: `reportingInstance`, by default the component.
@@ -175,6 +175,10 @@ class EventRecorder:
                     return
                 log.info("event.retried", reason=subject.reason, error=str(error))
                 await backoff.sleep()
+            except Exception:
+                # An event is not worth the operator: what nobody foresaw costs this one.
+                log.exception("event.dropped", reason=subject.reason)
+                return
             else:
                 return
         log.warning("event.dropped", reason=subject.reason, why=f"not stored in {MAX_ATTEMPTS} attempts")

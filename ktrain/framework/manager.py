@@ -8,8 +8,10 @@ Starts everything in order, keeps it running, stops it in the reverse order.
     5  controllers
 
 The stop lets passes under way end (up to the grace period) while their cache still lives, gives the lease up only when
-no controller runs any more, so that a successor may start at once, then flushes events and closes the rest. All of it
-runs shielded from the cancellation that asked for it; signals are the command line's business.
+no controller runs any more, so that a successor may start at once, then flushes events and closes the rest. So the last
+events are sent by one who leads no more: the recorder's client must have no guard, and needs none, as what an event
+tells has happened. All of it runs shielded from the cancellation that asked for it; signals are the command line's
+business.
 """
 
 from __future__ import annotations
@@ -51,7 +53,7 @@ class Manager:
         cache: Of all the controllers.
         controllers: In no particular order.
         services: Started first, in this order: health, metrics, webhooks.
-        recorder: Flushed at the end.
+        recorder: Flushed at the end, after the lease is given up; its client has no guard.
         leader_election: Controllers run only while it leads; without one they run at once.
         sync_timeout_s: How long the cache may take for its first content.
         grace_s: How long passes under way may take to end.

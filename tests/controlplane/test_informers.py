@@ -2,9 +2,10 @@
 
 import asyncio
 
-from ktrain.api.core import CONFIG_MAPS
+from ktrain.api.core import CONFIG_MAPS, SECRETS
 from ktrain.api.meta import Key
 from ktrain.framework import Cache, Controller, Manager
+from ktrain.framework.client.codec import accept_header
 from ktrain.framework.writes import recording
 
 
@@ -111,3 +112,28 @@ async def test_a_reconciler_never_reads_its_own_past(control_plane, config_map):
     assert sorted(set(seen)) == list(range(26))
     assert seen == sorted(seen)
     assert len([count for count in seen if count < 25]) == 25
+
+
+async def test_who_reads_metadata_only_is_sent_no_more_and_sees_the_same_objects(control_plane, informing):
+    client, namespace = control_plane.client(), control_plane.namespace
+    meta = {"namespace": namespace, "labels": {"test": "metadata"}}
+    body = {"apiVersion": "v1", "kind": "Secret", "stringData": {"password": "hunter2"}}
+    await client.create(SECRETS, {**body, "metadata": {**meta, "name": "early"}})
+    journal = Journal()
+
+    async with informing() as cache:
+        secrets = cache.informer(SECRETS, namespace=namespace, label_selector="test=metadata")
+        secrets.add_handler(journal)
+        await cache.wait_for_sync(20)
+        await client.create(SECRETS, {**body, "metadata": {**meta, "name": "late"}})
+        assert await journal.first(2) == [("initial", "early"), ("added", "late")]
+        seen = secrets.list()
+
+    listed = (await client.list(SECRETS, namespace, label_selector="test=metadata")).items
+    got = await client.get(SECRETS, "early", namespace)
+    assert {(obj.kind, obj.api_version) for obj in (*seen, *listed, got)} == {("Secret", "v1")}
+    answers = [
+        await client.raw("GET", SECRETS.path(namespace), headers=accept_header(SECRETS, many=True)),
+        await client.raw("GET", SECRETS.path(namespace, "early"), headers=accept_header(SECRETS)),
+    ]
+    assert [b"aHVudGVyMg==" in answer.body for answer in answers] == [False, False]

@@ -121,6 +121,14 @@ def test_a_server_that_stays_busy_costs_four_attempts_and_then_the_next_event_ha
     assert [event["reason"] for event in record(report, wait_s=60, flaky=MAX_ATTEMPTS, code=500)] == ["Kept"]
 
 
+def test_an_exception_that_nobody_foresaw_costs_its_event_only():
+    async def report(recorder, env):
+        recorder.event(CONFIG_MAPS, A, reason="Lost", message="x", action=object())
+        recorder.event(CONFIG_MAPS, A, reason="Kept", message="x")
+
+    assert [event["reason"] for event in record(report)] == ["Kept"]
+
+
 @pytest.mark.parametrize("flaky", [0, 2])
 def test_what_is_queued_at_the_end_is_still_sent(flaky):
     async def report(recorder, env):

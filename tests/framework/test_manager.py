@@ -9,7 +9,7 @@ from ktrain.framework.cache.cache import Cache
 from ktrain.framework.client.client import Client
 from ktrain.framework.controller import Controller
 from ktrain.framework.election import LeaderElection
-from ktrain.framework.errors import CacheSyncTimeout, ShutdownTimeout
+from ktrain.framework.errors import CacheSyncTimeout, ShutdownTimeout, TransportError
 from ktrain.framework.events import EventRecorder
 from ktrain.framework.manager import Manager
 from ktrain.local.apiserver.server import ApiServer
@@ -187,3 +187,41 @@ def test_controllers_wait_for_the_lease_and_it_is_given_up_only_when_they_have_e
     held, journal = simulate(scenario)
     assert held == [[], ["begin"], "me", ""]
     assert journal == ["begin", "end"]
+
+
+def test_an_event_that_is_still_to_be_sent_does_not_keep_the_lease_and_is_sent_after_it():
+    order = []
+
+    class Ordered:
+        """Does not take the first event."""
+
+        def __init__(self, inner):
+            self.inner = inner
+
+        async def request(self, method, path, **options):
+            if method != "GET":
+                order.append("event" if "events" in path else "lease")
+            if order == ["event"]:
+                raise TransportError("no answer")
+            return await self.inner.request(method, path, **options)
+
+        def stream(self, *args, **options):
+            return self.inner.stream(*args, **options)
+
+    async def scenario(env):
+        world = World(env, work_s=1)
+        await world.create()
+        transport = Ordered(world.server.transport())
+        client = Client(transport, env, field_manager="test")
+        election = LeaderElection(client, env, name="op", namespace="default", identity="me")
+        world.recorder = EventRecorder(client, env, component="test")
+        async with anyio.create_task_group() as tasks:
+            await tasks.start(world.manager(leader_election=election).run)
+            while not world.journal:
+                await env.clock.sleep(0.01)
+            order.clear()
+            tasks.cancel_scope.cancel()
+        return [event["reason"] for event in (await world.client.list(untyped(EVENTS))).items]
+
+    assert simulate(scenario) == ["Done"]
+    assert order == ["event", "lease", "event"]
