@@ -50,6 +50,8 @@ def make_controller(
     """
     Make the TrainJob controller. `config` holds the plugins' sections by plugin name.
 
+    Every kind that *registry* watches must be served, or the controller waits for it: see `without_unserved`.
+
     Passes are short and mostly wait for the API server, so many run at once: one slow call must not hold up the rest.
     """
     informers: dict[Resource[Any], Informer[Any]] = {}
