@@ -157,9 +157,13 @@ class ContainerRunner:
             return self._not_started(error, begun, previous)
         try:
             process = await self._pod.sandbox().start(attempt.process)
-        except (StartError, SandboxError) as error:
+        except StartError as error:
             attempt.logs.end(attempt.log)
             return self._not_started(error, begun, previous)
+        except SandboxError:
+            # Where the sandbox has died no attempt will ever succeed: that is the end of the pod, not of the attempt.
+            attempt.logs.end(attempt.log)
+            raise
         self.record = replace(before, attempts=before.attempts + 1, last=previous)
         ended = await self._live(process, attempt, begun)
         self._set(replace(self.record, state=ended, ready=False, started=False))

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 import anyio
 import anyio.to_thread
+import structlog
 
 from .files import remove_tree
 from .gpus import GpuSlots
@@ -36,6 +37,8 @@ STOP_GRACE_S: Final = 5.0
 """How long pods have to stop by themselves when the kubelet stops."""
 _AFTER_KILL_S: Final = 5.0
 """How long killing and the last status writes may take beyond that."""
+
+log = structlog.get_logger(__name__)
 
 
 class Kubelet:
@@ -176,7 +179,11 @@ class Kubelet:
                 self._tasks.cancel_scope.cancel()
 
     async def _run_worker(self, worker: PodWorker) -> None:
-        await worker.run()
+        try:
+            await worker.run()
+        except Exception:
+            # Past the worker's own boundary, so its status cannot be told either; the other pods live on.
+            log.exception("pod.worker_crashed", pod=str(worker.pod.key))
         if worker.pod.uid in self._workers:
             self._workers[worker.pod.uid] = None
         else:

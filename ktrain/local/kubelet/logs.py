@@ -58,7 +58,7 @@ class AttemptLog:
         """Note the size and return it; bytes that are new since the last look were written by now."""
         try:
             size = self.path.stat().st_size
-        except FileNotFoundError:
+        except OSError:  # whose file it is may remove it, or its directory
             return self.sizes[-1] if self.sizes else 0
         if size > (self.sizes[-1] if self.sizes else 0):
             self.times.append(now)

@@ -138,27 +138,28 @@ class PodWorker:
         Cancelled, it kills the processes and writes nothing.
         """
         try:
+            await self._live()
+            await self._reporter.flush()
+            if self.pod.metadata.deletion_timestamp is not None and not self._reporter.gone:
+                await delete_finally(self._shared.client, self._shared.env, self.pod)
+        finally:
+            self.finished.set()
+
+    async def _live(self) -> None:
+        try:
             async with anyio.create_task_group() as background:
                 background.start_soon(self._reporter.run)
                 background.start_soon(self._keep_active_deadline)
                 background.start_soon(self._refresh_volumes)
                 await self._run_containers()
                 background.cancel_scope.cancel()
-        except Exception as error:
-            # The boundary of a pod: a defect costs this pod, says so in its status, and harms no other.
-            log.exception("pod.worker_failed", pod=str(self.pod.key))
-            self._failure = ("InternalError", f"the kubelet failed on this pod: {error!r}")
+        except Exception as error:  # noqa: BLE001 - a pod's boundary: a defect costs this pod and is told in its status
+            self._failure = self._explain(error)
             for runner in self._of(Role.MAIN, Role.SIDECAR):
                 runner.lose()
         finally:
             with anyio.CancelScope(shield=True):
                 await self._clear_away()
-        try:
-            await self._reporter.flush()
-            if self.pod.metadata.deletion_timestamp is not None and not self._reporter.gone:
-                await delete_finally(self._shared.client, self._shared.env, self.pod)
-        finally:
-            self.finished.set()
 
     async def _run_containers(self) -> None:
         async with anyio.create_task_group() as tasks:
@@ -254,15 +255,31 @@ class PodWorker:
             if self._place is not None and any(runner.record.attempts for runner in self._containers):
                 try:
                     await self._place.volumes.set_up(self.pod)
-                except VolumeError as error:
+                except (VolumeError, OSError) as error:
                     self._event("Warning", "FailedMount", str(error))
 
     async def _clear_away(self) -> None:
-        """Kill what is left, and give back what the pod held."""
-        if self._place is not None:
-            await self._place.sandbox.kill()
-        self._shared.gpus.release(self.pod.uid)
-        self._ended = True
+        """Kill what is left, and give back what the pod held. What goes wrong is told, and no reason to stop."""
+        try:
+            if self._place is not None:
+                await self._place.sandbox.kill()
+        except Exception as error:
+            log.exception("pod.not_cleared_away", pod=str(self.pod.key))
+            self._event("Warning", "FailedKillPod", f"error killing pod: {error}")
+        finally:
+            self._shared.gpus.release(self.pod.uid)
+            self._ended = True
+
+    def _explain(self, error: Exception) -> tuple[str, str]:
+        """Log what ended the pod's life, and return reason and message for its status."""
+        cause: BaseException = error
+        while isinstance(cause, BaseExceptionGroup):
+            cause = cause.exceptions[0]
+        if isinstance(cause, SandboxError):
+            log.warning("pod.sandbox_lost", pod=str(self.pod.key), error=str(cause))
+            return LOST, f"the place where its processes ran is gone: {cause}"
+        log.error("pod.worker_failed", pod=str(self.pod.key), exc_info=error)
+        return "InternalError", f"the kubelet failed on this pod: {error!r}"
 
     # What others ask
 

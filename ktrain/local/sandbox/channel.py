@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from ktrain.local.sandbox.wire import Frame
 
 
-class Refused(Exception):
+class Refused(SandboxError):
     """The other side could not do what was asked. The message is its sentence."""
 
     def __init__(self, message: str, errno: int | None = None) -> None:

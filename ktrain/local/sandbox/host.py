@@ -14,6 +14,8 @@ import sys
 from collections import defaultdict
 from typing import TYPE_CHECKING, Final
 
+import structlog
+
 from ktrain.local.sandbox.channel import Refused
 from ktrain.local.sandbox.executor import SandboxError, StartError
 from ktrain.local.sandbox.rewrite import LOOPBACK, Ports, Rewriter, replace_path
@@ -25,6 +27,8 @@ if TYPE_CHECKING:
     from ktrain.local.sandbox.executor import Mount, ProcessSpec, SandboxSpec
     from ktrain.local.sandbox.helper_client import Helper
     from ktrain.local.sandbox.wire import Frame
+
+log = structlog.get_logger(__name__)
 
 _LO: Final = "lo" if sys.platform.startswith("linux") else "lo0"
 # Gloo and its like bind to the address of the hostname, which on a shared host is not where peers look: 127.0.0.1.
@@ -74,8 +78,10 @@ class HostSandbox(SupervisedSandbox):
 
     async def release(self) -> None:
         """Give links and ports back."""
-        await self._links.release(self._key)
-        self._attempt.leave(self._key)
+        try:
+            await self._links.release(self._key)
+        finally:
+            self._attempt.leave(self._key)
 
     async def _unlinkable(self, process: ProcessSpec) -> dict[str, tuple[str, str]]:
         """Return target -> (source, why not) of what must be rewritten, longest path first; link the rest."""
@@ -123,8 +129,10 @@ class _Links:
             if self._sources.pop(target, None) is not None:
                 try:
                     await self._helper.channel.request({"op": "unlink", "target": target})
+                except Refused as refused:
+                    log.warning("sandbox.link_not_removed", target=target, error=str(refused))
                 except SandboxError:
-                    return  # The helper has taken all links away at its end.
+                    pass  # The helper has taken all links away at its end.
 
 
 def _is_shown(source: Path, target: str) -> bool:

@@ -89,6 +89,8 @@ class SimSandbox:
         self.spec = spec
         self.ip = ip
         self.processes: list[SimProcess] = []
+        self.cannot_kill = ""
+        """Not empty: `kill` ends with a SandboxError with this message."""
         self._executor = executor
         self._dead = False
 
@@ -120,6 +122,8 @@ class SimSandbox:
         self._dead = True
         for process in self.processes:
             process.signal(signal.SIGKILL)
+        if self.cannot_kill:
+            raise SandboxError(self.cannot_kill)
 
 
 class SimExecutor:

@@ -120,7 +120,7 @@ class SupervisedSandbox:
             family, _, _, _, address = infos[0]
             try:
                 _, fds = await self._living().request({"op": "socket", "family": int(family)})
-            except (Refused, SandboxError) as error:
+            except SandboxError as error:
                 raise ConnectionError(str(error)) from None
             sock = socket.socket(fileno=fds[0])
             sock.settimeout(0)
@@ -161,6 +161,9 @@ class SupervisedSandbox:
                 await self._helper.channel.request({"op": "kill", "sandbox": self._key})
         except TimeoutError:
             log.warning("sandbox.kill.slow", pod=self.pod)
+        except Refused as refused:
+            # Closing the pod's own socket, which comes next, ends the pod as well; only nobody waits for it.
+            log.warning("sandbox.kill.refused", pod=self.pod, error=str(refused))
         except SandboxError:
             pass  # The helper is dead, and the pods with it.
         self.abandon()

@@ -9,6 +9,7 @@ import pytest
 from ktrain.api.core import PODS
 from ktrain.api.meta import Key, find_condition, is_condition_true
 from ktrain.local.apiserver.logs import LogOptions
+from ktrain.local.kubelet import worker
 from ktrain.local.kubelet.restarts import RestartPolicy
 from ktrain.local.sandbox.sim import Act
 
@@ -569,3 +570,52 @@ def test_a_defect_costs_one_pod_and_is_told_in_its_status(simulate):
         assert main_status(pod).state.terminated.reason == "ContainerStatusUnknown"
 
     simulate(scenario, script)
+
+
+def test_a_pod_that_cannot_be_cleared_away_ends_says_so_and_harms_no_other(simulate):
+    async def scenario(world):
+        pod = await world.create("stubborn")
+        await world.create("good", containers=[container("good", "good")])
+        await world.phase("Running", "stubborn")
+        world.executor.sandboxes[pod.metadata.uid].cannot_kill = "the link is not ours to remove"
+        await world.phase("Succeeded", "stubborn")
+        await world.phase("Succeeded", "good")
+
+        assert "FailedKillPod" in await world.reasons()
+        assert world.kubelet.statistics() == (0, 2)
+
+    simulate(scenario, by_command({"run": GOOD, "good": Act(runs_s=5)}))
+
+
+def test_a_pod_whose_status_cannot_be_told_costs_no_other(simulate, monkeypatch):
+    build = worker.pod_status
+
+    def broken(pod, record, now):
+        if pod.metadata.name == "bad":
+            raise ZeroDivisionError("oops")
+        return build(pod, record, now)
+
+    async def scenario(world):
+        await world.create("bad")
+        await world.create("good")
+        await world.phase("Succeeded", "good")
+
+        assert world.kubelet.statistics() == (0, 2)
+
+    monkeypatch.setattr(worker, "pod_status", broken)
+    simulate(scenario)
+
+
+@pytest.mark.parametrize("policy", ["OnFailure", "Always"])
+def test_a_pod_fails_when_its_sandbox_has_died_instead_of_trying_for_ever(simulate, policy):
+    async def scenario(world):
+        pod = await world.create(restartPolicy=policy)
+        await world.phase("Running")
+        await world.executor.sandboxes[pod.metadata.uid].kill()
+        ended = await world.phase("Failed")
+
+        assert ended.status.reason == "ContainerStatusUnknown"
+        assert "sandbox" in ended.status.message
+        assert len(world.executor.started) == 1
+
+    simulate(scenario, FOREVER)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from ktrain.local.sandbox.channel import Refused
 from ktrain.local.sandbox.executor import Mount, StartError
 
 
@@ -107,3 +108,27 @@ async def test_closing_takes_links_away(host_pod, tmp_path) -> None:
     await host_pod.executor.aclose()
 
     assert not (tmp_path / "data").is_symlink()
+
+
+async def test_what_the_helper_refuses_to_clear_away_is_left_and_the_rest_is_not(
+    host_pod, tmp_path, monkeypatch
+) -> None:
+    volume = host_pod.executor.directory / "volume"
+    volume.mkdir()
+    targets = [tmp_path / name for name in ("stays", "goes")]
+    pod = await host_pod()
+    await pod.run("true", mounts=tuple(Mount(volume, str(target)) for target in targets))
+    process = await pod.start("sleep", "60")
+    channel = host_pod.executor._helper.channel
+    request = channel.request
+
+    async def refusing(frame, fds=()):
+        if frame["op"] == "kill" or frame.get("target") == str(targets[0]):
+            raise Refused("operation not permitted")
+        return await request(frame, fds)
+
+    monkeypatch.setattr(channel, "request", refusing)
+    await pod.sandbox.kill()
+
+    assert [target.is_symlink() for target in targets] == [True, False]
+    assert await process.wait() == 137
