@@ -1,5 +1,6 @@
 """The TrainJob controller against each server."""
 
+import msgspec
 import pytest
 
 from ktrain.api.core import CONFIG_MAPS, untyped
@@ -78,3 +79,33 @@ async def test_what_a_job_owns_goes_with_it(control_plane, running, client, crea
         await control_plane.wait_for(TRAIN_JOBS, "job", lambda found: found is None)
         await control_plane.wait_for(JOBSETS, "job", lambda found: found is None)
         await control_plane.wait_for(CONFIG_MAPS, SNAPSHOT, lambda found: found is None)
+
+
+async def test_a_dry_run_tells_whether_applying_again_would_change_anything(control_plane, client, pod_template, key):
+    def body(**pod):
+        spec = {"containers": [{**pod_template["spec"]["containers"][0], "resources": {"limits": {"cpu": "1000m"}}}]}
+        job = {"spec": {"template": {**pod, "spec": spec}}}
+        return {
+            "apiVersion": JOBSETS.api_version,
+            "kind": "JobSet",
+            "metadata": {"name": "job", "namespace": control_plane.namespace},
+            "spec": {"suspend": True, "replicatedJobs": [{"name": "node", "template": job}]},
+        }
+
+    async def would_be(wanted):
+        query = [("fieldManager", client.field_manager), ("force", "true"), ("dryRun", "All")]
+        headers = {"Content-Type": "application/apply-patch+yaml"}
+        answer = await client.raw("PATCH", JOBSETS.path(*key), query=query, body=wanted, headers=headers)
+        return comparable(msgspec.json.decode(answer.body))
+
+    def comparable(obj):
+        metadata = {k: v for k, v in obj["metadata"].items() if k not in ("managedFields", "resourceVersion")}
+        return {**obj, "metadata": metadata}
+
+    labelled = body(metadata={"labels": {"team": "old"}})
+    await client.apply(JOBSETS, labelled)
+    await client.patch(JOBSETS, key, {"metadata": {"labels": {"of": "another"}}})
+    live = comparable(await client.get(untyped(JOBSETS), *reversed(key)))
+
+    assert await would_be(labelled) == live
+    assert await would_be(body()) != live

@@ -130,7 +130,7 @@ class Reconciler:
 
     def _lookup(self, resource: Resource[Any], key: Key) -> Any:  # noqa: ANN401 -- any kind
         informer = self._informers.get(resource)
-        return informer.get(key) if informer else None
+        return None if informer is None else informer.get(key)
 
     def _observe(self, job: api.TrainJob, checked: Check) -> Observed:
         ref = job.spec.runtime_ref
@@ -163,6 +163,8 @@ class Reconciler:
                 if not await self._ask(job, decision):
                     return None, None
             except ApiError as error:
+                if _is_behind(error):
+                    raise
                 return decision, error
             checked |= decision.check
 
@@ -213,8 +215,8 @@ class Reconciler:
         try:
             await self._write_all(job, decision)
         except ApiError as error:
-            if isinstance(error, Conflict) and not isinstance(error, ApplyConflict):
-                raise  # the caches are behind; the next pass sees what is there
+            if _is_behind(error):
+                raise
             return error
         return None
 
@@ -308,6 +310,11 @@ def _settled(obj: Json) -> Json:
 
 _BLANK: Final = Memory()
 _LASTING: Final = (400, 403, 409, 422)
+
+
+def _is_behind(error: ApiError) -> bool:
+    """Whether it was only our caches that were behind; then the next pass sees what is there."""
+    return isinstance(error, Conflict) and not isinstance(error, ApplyConflict)
 
 
 def _refusal(error: ApiError) -> Failure:
