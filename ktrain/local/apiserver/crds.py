@@ -7,13 +7,14 @@ deletion takes time: the objects go first, finalizers respected, then the defini
 
 from __future__ import annotations
 
-import asyncio
 import uuid
+from functools import partial
 from typing import TYPE_CHECKING
 
 import structlog
 
 from ktrain.api.meta import Key, format_time
+from ktrain.framework.parallel import run_all
 from ktrain.local.apiserver.builtins.definitions import CLEANUP_FINALIZER, COLLECTION, DefinitionStrategy
 from ktrain.local.apiserver.errors import StatusError
 from ktrain.local.apiserver.registry import Scale, ServedResource
@@ -21,6 +22,7 @@ from ktrain.local.apiserver.store import Change, RevisionMismatch
 from ktrain.local.apiserver.strategy import Strategy
 from ktrain.local.apiserver.verbs import accepting
 from ktrain.local.apiserver.verbs.delete import DeleteOptions, delete_object
+from ktrain.local.apiserver.working import Worklist
 
 if TYPE_CHECKING:
     from ktrain.api.meta import Json
@@ -52,7 +54,7 @@ class CrdController:
     def __init__(self, backend: Backend) -> None:
         self._backend = backend
         self._served: dict[str, list[ServedResource]] = {}
-        self._wakeup = asyncio.Event()
+        self._queue: Worklist[str] = Worklist("crds", backend.env)
         backend.store.listen(self._observe)
 
     def install(self, document: Json) -> None:
@@ -71,22 +73,17 @@ class CrdController:
 
     async def run(self) -> None:
         """Delete the objects of deleted definitions, then these. Runs until cancelled."""
-        while True:
-            await self._wakeup.wait()
-            self._wakeup.clear()
-            for key, item in list(self._backend.store.collection(COLLECTION).entries()):
-                if CLEANUP_FINALIZER in item.obj["metadata"].get("finalizers", ()) and _is_deleted(item.obj):
-                    await self._clean_up(key, item)
+        await self._queue.work(self._settle)
 
     def _observe(self, collection: str, change: Change) -> None:
         if collection == COLLECTION:
             self._serve(change.key.name, change.after.obj if change.after else None)
             if change.after is not None and _is_deleted(change.after.obj):
-                self._wakeup.set()
+                self._queue.add(change.key.name)
             if change.after is None:
                 self._backend.store.drop(change.key.name)
         elif change.after is None and collection in self._served:
-            self._wakeup.set()
+            self._queue.add(collection)
 
     def _serve(self, name: str, obj: Json | None) -> None:
         """Replace what is served of one definition; what did not change keeps its identity, and with it its schema."""
@@ -106,15 +103,20 @@ class CrdController:
             self._served[name] = now
             self._backend.store.collection(name)
 
+    async def _settle(self, name: str) -> None:
+        key = Key("", name)
+        item = self._backend.store.collection(COLLECTION).get(key)
+        if item is None or not _is_deleted(item.obj):
+            return
+        if CLEANUP_FINALIZER in item.obj["metadata"].get("finalizers", ()):
+            await self._clean_up(key, item)
+
     async def _clean_up(self, key: Key, item: Item) -> None:
         collection = self._backend.store.collection(key.name)
         resources = self._served.get(key.name)
         if resources:
-            for object_key, _ in list(collection.entries()):
-                try:
-                    await delete_object(self._backend, resources[0], object_key, DeleteOptions())
-                except StatusError as error:
-                    log.debug("crd.instance_not_deleted", crd=key.name, object=str(object_key), reason=error.reason)
+            instances = [object_key for object_key, _ in collection.entries()]
+            await run_all([partial(self._delete, resources[0], instance) for instance in instances], limit=1)
         if len(collection):
             return  # a deletion that ends wakes us again
         obj = accepting.private_copy(item.obj)
@@ -126,7 +128,13 @@ class CrdController:
             else:
                 self._backend.store.remove(COLLECTION, key, expected=item.revision)
         except RevisionMismatch:
-            self._wakeup.set()
+            self._queue.add(key.name)
+
+    async def _delete(self, resource: ServedResource, key: Key) -> None:
+        try:
+            await delete_object(self._backend, resource, key, DeleteOptions())
+        except StatusError as error:
+            log.debug("crd.instance_not_deleted", kind=resource.kind, object=str(key), reason=error.reason)
 
 
 def _is_deleted(obj: Json) -> bool:

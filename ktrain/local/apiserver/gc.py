@@ -2,8 +2,8 @@
 Garbage collection by owner references: a graph kept by the store's commits, and one task that works on it.
 
 Upstream this is a controller that watches everything. Here the graph is exact, because it changes inside each commit;
-only acting on it is asynchronous, as clients expect. The task works on one object at a time and looks at the newest
-state, so it needs no retries for races.
+only acting on it is asynchronous, as clients expect. The task works on one object at a time and looks at its newest
+state.
 
 Source of the rules: https://kubernetes.io/docs/concepts/architecture/garbage-collection/, and the behaviour of
 kube-controller-manager 1.36.
@@ -11,16 +11,17 @@ kube-controller-manager 1.36.
 
 from __future__ import annotations
 
-import asyncio
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 import structlog
 
 from ktrain.api.meta import Key
 from ktrain.local.apiserver.errors import StatusError
+from ktrain.local.apiserver.store import RevisionMismatch
 from ktrain.local.apiserver.verbs import accepting
 from ktrain.local.apiserver.verbs.delete import DeleteOptions, delete_object, preconditions
 from ktrain.local.apiserver.verbs.writing import is_finished
+from ktrain.local.apiserver.working import Worklist
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -34,9 +35,6 @@ log = structlog.get_logger(__name__)
 
 FOREGROUND: Final = "foregroundDeletion"
 ORPHAN: Final = "orphan"
-_YIELD_EVERY: Final = 32
-"""Objects worked on before other tasks get their turn."""
-
 OwnerState = Literal["solid", "waiting", "absent"]
 
 
@@ -53,25 +51,14 @@ class GarbageCollector:
     def __init__(self, backend: Backend) -> None:
         self._backend = backend
         self._dependents: dict[str, dict[Node, None]] = {}
-        self._queue: dict[Node, None] = {}
-        self._wakeup = asyncio.Event()
+        self._queue: Worklist[Node] = Worklist("gc", backend.env)
         self._resources: dict[str, ServedResource] = {}
         self._generation = -1
         backend.store.listen(self._observe)
 
     async def run(self) -> None:
         """Work until cancelled."""
-        done = 0
-        while True:
-            await self._wakeup.wait()
-            self._wakeup.clear()
-            while self._queue:
-                node = next(iter(self._queue))
-                del self._queue[node]
-                await self._settle(node)
-                done += 1
-                if done % _YIELD_EVERY == 0:
-                    await asyncio.sleep(0)
+        await self._queue.work(self._settle)
 
     def _observe(self, collection: str, change: Change) -> None:
         node = Node(collection, change.key)
@@ -86,11 +73,11 @@ class GarbageCollector:
         if change.after is None:
             # Dependents lost an owner; an owner that waits for them may be able to go.
             for dependent in self._dependents.get(before["uid"], ()):
-                self._enqueue(dependent)
+                self._queue.add(dependent)
             for reference in before.get("ownerReferences", ()):
                 self._enqueue_owner(change.key, reference)
         elif (owned_by and owners != owned_by) or "deletionTimestamp" in after:
-            self._enqueue(node)
+            self._queue.add(node)
             if "deletionTimestamp" in after or owners - owned_by:
                 for reference in before.get("ownerReferences", ()):
                     self._enqueue_owner(change.key, reference)
@@ -102,15 +89,11 @@ class GarbageCollector:
             if not dependents:
                 del self._dependents[uid]
 
-    def _enqueue(self, node: Node) -> None:
-        self._queue[node] = None
-        self._wakeup.set()
-
     def _enqueue_owner(self, key: Key, reference: Json) -> None:
         resource = self._backend.registry.by_kind(reference["apiVersion"], reference["kind"])
         if resource is not None:
             namespace = key.namespace if resource.namespaced else ""
-            self._enqueue(Node(resource.collection, Key(namespace, reference["name"])))
+            self._queue.add(Node(resource.collection, Key(namespace, reference["name"])))
 
     async def _settle(self, node: Node) -> None:
         item = self._item(node)
@@ -126,6 +109,8 @@ class GarbageCollector:
                 self._orphan(node, resource, item)
             elif FOREGROUND in meta.get("finalizers", ()):
                 await self._settle_foreground(node, resource, item)
+        except RevisionMismatch:
+            self._queue.add(node)  # it changed meanwhile: look again
         except StatusError as error:
             log.warning("gc.refused", kind=resource.kind, object=str(node.key), reason=error.reason, why=error.message)
 
@@ -156,7 +141,7 @@ class GarbageCollector:
             if other is None:
                 continue
             if "deletionTimestamp" not in other.obj["metadata"]:
-                self._enqueue(dependent)
+                self._queue.add(dependent)
             references = other.obj["metadata"].get("ownerReferences", ())
             blocked = blocked or any(r.get("uid") == uid and r.get("blockOwnerDeletion") for r in references)
         if not blocked:

@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
-import asyncio
+from functools import partial
 from typing import TYPE_CHECKING
 
 import structlog
 
 from ktrain.api.meta import Key
+from ktrain.framework.parallel import run_all
 from ktrain.local.apiserver.builtins.bootstrap import put_default_account
 from ktrain.local.apiserver.builtins.namespaces import FINALIZER
 from ktrain.local.apiserver.errors import StatusError
 from ktrain.local.apiserver.store import Change, RevisionMismatch
 from ktrain.local.apiserver.verbs import accepting
 from ktrain.local.apiserver.verbs.delete import DeleteOptions, delete_object
+from ktrain.local.apiserver.working import Worklist
 
 if TYPE_CHECKING:
     from ktrain.local.apiserver.backend import Backend
+    from ktrain.local.apiserver.registry import ServedResource
+    from ktrain.local.apiserver.store import Item
 
 log = structlog.get_logger(__name__)
 
@@ -33,19 +37,13 @@ class NamespaceController:
 
     def __init__(self, backend: Backend) -> None:
         self._backend = backend
-        self._dirty: set[str] = set()
+        self._queue: Worklist[str] = Worklist("namespaces", backend.env)
         self._ending: set[str] = set()
-        self._wakeup = asyncio.Event()
         backend.store.listen(self._observe)
 
     async def run(self) -> None:
         """Work until cancelled."""
-        while True:
-            await self._wakeup.wait()
-            self._wakeup.clear()
-            dirty, self._dirty = sorted(self._dirty), set()
-            for name in dirty:
-                await self._settle(name)
+        await self._queue.work(self._settle)
 
     def _observe(self, collection: str, change: Change) -> None:
         if collection == _NAMESPACES:
@@ -61,8 +59,7 @@ class NamespaceController:
             name = change.key.namespace
         else:
             return
-        self._dirty.add(name)
-        self._wakeup.set()
+        self._queue.add(name)
 
     async def _settle(self, name: str) -> None:
         item = self._backend.store.collection(_NAMESPACES).get(Key("", name))
@@ -77,20 +74,25 @@ class NamespaceController:
 
     async def _empty(self, namespace: str) -> bool:
         """Delete what is in a namespace; return whether nothing is left."""
-        left = 0
-        for resource in self._backend.registry.one_for_each_storage().values():
-            if not resource.namespaced:
-                continue
-            collection = self._backend.collection(resource)
-            for key, item in list(collection.entries(namespace)):
-                if "deletionTimestamp" in item.obj["metadata"]:
-                    continue
-                try:
-                    await delete_object(self._backend, resource, key, DeleteOptions(propagation_policy="Background"))
-                except StatusError as error:
-                    log.debug("namespace.object_not_deleted", object=str(key), kind=resource.kind, reason=error.reason)
-            left += sum(1 for _ in collection.entries(namespace))
-        return not left
+        alive = [
+            (one, key) for one, key, item in self._content(namespace) if "deletionTimestamp" not in item.obj["metadata"]
+        ]
+        await run_all([partial(self._delete, resource, key) for resource, key in alive], limit=1)
+        return not self._content(namespace)
+
+    def _content(self, namespace: str) -> list[tuple[ServedResource, Key, Item]]:
+        return [
+            (resource, key, item)
+            for resource in self._backend.registry.one_for_each_storage().values()
+            if resource.namespaced
+            for key, item in self._backend.collection(resource).entries(namespace)
+        ]
+
+    async def _delete(self, resource: ServedResource, key: Key) -> None:
+        try:
+            await delete_object(self._backend, resource, key, DeleteOptions(propagation_policy="Background"))
+        except StatusError as error:
+            log.debug("namespace.object_not_deleted", object=str(key), kind=resource.kind, reason=error.reason)
 
     def _finish(self, name: str) -> None:
         collection = self._backend.store.collection(_NAMESPACES)
@@ -108,5 +110,4 @@ class NamespaceController:
             else:
                 self._backend.store.remove(_NAMESPACES, key, expected=item.revision)
         except RevisionMismatch:
-            self._dirty.add(name)
-            self._wakeup.set()
+            self._queue.add(name)

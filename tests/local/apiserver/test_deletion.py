@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
+
+from ktrain.local.apiserver.admission import AdmissionPlugin
+from ktrain.local.apiserver.server import ApiServer
+
 POD = {"metadata": {"name": "p"}, "spec": {"nodeName": "n", "containers": [{"name": "c", "image": "x"}]}}
 JOB_TEMPLATE = {"spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "x"}]}}
 
@@ -186,3 +191,58 @@ async def test_a_grace_period_beyond_all_time_ends_with_it(api):
 
     assert deleted.status == 200
     assert deleted.body["metadata"]["deletionTimestamp"].startswith("9999-")
+
+
+@pytest.fixture
+async def shaky(env, api):
+    """A server on which the first deletion of an object named `odd` fails with a defect."""
+    left = ["odd"]
+
+    def fail_once(request):
+        if request.operation == "DELETE" and request.name in left and deleting:
+            left.remove(request.name)
+            raise ZeroDivisionError("oops")
+
+    deleting = []
+    async with ApiServer(env, admission=[AdmissionPlugin("shaky", fail_once)]).running() as server:
+        api = type(api)(server.transport(), "ns")
+        await api.send("POST", api.path("namespaces", cluster=True), {"metadata": {"name": "ns"}})
+        yield api, deleting
+    assert not left
+
+
+async def test_a_defect_at_one_object_does_not_end_the_garbage_collector(shaky):
+    api, deleting = shaky
+    owner = await api.create("configmaps", api.config_map("owner"))
+    for name in ("odd", "even"):
+        await api.create("configmaps", api.config_map(name, ownerReferences=[api.owner(owner)]))
+
+    deleting.append(True)
+    await api.send("DELETE", api.path("configmaps", "owner"), propagationPolicy="Background")
+
+    await api.gone(api.path("configmaps", "even"))
+    await api.gone(api.path("configmaps", "odd"))
+
+
+async def test_a_defect_at_one_object_does_not_keep_a_namespace(shaky):
+    api, deleting = shaky
+    for name in ("even", "odd", "zeven"):
+        await api.create("configmaps", api.config_map(name))
+
+    deleting.append(True)
+    await api.send("DELETE", api.path("namespaces", "ns", cluster=True))
+
+    await api.gone(api.path("namespaces", "ns", cluster=True))
+
+
+async def test_a_defect_at_one_object_does_not_keep_its_definition(shaky):
+    api, deleting = shaky
+    definitions = api.path("customresourcedefinitions", api="apiextensions.k8s.io/v1", cluster=True)
+    await api.send("POST", definitions, api.widget_crd())
+    for name in ("odd", "zeven"):
+        await api.create("widgets", api.widget(name), "ex.test/v1")
+
+    deleting.append(True)
+    await api.send("DELETE", f"{definitions}/widgets.ex.test")
+
+    await api.gone(f"{definitions}/widgets.ex.test")
