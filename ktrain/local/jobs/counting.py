@@ -84,14 +84,17 @@ def is_tracked(pod: Pod) -> bool:
 
 def completion_index(pod: Pod) -> int | None:
     """The pod's completion index, None if it has none or a malformed one."""
-    text = pod.metadata.annotations.get(INDEX_KEY, "")
-    return int(text) if text.isdecimal() else None
+    return _number(pod.metadata.annotations.get(INDEX_KEY, ""))
 
 
 def index_failures(pod: Pod) -> int:
     """How often the pod's index had failed before this pod (KEP-3850)."""
-    text = pod.metadata.annotations.get(INDEX_FAILURE_COUNT, "0")
-    return int(text) if text.isdecimal() else 0
+    return _number(pod.metadata.annotations.get(INDEX_FAILURE_COUNT, "")) or 0
+
+
+def _number(text: str) -> int | None:
+    """Read what anybody may have written; an int32 has at most ten digits."""
+    return int(text) if text.isdecimal() and len(text) <= 10 else None
 
 
 def finish_time(pod: Pod) -> datetime | None:

@@ -284,3 +284,12 @@ async def test_a_job_without_a_name_or_a_spec_is_told_what_it_lacks(api):
         ("spec.template.spec.containers", "Required"),
         ("spec.template.spec.restartPolicy", "Required"),
     }
+
+
+async def test_a_service_that_does_not_publish_unready_addresses_says_nothing_of_it(api):
+    spec = {"clusterIP": "None", "publishNotReadyAddresses": False}
+
+    made = await api.create("services", {"metadata": {"name": "s"}, "spec": spec})
+
+    assert "publishNotReadyAddresses" not in made["spec"]
+    assert "publishNotReadyAddresses" not in str(made["metadata"]["managedFields"])

@@ -7,7 +7,15 @@ from ktrain.api.core import ContainerState, ContainerStateTerminated, ContainerS
 from ktrain.api.meta import Condition, ObjectMeta, OwnerReference
 from ktrain.local.jobs import pods as pod_factory
 from ktrain.local.jobs.decide import Backoff, Tuning, decide, stored_status
-from ktrain.local.jobs.types import INDEX_KEY, TRACKING_FINALIZER, Job, JobSpec, JobStatus, UncountedPods
+from ktrain.local.jobs.types import (
+    INDEX_FAILURE_COUNT,
+    INDEX_KEY,
+    TRACKING_FINALIZER,
+    Job,
+    JobSpec,
+    JobStatus,
+    UncountedPods,
+)
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 TUNING = Tuning()
@@ -288,3 +296,15 @@ def test_a_long_job_name_is_cut_so_that_the_generated_name_fits():
     job = msgspec.structs.replace(make_job(), metadata=ObjectMeta(name="j" * 60, uid="u"))
 
     assert len(pod_factory.build(job, 12)["metadata"]["generateName"]) == 58
+
+
+@pytest.mark.parametrize("text", ["", "x", "-1", "\u00b2", "9" * 5000])
+def test_a_malformed_index_is_no_index_and_its_pod_goes(text):
+    pod = make_pod(0)
+    broken = msgspec.structs.replace(
+        pod, metadata=msgspec.structs.replace(pod.metadata, annotations={INDEX_KEY: text, INDEX_FAILURE_COUNT: text})
+    )
+
+    decision = run(make_job(), broken)
+
+    assert decision.drop == (broken,)

@@ -42,6 +42,9 @@ class ServiceStrategy(Strategy):
         spec = obj.setdefault("spec", {})
         spec.setdefault("type", "ClusterIP")
         spec.setdefault("sessionAffinity", "None")
+        # Typed encoding leaves false out, so clients that compare never see it.
+        if not spec.get("publishNotReadyAddresses"):
+            spec.pop("publishNotReadyAddresses", None)
         for port in spec.get("ports", ()):
             port.setdefault("protocol", "TCP")
             if port.get("targetPort") in {None, 0, ""}:
