@@ -1,11 +1,16 @@
 """
 A small, correct Kubernetes API server in memory: for `ktrain run`, `ktrain up` and tests.
 
-    server.py           ApiServer: a request in, an answer out, as bytes      inprocess.py, http.py   the two ways to it
-    store.py            objects, revisions, history; watchers.py              registry.py             what is served
-    routing.py          URLs; requests.py, codec.py, representation.py        dispatch.py             method and URL
-    to verb listing.py          GET, lists, paging; watching.py, selection.py         verbs/                  the writes
-    builtins/           built-in kinds; crds.py: custom ones                  gc.py, namespaces.py    the server's
-    controllers admission.py        the seam for admission plugins                        logs.py                 the
-    seam for the kubelet apply.py, table.py, discovery.py, openapi.py, ...                         pure transformations
+    server.py                              ApiServer: a request in, an answer out, as bytes
+    inprocess.py, http.py                  the two ways to it
+    store.py, watchers.py                  objects, revisions, history; who is told of them
+    registry.py, builtins/, crds.py        what is served: built-in kinds, custom ones
+    routing.py, requests.py, codec.py      what a request says; numbers.py and nulls.py as Go's decoders see them
+    representation.py                      how an answer looks
+    dispatch.py                            from method and URL to the verb
+    listing.py, watching.py, selection.py  reads
+    verbs/                                 writes
+    gc.py, namespaces.py, working.py       the server's own controllers, and how they work
+    admission.py, logs.py                  the seams for admission plugins and for the kubelet
+    apply.py, table.py, openapi.py, ...    pure transformations
 """
