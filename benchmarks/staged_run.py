@@ -53,13 +53,12 @@ async def run(pods: PodMode, submission: Submission, watch: Stopwatch) -> None:
     env = system_env()
     async with local_session(env, pods=pods, serve=False) as session:
         watch.reached("plane up")
+        job = await submit(session.client, submission, is_local=True)
+        watch.reached("submitted")
         cache = Cache(session.client, env)
-        follower = Follower(cache, submission.key)
+        follower = Follower(cache, job)
         async with anyio.create_task_group() as group:
             group.start_soon(cache.run)
-            job = await submit(session.client, submission, is_local=True)
-            follower.uid = job.metadata.uid
-            watch.reached("submitted")
             await follow(group, session, follower, watch)
             group.cancel_scope.cancel()
 

@@ -1,6 +1,6 @@
 """`python -m ktrain` is the command `ktrain`."""
 
-from ktrain.cli.main import main
+from ktrain.cli.main import entry
 
 if __name__ == "__main__":
-    main()
+    entry()

@@ -123,6 +123,14 @@ def check(configuration: Configuration, source: str) -> None:
             raise ConfigError(f"{source}: leaderElection.{msgspec_name(name)}: {error}") from error
     if not durations["lease_duration"] > durations["renew_deadline"] > durations["retry_period"] * 1.2:
         raise ConfigError(f"{source}: leaderElection: leaseDuration > renewDeadline > 1.2 x retryPeriod is needed")
+    for path, address in (
+        ("metrics.bindAddress", configuration.metrics.bind_address),
+        ("health.healthProbeBindAddress", configuration.health.health_probe_bind_address),
+    ):
+        try:
+            parse_address(address)
+        except ValueError as error:
+            raise ConfigError(f"{source}: {path}: {error}") from error
     if not 1 <= configuration.webhook.port <= 65535:
         raise ConfigError(f"{source}: webhook.port: must be between 1 and 65535")
     for kind, number in configuration.controller.group_kind_concurrency.items():
@@ -131,6 +139,21 @@ def check(configuration: Configuration, source: str) -> None:
             raise ConfigError(f"{source}: controller.groupKindConcurrency: no kind {kind!r}; there are {known}")
         if number < 1:
             raise ConfigError(f"{source}: controller.groupKindConcurrency[{kind}]: must be greater than 0")
+
+
+def parse_address(text: str) -> tuple[str, int] | None:
+    """
+    `host:port`, or None for `0`.
+
+    Raises:
+        ValueError: It is neither.
+    """
+    if text == "0":
+        return None
+    host, colon, port = text.rpartition(":")
+    if not colon or not port.isdecimal() or int(port) > 65535:
+        raise ValueError(f"{text!r} is not HOST:PORT, :PORT or 0")
+    return host.strip("[]"), int(port)
 
 
 def msgspec_name(name: str) -> str:

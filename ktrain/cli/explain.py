@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import signal
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
 LOG_LINES = 10
 FULL_BELOW = 1 << 20
+_TORCHRUN_NOTICED = re.compile(r"torch/distributed/elastic/\S+ failed \(exitcode: ")
 _EPOCH = datetime.fromtimestamp(0, UTC)
 
 TORCH_HINT = "PyTorch is not installed in this environment. Install it with: pip install 'ktrain-operator[torch]'"
@@ -87,6 +89,20 @@ def full_disk(directory: Path, free_bytes: int) -> list[str]:
     return [f"The disk of {directory} is full: logs and temporary files of pods may be missing. Set TMPDIR to another."]
 
 
+def telling(log: Sequence[str]) -> list[str]:
+    """
+    The last lines of a log that tell something: without the summary that torchrun adds below the program's own words.
+
+    torchrun says that a child failed, with which code, and then where its own code noticed.
+    """
+    cut = next((i for i, line in enumerate(log) if _TORCHRUN_NOTICED.search(line)), None)
+    if cut is None:
+        summary = next((i for i, line in enumerate(log) if "ChildFailedError" in line), len(log))
+        starts = [i for i in range(summary) if log[i].startswith("Traceback (most recent call last)")]
+        cut = starts[-1] if starts and summary < len(log) else len(log)
+    return list(log[:cut] or log)[-LOG_LINES:]
+
+
 def explain_failure(job: TrainJob, pods: Sequence[Pod], logs: Mapping[tuple[str, str], Sequence[str]]) -> list[str]:
     """
     Write the last words about a failed TrainJob.
@@ -100,14 +116,15 @@ def explain_failure(job: TrainJob, pods: Sequence[Pod], logs: Mapping[tuple[str,
     culprit = find_culprit(pods)
     failed = find_condition(job.status.conditions, CONDITION_FAILED)
     if culprit is not None:
-        log = logs.get((culprit.pod, culprit.container), ())[-LOG_LINES:]
+        whole = logs.get((culprit.pod, culprit.container), ())
+        log = telling(whole)
         lines.append(f"Pod {culprit.pod}, container {culprit.container}, {describe_end(culprit.ended)}.")
         if culprit.ended.message and culprit.ended.reason != "StartError":
             lines.append(f"It left the message: {culprit.ended.message.strip()}")
         if log:
             lines.append("Its last lines:")
             lines.extend(f"  {line}" for line in log)
-        if advice := hint(culprit.ended, log):
+        if advice := hint(culprit.ended, whole):
             lines.append(advice)
     if failed is not None:
         lines.append(f"TrainJob {job.metadata.name} has Failed ({failed.reason}): {failed.message}")

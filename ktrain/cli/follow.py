@@ -13,7 +13,6 @@ from ktrain.api.trainer import CONDITION_COMPLETE, CONDITION_FAILED, TRAIN_JOBS,
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ktrain.api.meta import Key
     from ktrain.framework import Cache, Client, Informer
 
 INDEX_KEY = "batch.kubernetes.io/job-completion-index"
@@ -56,7 +55,7 @@ def progress(
     restarts += sum(status.restart_count for pod in alive for status in pod.status.container_statuses)
     return Progress(
         phase=_phase(job, jobset, started=started),
-        nodes=sum(item.spec.parallelism or 1 for item in jobs),
+        nodes=sum(1 if item.spec.parallelism is None else item.spec.parallelism for item in jobs),
         running=running,
         ready=sum(_is_ready(pod) for pod in alive),
         succeeded=sum(pod.status.phase == "Succeeded" for pod in alive),
@@ -131,10 +130,12 @@ EVENTS: Final = Resource("events.k8s.io", "v1", "Event", "events", namespaced=Tr
 
 
 class Follower:
-    """Watches of one TrainJob and all that was made for it. Their cache must be running."""
+    """Watches of one TrainJob, the one just created, and all that was made for it. Their cache must be running."""
 
-    def __init__(self, cache: Cache, key: Key) -> None:
-        self.key = key
+    def __init__(self, cache: Cache, created: TrainJob) -> None:
+        self.key = key = created.key
+        self.uid = created.metadata.uid
+        self._since = int(created.metadata.resource_version)
         by_name = f"metadata.name={key.name}"
         by_label = f"{JOBSET_NAME}={key.name}"
         namespace = key.namespace
@@ -144,14 +145,7 @@ class Follower:
         self._pods: Informer[Pod] = cache.informer(PODS, label_selector=by_label, namespace=namespace)
         # Not every user of a cluster may read events; without them the job is followed just the same.
         self._warnings = cache.informer(EVENTS, field_selector="type=Warning", namespace=namespace)
-        self.uid = ""
-        self._since = 0
         self._last_pods: dict[str, Pod] = {}
-
-    def follow(self, created: TrainJob) -> None:
-        """Say which TrainJob of this name is meant: the one just created."""
-        self.uid = created.metadata.uid
-        self._since = int(created.metadata.resource_version)
 
     @property
     def is_gone(self) -> bool:

@@ -7,19 +7,19 @@ from typing import TYPE_CHECKING, Final
 
 import anyio
 
-from ktrain.api.core import PODS, ContainerStatus, Pod
+from ktrain.api.core import PODS, ContainerStateTerminated, Pod
 from ktrain.framework.errors import TransportError, error_from
 
 from .follow import node_name
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
     from anyio.abc import TaskGroup
 
     from ktrain.framework.client.transport import Transport
 
-TAIL_LINES: Final = 50
+TAIL_LINES: Final = 200
 MAX_LINE: Final = 16 << 10
 RETRIES: Final = 3
 # A container may be silent for as long as it likes; the follower ends with the run.
@@ -39,6 +39,7 @@ class LogFollower:
         self._show = show
         self._seen: set[tuple[str, str, int]] = set()
         self._open = 0
+        self._shown = 0
         self._idle = anyio.Event()
         self._idle.set()
         self.tails: dict[tuple[str, str], deque[str]] = {}
@@ -47,18 +48,27 @@ class LogFollower:
         """Start following containers that have started since the last call. Never waits."""
         for pod in pods:
             several = len(pod.spec.containers) + len(pod.spec.init_containers) > 1
-            for status in _started(pod):
-                key = (pod.metadata.uid, status.name, status.restart_count)
-                if key not in self._seen:
-                    self._seen.add(key)
-                    source = f"{node_name(pod)}/{status.name}" if several else node_name(pod)
-                    self._begin()
-                    self._group.start_soon(self._follow, pod, status.name, source)
+            for status in (*pod.status.init_container_statuses, *pod.status.container_statuses):
+                source = f"{node_name(pod)}/{status.name}" if several else node_name(pod)
+                if _has_run(status.last_state.terminated):
+                    self._follow_once(pod, status.name, status.restart_count - 1, source, [("previous", "true")])
+                if status.state.running or _has_run(status.state.terminated):
+                    self._follow_once(pod, status.name, status.restart_count, source, [("follow", "true")])
 
-    async def drain(self, timeout_s: float) -> None:
-        """Wait until all logs have ended, at most `timeout_s` seconds."""
-        with anyio.move_on_after(timeout_s):
-            await self._idle.wait()
+    async def drain(self, patience_s: float) -> None:
+        """Wait until all logs have ended, as long as lines keep coming: at most `patience_s` seconds without one."""
+        shown = -1
+        while self._open and shown != self._shown:
+            shown = self._shown
+            with anyio.move_on_after(patience_s):
+                await self._idle.wait()
+
+    def _follow_once(self, pod: Pod, container: str, attempt: int, source: str, query: list[tuple[str, str]]) -> None:
+        key = (pod.metadata.uid, container, attempt)
+        if key not in self._seen:
+            self._seen.add(key)
+            self._begin()
+            self._group.start_soon(self._follow, pod, container, source, [("container", container), *query])
 
     def _begin(self) -> None:
         self._open += 1
@@ -70,10 +80,9 @@ class LogFollower:
         if not self._open:
             self._idle.set()
 
-    async def _follow(self, pod: Pod, container: str, source: str) -> None:
+    async def _follow(self, pod: Pod, container: str, source: str, query: list[tuple[str, str]]) -> None:
         tail = self.tails.setdefault((pod.metadata.name, container), deque(maxlen=TAIL_LINES))
         path = PODS.path(pod.metadata.namespace, pod.metadata.name, "log")
-        query = [("container", container), ("follow", "true")]
         problem = ""
         try:
             for attempt in range(RETRIES):
@@ -82,7 +91,7 @@ class LogFollower:
                     problem = await self._stream(path, query, source, tail)
                 except TransportError as error:
                     problem = str(error)
-                    query = [("container", container), ("follow", "true"), ("sinceSeconds", "1")]
+                    query = [*query, ("sinceSeconds", "1")]
                 if not problem:
                     return
             self._show(source, f"(no more of this log: {problem})")
@@ -98,14 +107,13 @@ class LogFollower:
                 body = b"".join([line async for line in answer.lines])
                 return str(error_from(answer.status, body, method="GET", path=path))
             async for raw in answer.lines:
-                line = raw[:MAX_LINE].decode("utf-8", "replace").rstrip("\r")
+                # Of a line that was overwritten, as progress bars do, the last state counts.
+                line = raw[-MAX_LINE:].decode("utf-8", "replace").rstrip("\r").rpartition("\r")[2]
+                self._shown += 1
                 tail.append(line)
                 self._show(source, line)
         return ""
 
 
-def _started(pod: Pod) -> Iterator[ContainerStatus]:
-    for status in (*pod.status.init_container_statuses, *pod.status.container_statuses):
-        ended = status.state.terminated
-        if status.state.running or (ended and ended.reason != "StartError"):
-            yield status
+def _has_run(ended: ContainerStateTerminated | None) -> bool:
+    return ended is not None and ended.reason != "StartError"

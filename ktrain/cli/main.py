@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import gc
 import importlib
+import os
+import sys
 from typing import Final
 
 import click
 
 from ktrain import __version__
 
+INTERRUPTED: Final = 130
 COMMANDS: Final = {
     "run": "Run a TrainJob to its end, on this machine or on a cluster.",
     "up": "Serve a small Kubernetes control plane on this machine.",
@@ -55,3 +58,25 @@ def main() -> None:
     # Imports and start-up make many objects and hardly any garbage; at Python's own thresholds looking for it is a
     # tenth of the time until the first line of a run.
     gc.set_threshold(*GC_THRESHOLDS)
+
+
+def entry() -> None:
+    """The console script. Ctrl-C before a command has taken charge of it ends with 130, as it does later."""
+    _occupy_standard_streams()
+    try:
+        code = main.main(standalone_mode=False)
+    except (click.Abort, KeyboardInterrupt):
+        sys.exit(INTERRUPTED)
+    except click.ClickException as error:
+        error.show()
+        sys.exit(error.exit_code)
+    sys.exit(code if isinstance(code, int) else 0)
+
+
+def _occupy_standard_streams() -> None:
+    """Open what was closed: else the next file or socket gets its number, and takes what is meant for a terminal."""
+    for descriptor in (0, 1, 2):
+        try:
+            os.fstat(descriptor)
+        except OSError:
+            os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)  # noqa: FBT003 -- the standard library's signature

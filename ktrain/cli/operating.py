@@ -32,6 +32,7 @@ from ktrain.framework.parallel import unwrap
 from ktrain.framework.webhook import WebhookServer
 from ktrain.pipeline import Registry
 
+from .config import parse_address
 from .durations import parse_duration
 
 if TYPE_CHECKING:
@@ -108,9 +109,9 @@ async def _build(
         *runtimes.make_controllers(client, cache, env, concurrency=concurrency, metrics=metrics),
     ]
     services: list[Service] = []
-    if (address := _address(configuration.health.health_probe_bind_address)) is not None:
+    if (address := parse_address(configuration.health.health_probe_bind_address)) is not None:
         services.append(HealthServer(*address, ready={"informers": cache_check(cache)}))
-    if prometheus is not None and (address := _address(configuration.metrics.bind_address)) is not None:
+    if prometheus is not None and (address := parse_address(configuration.metrics.bind_address)) is not None:
         services.append(MetricsServer(*address, prometheus))
     if configuration.webhook.enable:
         services.append(_webhooks(configuration, cache, env, registry, metrics))
@@ -178,18 +179,3 @@ def _webhooks(
     return WebhookServer(
         handlers, Path(settings.cert_dir), env, host=settings.host, port=settings.port, metrics=metrics
     )
-
-
-def _address(text: str) -> tuple[str, int] | None:
-    """
-    `host:port`, or None for `0`.
-
-    Raises:
-        ValueError: It is neither.
-    """
-    if text == "0":
-        return None
-    host, colon, port = text.rpartition(":")
-    if not colon or not port.isdecimal():
-        raise ValueError(f"{text!r} is not HOST:PORT, :PORT or 0")
-    return host.strip("[]"), int(port)

@@ -16,7 +16,9 @@ EXIT_USAGE = 2
 @click.command("operator")
 @click.option("--config", type=click.Path(dir_okay=False), help="Configuration file; options win over it.")
 @click.option(
-    "--kubeconfig", type=click.Path(exists=True, dir_okay=False), help="Default: the cluster this pod runs in."
+    "--kubeconfig",
+    type=click.Path(exists=True, dir_okay=False),
+    help="Default: the cluster this pod runs in, else $KUBECONFIG.",
 )
 @click.option("--leader-elect/--no-leader-elect", default=None, help="Work only while holding a Lease (default: off).")
 @click.option("--webhooks/--no-webhooks", default=None, help="Serve admission webhooks (default: off).")

@@ -18,6 +18,8 @@ class Outcome(Enum):
     REFUSED = 2
     TIMEOUT = 124
     INTERRUPTED = 130
+    OUTPUT_CLOSED = 141
+    """Whoever read the output went away: what SIGPIPE would have made of it."""
 
 
 @dataclass(frozen=True, slots=True)

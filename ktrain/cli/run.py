@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -39,6 +40,12 @@ def _env_pair(_ctx: click.Context, _param: click.Parameter, values: Sequence[str
     return pairs
 
 
+def _namespace(_ctx: click.Context, _param: click.Parameter, value: str) -> str:
+    if not re.fullmatch(r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?", value):
+        raise click.BadParameter(f"{value!r} is no namespace: at most 63 of a-z, 0-9 and -")
+    return value
+
+
 @click.command("run", cls=RunCommand)
 @click.argument("files", nargs=-1, required=True, metavar="FILE... | SCRIPT.py")
 @click.option("--nodes", type=click.IntRange(min=1), help="Script: number of nodes (default 1).")
@@ -48,7 +55,14 @@ def _env_pair(_ctx: click.Context, _param: click.Parameter, values: Sequence[str
     "--env", multiple=True, callback=_env_pair, metavar="K=V", help="Script: environment variable; repeatable."
 )
 @click.option("--print", "show", is_flag=True, help="Script: print the TrainJob it stands for, and stop.")
-@click.option("-n", "--namespace", default="default", show_default=True, help="Namespace for objects that name none.")
+@click.option(
+    "-n",
+    "--namespace",
+    default="default",
+    show_default=True,
+    callback=_namespace,
+    help="Namespace for objects that name none.",
+)
 @click.option(
     "--pods",
     type=click.Choice(["auto", "ns", "host"]),
@@ -147,7 +161,7 @@ def _load(files: Sequence[str]) -> list[Json]:
     from ktrain.api import documents
 
     try:
-        return [document.object for document in documents.load(files, stdin=sys.stdin.buffer)]
+        return [document.object for document in documents.load(files, stdin=sys.stdin.buffer if sys.stdin else None)]
     except documents.DocumentError as error:
         click.echo(f"{error}", err=True)
         sys.exit(Outcome.REFUSED.value)

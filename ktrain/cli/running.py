@@ -20,12 +20,11 @@ import msgspec
 from ktrain.api.trainer import CONDITION_FAILED, TRAIN_JOBS, TrainJob
 from ktrain.framework import Cache
 from ktrain.framework.env import Env, system_env
-from ktrain.framework.errors import Conflict, FrameworkError, NotFound
+from ktrain.framework.errors import ConfigError, Conflict, FrameworkError, NotFound
 from ktrain.framework.logging import configure
-from ktrain.framework.parallel import unwrap
 from ktrain.local.plane import PlaneError
 
-from .display import Display, make_display
+from .display import Display, OutputClosed, close_quietly, make_display
 from .explain import explain_failure, full_disk
 from .follow import Follower
 from .logs import LogFollower
@@ -34,7 +33,7 @@ from .session import Session, cluster_session, local_session
 from .submit import Refused, Submission, read, submit
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from contextlib import AbstractAsyncContextManager
 
     from anyio.abc import TaskGroup
@@ -65,28 +64,42 @@ async def _run(submission: Submission, options: Options) -> int:
     started = env.clock.monotonic()
     stream = sys.stderr if options.output else sys.stdout
     display = make_display(submission.key.name, lambda: env.clock.monotonic() - started, stream=stream)
-    killed = anyio.CancelScope()
+    signals = Signals()
     outcome = Outcome.INTERRUPTED
-    interrupted = anyio.Event()
     async with anyio.create_task_group() as group:
-        await group.start(_listen, interrupted, killed, display)
-        with killed:
-            try:
-                async with _session(env, options) as session:
-                    outcome = await Run(env, session, submission, options, display, interrupted).run()
-            except Exception as error:  # noqa: BLE001 -- raised on unless it is known
-                # What went wrong inside of task groups comes out wrapped, once for each of them.
-                outcome = _failed(unwrap(error), display)
+        await group.start(signals.listen)
+        try:
+            async with _session(env, options) as session:
+                outcome = await _killable(Run(env, session, submission, options, display, signals), session, signals)
+        except Exception as error:  # noqa: BLE001 -- raised on unless it is known
+            outcome = _failed(error, display)
         group.cancel_scope.cancel()
     return outcome.value
 
 
+async def _killable(run: Run, session: Session, signals: Signals) -> Outcome:
+    """Run to the end, or until the second signal."""
+    outcome = Outcome.INTERRUPTED
+    with anyio.CancelScope() as scope:
+        signals.on_kill(scope.cancel)
+        outcome = await run.run()
+    if scope.cancelled_caught and session.kill is not None:
+        await session.kill()
+    return outcome
+
+
 def _failed(error: BaseException, display: Display) -> Outcome:
     """Say why the run could not take place. Errors that nobody expects are raised on."""
-    if isinstance(error, Refused | PlaneError):
+    # What went wrong inside of task groups comes out wrapped, once for each of them; several tasks may write at once.
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    if isinstance(error, OutputClosed):
+        close_quietly()
+        return Outcome.OUTPUT_CLOSED
+    if isinstance(error, Refused | PlaneError | ConfigError):
         display.note(f"refused: {error}")
         return Outcome.REFUSED
-    if isinstance(error, FrameworkError):
+    if isinstance(error, FrameworkError | OSError):
         display.note(f"error: {error}")
         return Outcome.FAILED
     raise error
@@ -98,22 +111,25 @@ def _session(env: Env, options: Options) -> AbstractAsyncContextManager[Session]
     return local_session(env, pods=options.pods, serve=options.keep)
 
 
-async def _listen(
-    interrupted: anyio.Event,
-    killed: anyio.CancelScope,
-    display: Display,
-    *,
-    task_status: anyio.abc.TaskStatus[None],
-) -> None:
-    """The first signal asks, the second kills."""
-    with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
-        task_status.started()
-        async for _signum in signals:
-            if interrupted.is_set():
-                display.note("killing")
-                killed.cancel()
-                return
-            interrupted.set()
+class Signals:
+    """SIGINT, SIGTERM, SIGHUP: the first one asks for an end, the second one kills."""
+
+    def __init__(self) -> None:
+        self.interrupted = anyio.Event()
+        self._kill: Callable[[], None] | None = None
+
+    def on_kill(self, kill: Callable[[], None]) -> None:
+        """Say what the second signal does."""
+        self._kill = kill
+
+    async def listen(self, *, task_status: anyio.abc.TaskStatus[None]) -> None:
+        """Wait for signals until cancelled."""
+        with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM, signal.SIGHUP) as signals:
+            task_status.started()
+            async for _signum in signals:
+                if self.interrupted.is_set() and self._kill is not None:
+                    self._kill()
+                self.interrupted.set()
 
 
 class Run:
@@ -126,7 +142,7 @@ class Run:
         submission: Submission,
         options: Options,
         display: Display,
-        interrupted: anyio.Event,
+        signals: Signals,
     ) -> None:
         self._env = env
         self._session = session
@@ -134,17 +150,16 @@ class Run:
         self._submission = submission
         self._options = options
         self._display = display
-        self._interrupted = interrupted
+        self._interrupted = signals.interrupted
         self._final = b""
 
     async def run(self) -> Outcome:
         """Submit and follow to the end. Raises Refused when the input is refused."""
+        job = await submit(self._client, self._submission, is_local=self._session.is_local)
         cache = Cache(self._client, self._env)
-        follower = Follower(cache, self._submission.key)
+        follower = Follower(cache, job)
         async with anyio.create_task_group() as group:
             group.start_soon(cache.run)
-            job = await submit(self._client, self._submission, is_local=self._session.is_local)
-            follower.follow(job)
             with self._display:
                 group.start_soon(self._tick)
                 outcome, logs = await self._follow(group, follower)
@@ -152,7 +167,7 @@ class Run:
             self._report(outcome, follower, final, logs)
             if self._options.output:
                 self._print()
-            if self._options.keep and outcome in (Outcome.COMPLETE, Outcome.FAILED):
+            if self._options.keep and outcome is not Outcome.INTERRUPTED:
                 await self._wait_for_interrupt()
             group.cancel_scope.cancel()
         return outcome
@@ -173,12 +188,16 @@ class Run:
                 self._display.note(f"what it waited for: {reason}")
         if self._options.output:
             self._final = await self._read(follower)
-        if outcome in (Outcome.TIMEOUT, Outcome.INTERRUPTED):
-            await self._stop(follower, logs, changed)
-        else:
+        word = ""
+        if outcome is Outcome.INTERRUPTED or (outcome is Outcome.TIMEOUT and not self._options.keep):
+            word = await self._stop(follower, logs, changed)
+        elif outcome is not Outcome.TIMEOUT:
             await follower.catch_up(self._client)
             logs.update(follower.all_pods)
-        await logs.drain(DRAIN_S)
+            await logs.drain(DRAIN_S)
+        if word:
+            await logs.drain(DRAIN_S)
+            self._display.note(word)
         if follower.job is not None:
             self._display.status(follower.progress())
         return outcome, logs
@@ -212,21 +231,24 @@ class Run:
         self._display.status(follower.progress())
         logs.update(follower.all_pods)
 
-    async def _stop(self, follower: Follower, logs: LogFollower, changed: _Changes) -> None:
-        """Delete the job and wait until its pods have ended; on a cluster only if the user wants that."""
+    async def _stop(self, follower: Follower, logs: LogFollower, changed: _Changes) -> str:
+        """
+        Delete the job and wait until its pods have ended; on a cluster only if the user wants that.
+
+        Returns what came of it, for the user.
+        """
         if not self._session.is_local and not await self._wants_deletion():
-            self._display.note(f"TrainJob {follower.key} goes on running; follow it with kubectl")
-            return
+            return f"TrainJob {follower.key} goes on running; follow it with kubectl"
         self._display.note("stopping: pods get SIGTERM and their grace period; Ctrl-C again kills")
         try:
             await self._client.delete(TRAIN_JOBS, follower.key, uid=follower.uid, propagation="Foreground")
         except (NotFound, Conflict):
-            return  # somebody else was faster
+            return f"{follower.key} was deleted by somebody else"
         with anyio.move_on_after(DELETE_S) as waiting:
             while not follower.is_gone:
                 self._look(follower, logs)
                 await changed.wait()
-        self._display.note("some pods did not stop in time" if waiting.cancelled_caught else f"deleted {follower.key}")
+        return "some pods did not stop in time" if waiting.cancelled_caught else f"deleted {follower.key}"
 
     async def _wants_deletion(self) -> bool:
         if self._options.timeout_s is not None and not self._interrupted.is_set():

@@ -11,7 +11,7 @@ from ktrain.framework import Client
 from .submit import FIELD_MANAGER
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Awaitable, Callable
     from pathlib import Path
 
     from ktrain.framework.env import Env
@@ -27,6 +27,8 @@ class Session:
     notes: tuple[str, ...] = ()
     kubeconfig: Path | None = None
     """A kubeconfig for this control plane, when it also serves others (`--keep`)."""
+    kill: Callable[[], Awaitable[None]] | None = None
+    """Kills all pods of this control plane at once; None on a cluster, whose pods are not ours to kill."""
 
 
 @asynccontextmanager
@@ -37,7 +39,7 @@ async def local_session(env: Env, *, pods: PodMode, serve: bool) -> AsyncIterato
     async with ControlPlane(env, pods=pods, listen=("127.0.0.1", 0) if serve else None).running() as plane:
         client = Client(plane.transport, env, field_manager=FIELD_MANAGER)
         notes = (*plane.notes, "Images are not pulled: pods run this environment's programs in the current directory.")
-        yield Session(client, is_local=True, notes=notes, kubeconfig=plane.kubeconfig)
+        yield Session(client, is_local=True, notes=notes, kubeconfig=plane.kubeconfig, kill=plane.kill)
 
 
 @asynccontextmanager

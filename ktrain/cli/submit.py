@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import secrets
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -16,7 +18,7 @@ from ktrain.api.trainer import (
     RuntimeRef,
     TrainJob,
 )
-from ktrain.framework.errors import AlreadyExists, ApiError, Forbidden, NotFound
+from ktrain.framework.errors import AlreadyExists, ApiError, Forbidden, Invalid, NotFound
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
     from ktrain.framework import Client
 
 FIELD_MANAGER: Final = "ktrain-cli"
+_LABEL: Final = re.compile(r"[a-z](?:[a-z0-9-]{0,61}[a-z0-9])?")
 
 
 class Refused(Exception):
@@ -76,7 +79,26 @@ def read(objects: Sequence[Json], namespace: str) -> Submission:
         raise Refused(
             f"ktrain run follows one TrainJob, found {len(jobs)}: {names}; for several, apply them to `ktrain up`"
         )
-    return Submission(jobs[0], tuple(item for item in placed if item is not jobs[0]))
+    return Submission(_named(jobs[0]), tuple(item for item in placed if item is not jobs[0]))
+
+
+def _named(job: Json) -> Json:
+    """
+    The TrainJob with a name that can be one: selectors are made of it before the server sees it.
+
+    Raises:
+        Refused: It has none, or one that is no DNS label (RFC 1035).
+    """
+    metadata = job["metadata"]
+    name = metadata.get("name")
+    if not name and metadata.get("generateName"):
+        name = f"{metadata['generateName']}{secrets.token_hex(3)}"
+        job = {**job, "metadata": {**metadata, "name": name}}
+    if not name:
+        raise Refused("the TrainJob has no metadata.name")
+    if not _LABEL.fullmatch(name):
+        raise Refused(f"metadata.name: {name!r} is no name: at most 63 of a-z, 0-9 and -, starting with a letter")
+    return job
 
 
 def _in_namespace(item: Json, namespace: str) -> Json:
@@ -99,10 +121,12 @@ async def submit(client: Client, submission: Submission, *, is_local: bool) -> T
     if is_local:
         for name in sorted(submission.namespaces):
             await _create_namespace(client, name)
+    ref = _runtime_ref(submission.job)
+    brought = {(item["kind"], item["metadata"].get("name")) for item in submission.companions}
+    if (ref.kind, ref.name) not in brought:
+        await _check_runtime(client, ref, submission.key.namespace)
     for item in submission.companions:
         await _apply(client, item, force=is_local)
-    ref = submission.job["spec"].get("runtimeRef") or {}
-    await _check_runtime(client, RuntimeRef(**_known(ref)), submission.key.namespace)
     try:
         return await client.create(TRAIN_JOBS, submission.job)
     except AlreadyExists as error:
@@ -113,9 +137,12 @@ async def submit(client: Client, submission: Submission, *, is_local: bool) -> T
         raise Refused(error.status.message) from error
 
 
-def _known(ref: Json) -> dict[str, str]:
+def _runtime_ref(job: Json) -> RuntimeRef:
     names = {"name": "name", "apiGroup": "api_group", "kind": "kind"}
-    return {names[key]: value for key, value in ref.items() if key in names}
+    given = (job.get("spec") or {}).get("runtimeRef") or {}
+    if not given.get("name"):
+        raise Refused("spec.runtimeRef.name: Required value; `plain` and `torch-distributed` are there")
+    return RuntimeRef(**{names[key]: value for key, value in given.items() if key in names})
 
 
 async def _create_namespace(client: Client, name: str) -> None:
@@ -124,6 +151,8 @@ async def _create_namespace(client: Client, name: str) -> None:
         await client.create(NAMESPACES, body)
     except AlreadyExists:
         return
+    except Invalid as error:
+        raise Refused(error.status.message) from error
 
 
 async def _apply(client: Client, item: Json, *, force: bool) -> None:

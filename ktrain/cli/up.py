@@ -70,7 +70,7 @@ async def _serve(listen: tuple[str, int], kubeconfig: str | None, pods: PodMode)
     configure(level="warning")
     target = Path(kubeconfig) if kubeconfig else None
     plane = ControlPlane(system_env(), pods=pods, listen=listen, kubeconfig_file=target)
-    with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
+    with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM, signal.SIGHUP) as signals:
         try:
             async with plane.running() as running:
                 for note in running.notes:

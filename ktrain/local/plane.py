@@ -14,7 +14,7 @@ import os
 import sys
 import tempfile
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
 
@@ -71,6 +71,12 @@ class Plane:
     url: str | None = None
     token: str | None = None
     kubeconfig: Path | None = None
+    executor: Executor | None = None
+
+    async def kill(self) -> None:
+        """Kill all pods at once, without grace. Nothing but leaving the control plane makes sense afterwards."""
+        if self.executor is not None:
+            await self.executor.aclose()
 
 
 class ControlPlane:
@@ -98,7 +104,7 @@ class ControlPlane:
         self._pods = pods
         self._listen = listen
         self._kubeconfig_file = kubeconfig_file
-        self._directory = directory or Path.cwd()
+        self._directory = directory
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[Plane]:
@@ -117,9 +123,9 @@ class ControlPlane:
             client = Client(transport, self._env, field_manager=FIELD_MANAGER)
             await _install_runtimes(client)
             await stack.enter_async_context(self._controllers(client, registry, server, executor))
-            plane = Plane(server, transport, notes)
+            plane = Plane(server, transport, notes, executor=executor)
             if self._listen is not None:
-                plane = await self._serve(stack, server, transport, notes, self._listen)
+                plane = await self._serve(stack, plane, self._listen)
             yield plane
 
     async def _start_executor(self, stack: AsyncExitStack) -> tuple[Executor | None, tuple[str, ...]]:
@@ -192,28 +198,21 @@ class ControlPlane:
             executor=executor,
             recorder=recorder,
             base_env=base_environment(os.environ, Path(sys.executable)),
-            cwd=str(self._directory),
+            cwd=str(self._directory or Path.cwd()),
             gpus=find_gpus(os.environ),
             restarts=RESTARTS,
         )
         server.log_source = kubelet.logs
         await group.start(kubelet.run)
 
-    async def _serve(
-        self,
-        stack: AsyncExitStack,
-        server: ApiServer,
-        transport: Transport,
-        notes: tuple[str, ...],
-        listen: tuple[str, int],
-    ) -> Plane:
+    async def _serve(self, stack: AsyncExitStack, plane: Plane, listen: tuple[str, int]) -> Plane:
         from ktrain.local.apiserver.certificates import self_signed
         from ktrain.local.apiserver.http import serve_http
 
         host, port = listen
         token = kubeconfig.new_token()
         identity = self_signed(host, now=self._env.clock.now())
-        serving = serve_http(server, host=host, port=port, token=token, tls=identity)
+        serving = serve_http(plane.server, host=host, port=port, token=token, tls=identity)
         try:
             url = await stack.enter_async_context(serving)
         except OSError as error:
@@ -225,7 +224,7 @@ class ControlPlane:
             kubeconfig.write(path, url, token, identity.certificate)
         except OSError as error:
             raise PlaneError(f"cannot write {path}: {error.strerror or error}") from error
-        return Plane(server, transport, notes, url, token, path)
+        return replace(plane, url=url, token=token, kubeconfig=path)
 
 
 async def _install_runtimes(client: Client) -> None:

@@ -36,6 +36,7 @@ def test_what_the_file_says_is_taken(tmp_path):
         ("leaderElection: {leaseDuration: 5s}", "leaseDuration > renewDeadline"),
         ("controller: {groupKindConcurrency: {TrainJob.trainer.kubeflow.org: 0}}", "must be greater than 0"),
         ("controller: {groupKindConcurrency: {TrainJobs.trainer.kubeflow.org: 2}}", "no kind"),
+        ("metrics: {bindAddress: nowhere}", "metrics.bindAddress: 'nowhere' is not HOST:PORT"),
         ("kind: Pod", "kind Configuration"),
         ("a: [", "not YAML"),
     ],

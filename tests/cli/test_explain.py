@@ -4,7 +4,7 @@ from pathlib import Path
 from ktrain.api.core import ContainerState, ContainerStateTerminated, ContainerStatus, Pod, PodStatus
 from ktrain.api.meta import Condition, ObjectMeta
 from ktrain.api.trainer import TrainJob, TrainJobStatus
-from ktrain.cli.explain import NETWORK_HINT, TORCH_HINT, describe_end, explain_failure, full_disk
+from ktrain.cli.explain import NETWORK_HINT, TORCH_HINT, describe_end, explain_failure, full_disk, telling
 
 
 def pod(name, code, *, reason="Error", message="", second=0):
@@ -66,3 +66,18 @@ def test_a_job_that_failed_without_any_failed_container_still_says_why():
 def test_a_full_disk_is_named_and_one_with_room_is_not():
     assert "The disk of /tmp is full" in full_disk(Path("/tmp"), 4096)[0]
     assert full_disk(Path("/tmp"), 1 << 30) == []
+
+
+def test_what_torchrun_adds_is_cut_off_the_last_lines():
+    own = ["Traceback (most recent call last):", "ValueError: learning rate must be positive"]
+    added = [
+        "E1121 14:00:00.1 7 torch/distributed/elastic/multiprocessing/api.py:984] failed (exitcode: 1) local_rank: 0",
+        "Traceback (most recent call last):",
+        "torch.distributed.elastic.multiprocessing.errors.ChildFailedError: ",
+        "====",
+    ]
+
+    assert telling([*own, *added]) == own
+    assert telling([*own, *added[1:]]) == own
+    assert telling(added) == added
+    assert telling(own) == own

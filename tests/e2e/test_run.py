@@ -268,3 +268,43 @@ def test_pods_do_not_inherit_the_callers_training_environment(ktrain, train_job)
     assert code == 0, output
     assert "[node-0] False False" in output
     assert os.environ.get("RANK") is None
+
+
+def test_a_reader_that_goes_away_ends_the_run_without_a_word(train_job, tmp_path):
+    file = train_job("import time\nfor i in range(10000):\n    print(i)\n    time.sleep(0.001)\n")
+    command = " ".join([*KTRAIN, "run", str(file)])
+
+    done = subprocess.run(
+        ["bash", "-c", f"{command} | head -3; echo ${{PIPESTATUS[0]}}"], cwd=tmp_path, capture_output=True, check=False
+    )
+
+    assert done.stdout.splitlines()[-1] == b"141"
+    assert done.stderr == b""
+
+
+def test_closed_standard_streams_do_no_harm(train_job, tmp_path):
+    file = train_job("open('ran', 'w').close()\n")
+    command = " ".join([*KTRAIN, "run", str(file)])
+
+    done = subprocess.run(["bash", "-c", f"{command} <&- >&- 2>&-"], cwd=tmp_path, check=False)
+
+    assert done.returncode == 0
+    assert (tmp_path / "ran").exists()
+
+
+def test_why_a_volume_cannot_be_mounted_is_said(ktrain, train_job):
+    file = train_job("print('never')\n", name="job")
+    patch = (
+        "  runtimePatches:\n"
+        "    - manager: example.com/me\n"
+        "      trainingRuntimeSpec: {template: {spec: {replicatedJobs: [{name: node,\n"
+        "        template: {spec: {template: {spec: {\n"
+        "        volumes: [{name: v, configMap: {name: nowhere}}],\n"
+        "        containers: [{name: node, volumeMounts: [{name: v, mountPath: /v}]}]}}}}}]}}}\n"
+    )
+    file.write_text(file.read_text() + patch)
+
+    code, output = ktrain("run", file, "--timeout", "4s")
+
+    assert code == 124
+    assert "nowhere" in output
