@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import socket
 import subprocess
 import sys
@@ -24,23 +25,30 @@ START_TIMEOUT_S: Final = 20.0
 KILL_TIMEOUT_S: Final = 20.0
 
 # The package's place goes in by hand: -I and -S keep everything else out of the helper's path, so that it starts in
-# milliseconds whatever is installed, and imports nothing of the user's.
+# milliseconds whatever is installed, and imports nothing of the user's. It reads this from its standard input:
+# its command line must not name the runner's program (`helper.linux.set_title`).
 _BOOT: Final = "import sys; sys.path.append({root!r}); from ktrain.local.sandbox.helper.main import main; main({args})"
 
 
 class Helper:
     """The helper process of one executor and the channel to it."""
 
-    def __init__(self, mode: str, directory: Path) -> None:
-        """Start it; the caller awaits `ready`."""
+    def __init__(self, mode: str, directory: str, lock: int) -> None:
+        """Start it; the caller awaits `ready`. `lock` keeps the directory locked (`scratch`); we close it."""
+        self._lock = lock
         ours, theirs = socket.socketpair()
         root = str(Path(__file__).parents[3])
-        args = f"{theirs.fileno()}, {mode!r}, {str(directory)!r}"
-        command = [sys.executable, "-IS", "-c", _BOOT.format(root=root, args=args)]
-        with theirs:
+        program = _BOOT.format(root=root, args=f"{theirs.fileno()}, {mode!r}, {directory!r}")
+        stdin, write_end = os.pipe()
+        os.write(write_end, program.encode())
+        os.close(write_end)
+        with theirs, os.fdopen(stdin, "rb") as boot:
             # A session of its own: Ctrl-C is for the runner, which then decides how pods end.
             self._process = subprocess.Popen(  # noqa: S603 - our own interpreter and program
-                command, pass_fds=(theirs.fileno(),), stdin=subprocess.DEVNULL, start_new_session=True
+                [sys.executable, "-IS", "-", "of", str(os.getpid())],
+                pass_fds=(theirs.fileno(), lock),
+                stdin=boot,
+                start_new_session=True,
             )
         self._ended = asyncio.Event()
         self._ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -63,6 +71,7 @@ class Helper:
                 await self._ended.wait()
         self.channel.close()
         await asyncio.to_thread(self._wait)
+        os.close(self._lock)
 
     def _wait(self) -> None:
         try:

@@ -11,9 +11,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import os
-import shutil
 import socket
-import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 from weakref import WeakSet
@@ -22,6 +20,7 @@ import structlog
 
 from ktrain.local.sandbox.channel import Channel, Refused
 from ktrain.local.sandbox.executor import SandboxError, StartError
+from ktrain.local.sandbox.helper import scratch
 from ktrain.local.sandbox.helper_client import KILL_TIMEOUT_S, START_TIMEOUT_S, Helper
 
 if TYPE_CHECKING:
@@ -211,17 +210,17 @@ class SupervisedExecutor:
             SandboxError: What this machine or its administrator does not allow.
         """
         try:
-            directory = Path(tempfile.mkdtemp(prefix="ktrain-"))
+            directory, lock = scratch.make()
         except OSError as error:
             raise SandboxError(f"no temporary directory can be made: {error}; set TMPDIR to where one can") from None
-        helper = Helper(cls.name, directory)
+        helper = Helper(cls.name, directory, lock)
         try:
             await helper.ready()
         except BaseException:
             await helper.aclose()
             await _remove(directory)
             raise
-        return cls(helper, directory)
+        return cls(helper, Path(directory))
 
     async def _open(self, sandbox: SupervisedSandbox, setup: Callable[[], Frame]) -> None:
         """Open a sandbox, or leave nothing of it. SandboxError with what was refused."""
@@ -254,9 +253,9 @@ class SupervisedExecutor:
         await self._helper.aclose()
         for sandbox in self._sandboxes:
             sandbox.abandon()
-        await _remove(self.directory)
+        await _remove(str(self.directory))
 
 
-async def _remove(directory: Path) -> None:
+async def _remove(directory: str) -> None:
     """Remove what the janitor would have removed, in case it was killed itself."""
-    await asyncio.to_thread(shutil.rmtree, directory, ignore_errors=True)
+    await asyncio.to_thread(scratch.remove, directory)

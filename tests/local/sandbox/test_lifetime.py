@@ -46,9 +46,13 @@ asyncio.run(main(*sys.argv[1:]))
 class Runner:
     """A ktrain of another process, with two pods running."""
 
-    def __init__(self, mode: str, link: str) -> None:
+    def __init__(self, mode: str, link: str, temporary: Path | None = None) -> None:
         self.process = subprocess.Popen(
-            [sys.executable, "-c", RUNNER, mode, link], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+            [sys.executable, "-c", RUNNER, mode, link],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env=os.environ | ({"TMPDIR": str(temporary)} if temporary else {}),
         )
         line = self.process.stdout.readline()
         if not line:
@@ -71,7 +75,7 @@ def test_sigkill_of_the_runner_leaves_nothing(mode, tmp_path, machine) -> None:
     runner.kill()
 
     assert all(machine.ends(pid, 0) for pid in runner.pids)
-    assert machine.running(runner.directory) == []
+    assert machine.running(f" of {runner.process.pid}") == []
     assert machine.running(f"{tmp_path}/link") == []
     assert not machine.has(runner.directory)
     assert list(tmp_path.iterdir()) == []
@@ -91,16 +95,61 @@ def test_two_runners_live_and_die_apart(mode, tmp_path, machine) -> None:
     assert not machine.has(second.directory)
 
 
-@pytest.mark.parametrize("which", [0, 1, 2], ids=["janitor", "holder", "pod"])
+@BOTH
+def test_signals_do_not_keep_the_janitor_from_removing_the_directory(mode, tmp_path, machine) -> None:
+    """A runner's death tells it twice, by end-of-file and by signal, and the second may come when it is at work."""
+    runner = Runner(mode, str(tmp_path / "link"))
+    for number in range(1000):
+        (Path(runner.directory) / f"{number}").touch()
+    (janitor,) = machine.running(f"sandbox-janitor of {runner.process.pid}")
+    (holder,) = machine.running(f"sandbox-holder of {runner.process.pid}")
+    os.kill(holder, signal.SIGKILL)
+    while not machine.ends(janitor, 0):
+        os.kill(janitor, signal.SIGTERM)
+
+    assert not machine.has(runner.directory)
+    runner.kill()
+
+
+@BOTH
+def test_who_kills_all_that_is_called_ktrain_spares_what_cleans_up(mode, tmp_path, machine) -> None:
+    runner = Runner(mode, str(tmp_path / "link"))
+    helpers = machine.running(f" of {runner.process.pid}")
+    called_ktrain = {runner.process.pid, *helpers} & set(machine.running("ktrain"))
+
+    assert len(helpers) >= 6, "janitor, holder, and for each of two pods an init and a supervisor"
+    assert called_ktrain == {runner.process.pid}
+    runner.kill()
+
+
+@BOTH
+def test_the_next_runner_removes_what_nobody_was_left_to_remove(mode, tmp_path, machine) -> None:
+    first, living = (Runner(mode, str(tmp_path / name), tmp_path) for name in ("a", "b"))
+    (Path(first.directory) / "pod0" / "volume" / "outside").symlink_to(living.directory)
+    for pid in machine.running(f"sandbox-janitor of {first.process.pid}"):
+        os.kill(pid, signal.SIGKILL)
+    first.kill()
+    assert machine.has(first.directory)
+
+    third = Runner(mode, str(tmp_path / "c"), tmp_path)
+    third.kill()
+
+    assert not machine.has(first.directory)
+    assert not machine.has(third.directory)
+    assert machine.has(f"{living.directory}/pod0/log")
+    living.kill()
+
+
+@pytest.mark.parametrize("which", ["janitor", "holder", "pod"])
 async def test_sigkill_of_a_helper_process_ends_what_is_below_and_the_runner_knows(pod, machine, which) -> None:
     first = await pod()
     process = await first.start("sh", "-c", "setsid sleep 86420 & exec sleep 86421")
-    victim = sorted(machine.running(str(pod.executor.directory)))[which]
+    (victim,) = machine.running(f"sandbox-{which} of {os.getpid()}")
     os.kill(victim, signal.SIGKILL)
 
     async with asyncio.timeout(10):
         assert await process.wait() == 137
-        await pod.executor.aclose() if which < 2 else await first.sandbox.kill()
+        await pod.executor.aclose() if which != "pod" else await first.sandbox.kill()
     assert machine.running("sleep 8642") == []
     with pytest.raises(SandboxError):
         await first.start("true")

@@ -13,5 +13,6 @@ little, of the standard library only, and talks to the runner over UNIX sockets 
 
 Everybody dies with whoever is above: by end-of-file of its socket, by the parent-death signal, and in ns mode by the
 kernel, which kills a PID namespace with its PID 1. So neither SIGKILL of the runner nor of any process here leaves
-anything behind.
+anything behind. Their command lines do not name the runner's program, so that `pkill -f` of it spares them; and should
+somebody kill all of them in one instant, the next runner removes the directory (`scratch`).
 """

@@ -57,6 +57,7 @@ class Holder:
         poll.register(wakeup, select.POLLIN)
         poll.register(self._control, select.POLLIN)
         signal.signal(signal.SIGTERM, self._stop)
+        signal.pthread_sigmask(signal.SIG_SETMASK, ())  # The janitor's mask until here: nothing is lost.
         wire.send(self._control, {"event": "ready"})
         while not self._stopping:
             for fd, _ in poll.poll():
@@ -107,6 +108,7 @@ class Holder:
         pid = forking.fork_into_new_pid_namespace(self._own_pids) if self._namespaces else os.fork()
         if pid == 0:
             linux.die_with_parent()
+            linux.set_title("pod")
             signal.signal(signal.SIGTERM, signal.SIG_DFL)
             forking.close_all_but(0, 1, 2, control, self._host_proc, self._network.namespace)
             forking.leave(lambda: self._be_pod(frame, socket.socket(fileno=control)))

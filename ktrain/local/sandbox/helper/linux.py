@@ -35,6 +35,7 @@ MS_RELATIME = 1 << 21
 
 _MNT_DETACH = 2
 _PR_SET_PDEATHSIG = 1
+_PR_SET_NAME = 15
 _PR_SET_CHILD_SUBREAPER = 36
 # No wrapper in glibc; the number differs per architecture.
 _SYS_PIVOT_ROOT = {"x86_64": 155, "aarch64": 41, "riscv64": 41, "ppc64le": 203, "s390x": 217}
@@ -101,3 +102,29 @@ def adopt_orphans() -> None:
     if not LINUX:
         return
     _check(_libc.prctl(_PR_SET_CHILD_SUBREAPER, ctypes.c_ulong(1), 0, 0, 0), "prctl")
+
+
+def set_title(role: str) -> None:
+    """
+    Show this process as `sandbox-<role>` to ps and pkill; `sys.argv` says of which runner.
+
+    Not by the runner's own name: `pkill -f ktrain` is for the runner, and whoever cleans up after it must be left.
+    """
+    if not LINUX:
+        return
+    title = " ".join((f"sandbox-{role}", *sys.argv[1:])).encode()
+    _check(_libc.prctl(_PR_SET_NAME, ctypes.c_char_p(title.split()[0]), 0, 0, 0), "prctl")
+    start, end = _argument_memory()
+    if start < end:
+        # The last byte stays 0, or the kernel takes what follows for a part of the title.
+        ctypes.memmove(start, title[: end - start - 1].ljust(end - start, b"\0"), end - start)
+
+
+def _argument_memory() -> tuple[int, int]:
+    """Return from where to where the kernel reads the command line: arg_start and arg_end of proc_pid_stat(5)."""
+    try:
+        with open("/proc/self/stat", "rb") as file:
+            fields = file.read().rpartition(b")")[2].split()
+    except OSError:
+        return 0, 0
+    return int(fields[45]), int(fields[46])

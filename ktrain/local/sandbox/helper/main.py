@@ -1,8 +1,9 @@
 """
 Where the helper starts: splits into the janitor, which is what the runner started, and the holder.
 
-The janitor waits for the holder's end, and removes the runner's directory. Call: `main(fd of the socket, "ns" or
-"host", directory)`. If namespaces are refused, `{"event": "failed", "error": sentence}` is all the runner hears.
+The janitor sweeps what earlier runners left, waits for the holder's end, and removes the runner's directory. Call:
+`main(fd of the socket, "ns" or "host", directory)`, with the lock of the directory (`scratch`) among the inherited
+descriptors. If namespaces are refused, `{"event": "failed", "error": sentence}` is all the runner hears.
 """
 
 from __future__ import annotations
@@ -12,24 +13,23 @@ import signal
 import socket
 
 from ktrain.local.sandbox import wire
-from ktrain.local.sandbox.helper import container, forking, linux, tree
+from ktrain.local.sandbox.helper import container, forking, linux, scratch, tree
 from ktrain.local.sandbox.helper.holder import Holder
+
+# The janitor only ever waits for these, blocked. A handler would run between any two of its steps: when the holder had
+# ended already, say, and its number were another's; and an error in there would leave the directory behind.
+_AWAITED = frozenset({signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGCHLD})
 
 
 def main(control_fd: int, mode: str, directory: str) -> None:
     """Run the helper of one runner until the runner closes its socket, or dies."""
+    signal.pthread_sigmask(signal.SIG_BLOCK, _AWAITED)
+    signal.signal(signal.SIGCHLD, lambda _signum, _frame: None)  # What is ignored may not be awaited (POSIX).
     os.chdir("/")
+    linux.set_title("janitor")
     control = socket.socket(fileno=control_fd)
     linux.die_with_parent(signal.SIGTERM)
     namespaces = mode == "ns"
-    holder = 0
-
-    def stop(_signum: int, _frame: object) -> None:
-        if holder:
-            # On a shared host it has links to take away and descendants to kill; namespaces end with it.
-            os.kill(holder, signal.SIGKILL if namespaces else signal.SIGTERM)
-
-    signal.signal(signal.SIGTERM, stop)
     try:
         linux.adopt_orphans()
         if namespaces:
@@ -37,27 +37,26 @@ def main(control_fd: int, mode: str, directory: str) -> None:
         holder = os.fork()
     except OSError as error:
         wire.send(control, {"event": "failed", "error": container.describe(error)})
-        os.rmdir(directory)
+        scratch.remove(directory)
         return
     if holder == 0:
         forking.leave(lambda: _hold(control, directory, namespaces=namespaces))
     control.close()
-    os.waitpid(holder, 0)
+    scratch.sweep(os.path.dirname(directory))
+    _wait_for(holder, namespaces=namespaces)
     if not namespaces:
         tree.kill_below(os.getpid())
-    _remove(directory)
+    scratch.remove(directory)
 
 
-def _remove(directory: str) -> None:
-    import shutil  # Here, not while the first pod is waiting for the helper to start.
-
-    shutil.rmtree(directory, ignore_errors=True)
-    # Programs may have made directories that even their owner cannot list.
-    for path, names, _ in os.walk(directory):
-        for name in names:
-            if not os.path.islink(os.path.join(path, name)):
-                os.chmod(os.path.join(path, name), 0o700)
-    shutil.rmtree(directory, ignore_errors=True)
+def _wait_for(holder: int, *, namespaces: bool) -> None:
+    """Wait for the holder's end, and end it when the runner dies (SIGTERM) or anybody tells us to."""
+    while True:
+        if signal.sigwait(_AWAITED) != signal.SIGCHLD:
+            # On a shared host it has links to take away and descendants to kill; namespaces end with it.
+            os.kill(holder, signal.SIGKILL if namespaces else signal.SIGTERM)
+        elif any(pid == holder for pid, _ in forking.reap_all()):
+            return
 
 
 def _leave_machine() -> None:
@@ -73,6 +72,7 @@ def _leave_machine() -> None:
 
 def _hold(control: socket.socket, directory: str, *, namespaces: bool) -> int:
     linux.die_with_parent(signal.SIGKILL if namespaces else signal.SIGTERM)
+    linux.set_title("holder")
     try:
         holder = Holder(control, directory, namespaces=namespaces)
     except OSError as error:

@@ -133,6 +133,7 @@ class Pod:
             raise
         if pid == 0:
             linux.die_with_parent()
+            linux.set_title("init")
             view = self._view.copy(stage) if self._view is not None else None
             forking.close_all_but(0, 1, 2, log, write_end, self._host_proc)
             signal.set_wakeup_fd(-1)
