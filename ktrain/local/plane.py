@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import os
 import sys
-import tempfile
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -87,7 +86,7 @@ class ControlPlane:
         env: Time and randomness.
         pods: `ns`, `host` or `auto` (see `sandbox.probe`), or `off`: no kubelet and no scheduler.
         listen: Loopback host and port to serve HTTP on; None: in process only.
-        kubeconfig_file: Where to write a kubeconfig when serving; None: a temporary directory of its own.
+        kubeconfig_file: Where to write a kubeconfig when serving; None: a temporary directory.
         directory: Where pods start whose containers name no working directory; default: the current one.
     """
 
@@ -217,14 +216,25 @@ class ControlPlane:
             url = await stack.enter_async_context(serving)
         except OSError as error:
             raise PlaneError(f"cannot listen on {host}:{port}: {error.strerror or error}") from error
-        path = self._kubeconfig_file
-        if path is None:
-            path = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="ktrain-"))) / "kubeconfig"
+        path = self._kubeconfig_file or await _temporary_directory(stack, plane.executor) / "kubeconfig"
         try:
             kubeconfig.write(path, url, token, identity.certificate)
         except OSError as error:
             raise PlaneError(f"cannot write {path}: {error.strerror or error}") from error
         return replace(plane, url=url, token=token, kubeconfig=path)
+
+
+async def _temporary_directory(stack: AsyncExitStack, executor: Executor | None) -> Path:
+    """Return a directory that goes with this process even if killed: at once with pods, else at the next start."""
+    if executor is not None:
+        return executor.directory
+    from ktrain.local.sandbox.helper import scratch
+
+    directory, lock = scratch.make()
+    stack.callback(os.close, lock)
+    stack.callback(scratch.remove, directory)
+    await anyio.to_thread.run_sync(scratch.sweep, str(Path(directory).parent))
+    return Path(directory)
 
 
 async def _install_runtimes(client: Client) -> None:

@@ -107,6 +107,22 @@ def test_it_ends_at_sigterm_and_leaves_nothing(up, temporary):
     assert list(temporary.iterdir()) == []
 
 
+def test_a_killed_server_takes_its_kubeconfig_with_it(start, temporary):
+    server = start("up")
+    server.wait_for("ready http")
+    server.kill()
+
+    assert eventually(lambda: list(temporary.iterdir()) == [])
+
+
+def test_what_a_killed_server_without_pods_leaves_goes_at_the_next_start(start, temporary):
+    for _ in range(3):
+        server = start("up", "--pods", "off")
+        server.wait_for("ready http")
+        assert len(list(temporary.rglob("kubeconfig"))) == 1
+        server.kill()
+
+
 @needs_kubectl
 def test_kubectl_sees_the_life_of_a_train_job(up, train_job):
     _server, _url, kubeconfig = up()

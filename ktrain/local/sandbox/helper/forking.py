@@ -24,8 +24,10 @@ def leave(body: Callable[[], int]) -> NoReturn:
     except BaseException:  # noqa: BLE001 - the last frame of a process: nobody above could report it
         sys.excepthook(*sys.exc_info())
     finally:
-        sys.stderr.flush()
-        os._exit(code)
+        try:
+            sys.stderr.flush()
+        finally:
+            os._exit(code)  # Also when nobody reads stderr any more: a copy of the parent must not live on.
 
 
 def fork_into_new_pid_namespace(own: int) -> int:
