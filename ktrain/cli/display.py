@@ -171,10 +171,8 @@ def write(stream: TextIO, text: str) -> None:
         raise OutputClosed(error.strerror or str(error)) from error
 
 
-def make_display(name: str, elapsed: Callable[[], float], *, stream: TextIO | None) -> Display:
-    """Pick the display that fits the stream; None is one that was closed before we started."""
-    if stream is None:
-        return PlainDisplay(open(os.devnull, "w", encoding="utf-8"), name)  # noqa: PTH123 -- for the whole run
+def make_display(name: str, elapsed: Callable[[], float], *, stream: TextIO) -> Display:
+    """Pick the display that fits the stream."""
     if stream.isatty():
         return LiveDisplay(stream, name, elapsed)
     return PlainDisplay(stream, name)
@@ -184,5 +182,5 @@ def close_quietly() -> None:
     """Keep the interpreter from complaining at its end about a pipe that nobody reads."""
     devnull = os.open(os.devnull, os.O_WRONLY)
     for stream in (sys.stdout, sys.stderr):
-        if stream is not None and not stream.isatty():
+        if not stream.isatty():
             os.dup2(devnull, stream.fileno())

@@ -75,8 +75,11 @@ def entry() -> None:
 
 def _occupy_standard_streams() -> None:
     """Open what was closed: else the next file or socket gets its number, and takes what is meant for a terminal."""
-    for descriptor in (0, 1, 2):
+    for descriptor, name, mode in ((0, "stdin", "r"), (1, "stdout", "w"), (2, "stderr", "w")):
         try:
             os.fstat(descriptor)
         except OSError:
+            # Children must find it open, too.
             os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)  # noqa: FBT003 -- the standard library's signature
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(descriptor, mode, closefd=False, encoding="utf-8"))  # noqa: SIM115 -- for all of the process

@@ -161,7 +161,7 @@ def _load(files: Sequence[str]) -> list[Json]:
     from ktrain.api import documents
 
     try:
-        return [document.object for document in documents.load(files, stdin=sys.stdin.buffer if sys.stdin else None)]
+        return [document.object for document in documents.load(files, stdin=sys.stdin.buffer)]
     except documents.DocumentError as error:
         click.echo(f"{error}", err=True)
         sys.exit(Outcome.REFUSED.value)

@@ -48,6 +48,8 @@ class Helper:
                 [sys.executable, "-IS", "-", "of", str(os.getpid())],
                 pass_fds=(theirs.fileno(), lock),
                 stdin=boot,
+                # It says nothing there, and it must be open: the helper hands this number to programs.
+                stdout=subprocess.DEVNULL,
                 start_new_session=True,
             )
         self._ended = asyncio.Event()
