@@ -108,6 +108,7 @@ def test_signals_do_not_keep_the_janitor_from_removing_the_directory(mode, tmp_p
         os.kill(janitor, signal.SIGTERM)
 
     assert not machine.has(runner.directory)
+    assert list(tmp_path.iterdir()) == [], "links go, too"
     runner.kill()
 
 

@@ -101,3 +101,14 @@ def test_directories_that_nobody_may_list_go(temporary) -> None:
     scratch.remove(str(directory))
 
     assert list(temporary.iterdir()) == []
+
+
+def test_links_that_lead_into_a_directory_go_with_it_unless_they_are_anothers_by_now(temporary) -> None:
+    directory = stale()
+    ours, theirs, never_made = (temporary / name for name in ("ours", "theirs", "never made"))
+    scratch.note_links(str(directory), {str(path): f"{directory}/volume" for path in (ours, theirs, never_made)})
+    ours.symlink_to(directory / "volume")
+    theirs.symlink_to("elsewhere")
+    scratch.sweep(str(temporary))
+
+    assert list(temporary.iterdir()) == [theirs]

@@ -19,7 +19,7 @@ import signal
 import socket
 
 from ktrain.local.sandbox import wire
-from ktrain.local.sandbox.helper import container, forking, linux, mounts, tree
+from ktrain.local.sandbox.helper import container, forking, linux, mounts, scratch, tree
 from ktrain.local.sandbox.helper.network import Network
 from ktrain.local.sandbox.helper.pod import Pod, setup
 
@@ -33,6 +33,7 @@ class Holder:
 
     def __init__(self, control: socket.socket, directory: str, *, namespaces: bool) -> None:
         self._control = control
+        self._directory = directory
         self._namespaces = namespaces
         self._reader = wire.Reader()
         self._pods: dict[int, int] = {}
@@ -92,8 +93,7 @@ class Holder:
                 case "listen":
                     passed = (self._network.listen(frame["address"], frame["port"]),)
                 case "link":
-                    os.symlink(frame["source"], frame["target"])
-                    self._links[frame["target"]] = frame["source"]
+                    self._link(frame["target"], frame["source"])
                 case "unlink":
                     self._unlink(frame["target"])
         except OSError as error:
@@ -143,7 +143,13 @@ class Holder:
         if not self._namespaces:
             tree.kill_below(os.getpid(), spare=frozenset(self._pods.values()))
 
+    def _link(self, target: str, source: str) -> None:
+        scratch.note_links(self._directory, self._links | {target: source})
+        os.symlink(source, target)
+        self._links[target] = source
+
     def _unlink(self, target: str) -> None:
         source = self._links.pop(target, None)
-        if source is not None and os.path.islink(target) and os.readlink(target) == source:
-            os.unlink(target)
+        if source is not None:
+            scratch.unlink(target, source)
+            scratch.note_links(self._directory, self._links)

@@ -4,13 +4,15 @@ The runner's directory: made under a lock, and swept by the next runner when nob
 The janitor (`helper.main`) removes the directory of its runner, however the runner ends. Only somebody who kills runner
 and helper in the same instant gets past it. For that case the directory holds a lock file, which runner, janitor and
 holder keep locked: the kernel unlocks it when the last of them is gone, and then it is stale, never before. A directory
-without the file is never touched, so it appears locked, and goes last. Used on both sides; imports the standard library
+without the file is never touched, so it appears locked, and goes last. What a runner has outside of its directory, the
+links of the host mode, is written down in it and goes with it. Used on both sides; imports the standard library
 only, as the helper must.
 """
 
 from __future__ import annotations
 
 import fcntl
+import json
 import os
 import re
 import stat
@@ -18,6 +20,7 @@ import stat
 _PREFIX = "ktrain-"
 _NAME = re.compile(r"ktrain-[a-z0-9_]{8}")  # As tempfile makes them.
 _LOCK = ".lock"
+_LINKS = ".links"
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
@@ -37,6 +40,20 @@ def make() -> tuple[str, int]:
     return directory, fd
 
 
+def note_links(directory: str, links: dict[str, str]) -> None:
+    """Write down which symbolic links, target -> source, are to go with the directory. OSError if that fails."""
+    path = os.path.join(directory, _LINKS)
+    with open(f"{path}.new", "w", encoding="utf-8") as file:
+        json.dump(links, file)
+    os.rename(f"{path}.new", path)
+
+
+def unlink(target: str, source: str) -> None:
+    """Remove a link, unless it is somebody else's by now. OSError if that fails."""
+    if os.path.islink(target) and os.readlink(target) == source:
+        os.unlink(target)
+
+
 def remove(directory: str) -> None:
     """Remove a runner's directory with all that programs made in it. What cannot be removed stays, with the lock."""
     try:
@@ -44,6 +61,7 @@ def remove(directory: str) -> None:
     except OSError:
         return
     try:
+        _remove_links(fd)
         for name in os.listdir(fd):
             if name != _LOCK:
                 _remove_entry(name, fd)
@@ -87,6 +105,18 @@ def _claim(directory: str) -> int:
     finally:
         os.close(fd)
     return lock
+
+
+def _remove_links(directory: int) -> None:
+    try:
+        with open(
+            os.open(_LINKS, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=directory), encoding="utf-8"
+        ) as file:
+            links: dict[str, str] = json.load(file)
+        for target, source in links.items():
+            unlink(target, source)
+    except (OSError, ValueError):
+        return  # None were made, or their directory may not be written to any more.
 
 
 def _remove_entry(name: str, parent: int) -> None:

@@ -49,18 +49,27 @@ def descendants(roots: set[int], *, spare: frozenset[int] = frozenset()) -> set[
 
 
 def kill_below(root: int, *, spare: frozenset[int] = frozenset()) -> None:
-    """Kill everything below `root` until nothing is left. Reaps what is or becomes our own child."""
-    while living := descendants({root}, spare=spare):
+    """
+    Kill everything below `root` until nothing is left. Reaps what is or becomes our own child.
+
+    One look that finds nothing is no proof: a process may fork when the list was made and die before it is its turn,
+    as programs do whose parent was killed. The next list has its child.
+    """
+    looks_in_vain = 0
+    while looks_in_vain < 2:
+        living = descendants({root}, spare=spare)
         for pid in living:
             try:
                 os.kill(pid, signal.SIGKILL)
             except (ProcessLookupError, PermissionError):
                 # PermissionError: a setuid program; it stays, as it would under any shell.
                 living = living - {pid}
-        if not living:
-            return
-        reap(living)
-        time.sleep(0.001)
+        if living:
+            looks_in_vain = 0
+            reap(living)
+            time.sleep(0.001)
+        else:
+            looks_in_vain += 1
 
 
 def reap(pids: set[int]) -> None:
