@@ -293,3 +293,11 @@ def test_an_untyped_object_passes_whole(script):
 
     assert found["anything"] == [1]
     assert codec_for(PODS) is codec_for(PODS)
+
+
+def test_an_empty_list_of_metadata_which_go_writes_as_null_is_empty():
+    body = b'{"kind":"PartialObjectMetadataList","metadata":{"resourceVersion":"9"},"items":null}'
+
+    page = codec_for(CONFIG_MAPS).decode_page(body)
+
+    assert (page.items, page.resource_version) == ([], "9")

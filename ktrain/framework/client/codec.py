@@ -54,7 +54,8 @@ class RawPage(Struct, frozen=True):
     """A page of a list whose items are not decoded yet."""
 
     metadata: ListMeta = ListMeta()
-    items: tuple[msgspec.Raw, ...] = ()
+    items: tuple[msgspec.Raw, ...] | None = ()
+    """Go writes an empty list of metadata as null."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,7 +178,7 @@ def _split_page(body: bytes) -> tuple[ListMeta, Sequence[bytes | msgspec.Raw]]:
         # msgspec finds the end of an item by recursion too.
         shallow, items = cut(body, _LEVELS_OF_PAGE)
         return _PAGE.decode(shallow).metadata, items
-    return page.metadata, page.items
+    return page.metadata, page.items or ()
 
 
 def _decode_unfit(line: bytes, error: Exception | None) -> tuple[str, ObjectMeta | Status | BadObject]:
