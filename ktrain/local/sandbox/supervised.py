@@ -12,6 +12,7 @@ import asyncio
 import itertools
 import os
 import socket
+from abc import ABC, abstractmethod
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 from weakref import WeakSet
@@ -56,7 +57,7 @@ class SupervisedProcess:
             self._channel.send({"op": "signal", "process": self._key, "signum": int(signum)})
 
 
-class SupervisedSandbox:
+class SupervisedSandbox(ABC):
     """One pod held by the helper. Subclasses say how the pod is shown a `ProcessSpec`, and what to give back."""
 
     def __init__(self, spec: SandboxSpec, helper: Helper, key: int, ip: str) -> None:
@@ -74,10 +75,11 @@ class SupervisedSandbox:
         """Return the text as it is."""
         return text
 
+    @abstractmethod
     async def prepare(self, process: ProcessSpec) -> Frame:
         """Return what the pod's process must know to start the program. StartError if that is clear already."""
-        raise NotImplementedError
 
+    @abstractmethod
     async def release(self) -> None:
         """Give back what the pod held outside its processes. Called once, when they are gone."""
 
