@@ -28,7 +28,7 @@ from ktrain.framework.health import HealthServer, MetricsServer, cache_check
 from ktrain.framework.logging import configure
 from ktrain.framework.manager import Manager, Service
 from ktrain.framework.metrics import Metrics
-from ktrain.framework.parallel import unwrap
+from ktrain.framework.parallel import first_cause
 from ktrain.framework.webhook import WebhookServer
 from ktrain.pipeline import Registry
 
@@ -54,8 +54,7 @@ def operate(configuration: Configuration, kubeconfig: str | None) -> int:
     try:
         anyio.run(_operate, configuration, kubeconfig)
     except Exception as error:
-        # What goes wrong inside of task groups comes out wrapped, once for each of them.
-        cause = unwrap(error)
+        cause = first_cause(error)
         if not isinstance(cause, FrameworkError | OSError | ValueError):
             raise
         click.echo(f"ktrain: {cause}", err=True)

@@ -8,7 +8,6 @@ SIGTERM) deletes the job gracefully, the second kills: leaving the session's con
 from __future__ import annotations
 
 import shutil
-import signal
 import sys
 import tempfile
 from pathlib import Path
@@ -22,6 +21,7 @@ from ktrain.framework import Cache
 from ktrain.framework.env import Env, system_env
 from ktrain.framework.errors import ConfigError, Conflict, FrameworkError, NotFound
 from ktrain.framework.logging import configure
+from ktrain.framework.parallel import first_cause
 from ktrain.local.plane import PlaneError
 
 from .display import Display, OutputClosed, close_quietly, make_display
@@ -30,10 +30,11 @@ from .follow import Follower
 from .logs import LogFollower
 from .options import Options, Outcome
 from .session import Session, cluster_session, local_session
+from .signals import Signals
 from .submit import Refused, Submission, read, submit
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
     from contextlib import AbstractAsyncContextManager
 
     from anyio.abc import TaskGroup
@@ -70,14 +71,15 @@ async def _run(submission: Submission, options: Options) -> int:
         await group.start(signals.listen)
         try:
             async with _session(env, options) as session:
-                outcome = await _killable(Run(env, session, submission, options, display, signals), session, signals)
+                run = Run(env, session, submission, options, display, signals)
+                outcome = await _killable(run, session, signals, display)
         except Exception as error:  # noqa: BLE001 -- raised on unless it is known
             outcome = _failed(error, display)
         group.cancel_scope.cancel()
     return outcome.value
 
 
-async def _killable(run: Run, session: Session, signals: Signals) -> Outcome:
+async def _killable(run: Run, session: Session, signals: Signals, display: Display) -> Outcome:
     """Run to the end, or until the second signal."""
     outcome = Outcome.INTERRUPTED
     with anyio.CancelScope() as scope:
@@ -85,14 +87,13 @@ async def _killable(run: Run, session: Session, signals: Signals) -> Outcome:
         outcome = await run.run()
     if scope.cancelled_caught and session.kill is not None:
         await session.kill()
+        display.note("killed")
     return outcome
 
 
 def _failed(error: BaseException, display: Display) -> Outcome:
     """Say why the run could not take place. Errors that nobody expects are raised on."""
-    # What went wrong inside of task groups comes out wrapped, once for each of them; several tasks may write at once.
-    while isinstance(error, BaseExceptionGroup):
-        error = error.exceptions[0]
+    error = first_cause(error)
     if isinstance(error, OutputClosed):
         close_quietly()
         return Outcome.OUTPUT_CLOSED
@@ -109,27 +110,6 @@ def _session(env: Env, options: Options) -> AbstractAsyncContextManager[Session]
     if options.on_cluster:
         return cluster_session(env, kubeconfig=options.kubeconfig, context=options.context)
     return local_session(env, pods=options.pods, serve=options.keep)
-
-
-class Signals:
-    """SIGINT, SIGTERM, SIGHUP: the first one asks for an end, the second one kills."""
-
-    def __init__(self) -> None:
-        self.interrupted = anyio.Event()
-        self._kill: Callable[[], None] | None = None
-
-    def on_kill(self, kill: Callable[[], None]) -> None:
-        """Say what the second signal does."""
-        self._kill = kill
-
-    async def listen(self, *, task_status: anyio.abc.TaskStatus[None]) -> None:
-        """Wait for signals until cancelled."""
-        with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM, signal.SIGHUP) as signals:
-            task_status.started()
-            async for _signum in signals:
-                if self.interrupted.is_set() and self._kill is not None:
-                    self._kill()
-                self.interrupted.set()
 
 
 class Run:

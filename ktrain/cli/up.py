@@ -64,7 +64,7 @@ def command(listen: tuple[str, int], kubeconfig: str | None, pods: PodMode) -> N
 async def _serve(listen: tuple[str, int], kubeconfig: str | None, pods: PodMode) -> int:
     from ktrain.framework.env import system_env
     from ktrain.framework.logging import configure
-    from ktrain.framework.parallel import unwrap
+    from ktrain.framework.parallel import first_cause
     from ktrain.local.plane import ControlPlane, PlaneError
 
     configure(level="warning")
@@ -80,8 +80,7 @@ async def _serve(listen: tuple[str, int], kubeconfig: str | None, pods: PodMode)
                 async for _signum in signals:
                     break
         except Exception as error:
-            # What goes wrong inside of task groups comes out wrapped, once for each of them.
-            cause = unwrap(error)
+            cause = first_cause(error)
             if not isinstance(cause, PlaneError):
                 raise
             click.echo(f"ktrain: {cause}", err=True)

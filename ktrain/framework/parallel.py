@@ -44,3 +44,14 @@ def unwrap(error: BaseException) -> BaseException:
     while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
         error = error.exceptions[0]
     return error
+
+
+def first_cause(error: BaseException) -> BaseException:
+    """
+    Return the first error inside exception groups, also of a group of several.
+
+    For whoever has one line to say why something ended: a command, the status of a pod.
+    """
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error

@@ -130,6 +130,7 @@ def test_a_second_interrupt_kills_what_ignores_the_first(start, train_job):
     running.wait_for("stopping")
     running.process.send_signal(signal.SIGINT)
 
+    running.wait_for("killed")
     assert running.finish() == 130
     assert eventually(lambda: not processes_with(marker))
 

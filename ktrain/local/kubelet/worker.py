@@ -21,6 +21,7 @@ import anyio.to_thread
 import structlog
 
 from ktrain.framework.backoff import Backoff
+from ktrain.framework.parallel import first_cause
 from ktrain.local.sandbox.executor import SandboxError
 
 from .container import ContainerRunner, PodSide
@@ -272,9 +273,7 @@ class PodWorker:
 
     def _explain(self, error: Exception) -> tuple[str, str]:
         """Log what ended the pod's life, and return reason and message for its status."""
-        cause: BaseException = error
-        while isinstance(cause, BaseExceptionGroup):
-            cause = cause.exceptions[0]
+        cause = first_cause(error)
         if isinstance(cause, SandboxError):
             log.warning("pod.sandbox_lost", pod=str(self.pod.key), error=str(cause))
             return LOST, f"the place where its processes ran is gone: {cause}"
