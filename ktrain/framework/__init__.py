@@ -9,7 +9,7 @@ A controller runtime for asyncio. It knows nothing of training.
     manager, election                  ordered start and stop; one leader
     events, health, metrics, webhook   what the outside sees
     jsondiff, deepjson                 the patch that makes one document of another; documents too deep to decode
-    logging                            structlog, once per process
+    logging, tracing                   structlog, once per process; spans, if somebody wants them
 
 The names below load on first use: `ktrain --help` must not pay for them.
 """
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from .events import EventRecorder as EventRecorder
     from .manager import Manager as Manager
     from .metrics import Metrics as Metrics
+    from .tracing import Tracing as Tracing
     from .webhook import WebhookServer as WebhookServer
     from .workqueue import WorkQueue as WorkQueue
 
@@ -55,6 +56,7 @@ _HOMES: Final = {
     "ObjectList": "client.client",
     "PatchType": "client.client",
     "Result": "controller",
+    "Tracing": "tracing",
     "Transport": "client.transport",
     "WebhookServer": "webhook",
     "WorkQueue": "workqueue",
@@ -77,6 +79,7 @@ __all__ = [
     "ObjectList",
     "PatchType",
     "Result",
+    "Tracing",
     "Transport",
     "WebhookServer",
     "WorkQueue",

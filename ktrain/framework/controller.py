@@ -26,6 +26,8 @@ from structlog.contextvars import bound_contextvars
 
 from .errors import ApiError, Conflict, FrameworkError, TerminalError
 from .metrics import Metrics
+from .metrics.controller import ControllerMetrics
+from .metrics.queue import QueueMetrics
 from .parallel import unwrap
 from .sources import EnqueueHandler, MapFunction, Reason, Source, own_key, owner_key
 from .workqueue import QueueClosed, QueueStatistics, WorkQueue
@@ -94,8 +96,8 @@ class Controller:
         self._sources: list[Source[Any]] = []  # informers of different kinds
         self._reasons: dict[Key, Reason | str] = {}
         metrics = metrics or Metrics()
-        self._metrics = metrics.controller(name)
-        self._queue: WorkQueue[Key] = WorkQueue(env, metrics=metrics.queue(name))
+        self._metrics = ControllerMetrics.of(metrics, name)
+        self._queue: WorkQueue[Key] = WorkQueue(env, metrics=QueueMetrics.of(metrics, name))
         self._busy = 0
 
     # What to watch

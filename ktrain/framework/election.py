@@ -31,6 +31,7 @@ from ktrain.api.meta import Json, Key, format_micro_time
 from .cache.reflector import Reflector
 from .errors import Conflict, FrameworkError, LeadershipLost, NotFound
 from .metrics import Metrics
+from .metrics.election import ElectionMetrics
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -97,7 +98,7 @@ class LeaderElection:
         self._key = Key(namespace, name)
         self._identity = identity
         self._timing = timing or Timing()
-        self._status = (metrics or Metrics()).leader(name)
+        self._status = ElectionMetrics.of(metrics or Metrics(), name).status
         self._seen: LeaseSpec | None = None
         self._seen_at_s = 0.0
         self._version = ""

@@ -27,6 +27,7 @@ from ktrain.api.meta import Json, Struct
 from .deepjson import cut
 from .jsondiff import json_diff
 from .metrics import Metrics
+from .metrics.webhook import WebhookMetrics
 from .serving import serving
 
 if TYPE_CHECKING:
@@ -144,7 +145,7 @@ class WebhookServer:
         self._cert_dir = cert_dir
         self._env = env
         metrics = metrics or Metrics()
-        self._metrics = {path: metrics.webhook(path) for path in handlers}
+        self._metrics = {path: WebhookMetrics.of(metrics, path) for path in handlers}
 
     async def run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
         """Serve until cancelled. OSError if the port is taken or the first certificate cannot be read."""
@@ -165,7 +166,7 @@ class WebhookServer:
     async def _answer(self, request: web.Request) -> web.Response:
         from aiohttp import web
 
-        observe, count = self._metrics[request.path]
+        metrics = self._metrics[request.path]
         started = self._env.clock.monotonic()
         try:
             body = await request.read()
@@ -173,8 +174,8 @@ class WebhookServer:
             answer = _review("", Denied(f"the request is larger than {MAX_BODY_BYTES} bytes", 413))
         else:
             answer = respond(self._handlers[request.path], body, request.content_type)
-        observe(self._env.clock.monotonic() - started)
-        count("200")
+        metrics.latency(self._env.clock.monotonic() - started)
+        metrics.requests("200")
         return web.Response(body=msgspec.json.encode(answer), content_type="application/json")
 
     def _load(self, tls: ssl.SSLContext) -> tuple[int, int]:

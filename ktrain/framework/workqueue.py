@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from itertools import count
 from typing import TYPE_CHECKING, Generic, TypeVar
 
-from .metrics import QueueMetrics
+from .metrics.queue import QueueMetrics
 
 if TYPE_CHECKING:
     from .env import Env

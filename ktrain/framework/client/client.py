@@ -20,6 +20,7 @@ import msgspec
 from ktrain.api.meta import Json, Key, Resource
 from ktrain.framework.errors import DecodeError, Gone, error_from
 from ktrain.framework.metrics import Metrics
+from ktrain.framework.metrics.client import ClientMetrics
 from ktrain.framework.writes import Write, record
 
 from .codec import UNFIT, accept_header, codec_for, metadata_of
@@ -103,7 +104,7 @@ class Client:
         self._timeout_s = timeout_s
         self._retry_budget_s = retry_budget_s
         self._guard = guard
-        self._metrics = (metrics or Metrics()).client()
+        self._metrics = ClientMetrics.of(metrics or Metrics())
 
     # Reading
 
@@ -250,7 +251,7 @@ class Client:
         """
         sent = {"Accept": JSON_TYPE, **(headers or {})}
         async with self.transport.stream(path, query=query, headers=sent, idle_timeout_s=idle_timeout_s) as stream:
-            self._metrics.requests("GET", stream.status)
+            self._metrics.requests("GET", str(stream.status))
             if stream.status >= 400:
                 body = b"\n".join([line async for line in stream.lines])
                 raise error_from(stream.status, body, method="GET", path=path)
@@ -270,7 +271,7 @@ class Client:
         response = await self.transport.request(
             method, path, query=query, headers=headers, body=data, timeout_s=timeout_s
         )
-        self._metrics.requests(method, response.status)
+        self._metrics.requests(method, str(response.status))
         return response
 
     async def _write(

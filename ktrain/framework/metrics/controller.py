@@ -1,0 +1,67 @@
+"""Instruments of a controller. Every series exists from the start, so that rates work from the first scrape."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from .registry import RECONCILE_BUCKETS, Add, Observe, Put, nothing
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from .registry import Metrics
+
+RESULTS: Final = ("success", "error", "requeue_after")
+
+
+@dataclass(frozen=True, slots=True)
+class ControllerMetrics:
+    """What a controller counts."""
+
+    result: Callable[[str], None] = nothing
+    """Count one reconcile by its result: success, error or requeue_after."""
+    terminal_error: Add = nothing
+    panic: Add = nothing
+    timeout: Add = nothing
+    duration: Observe = nothing
+    active_workers: Put = nothing
+    max_workers: Put = nothing
+    own_write_wait: Observe = nothing
+    """Seconds that a key was held back until the cache had its own writes."""
+    own_write_timeout: Add = nothing
+
+    @classmethod
+    def of(cls, metrics: Metrics, controller: str) -> ControllerMetrics:
+        """Make them for one controller."""
+        prefix, label = "controller_runtime", {"controller": controller}
+        results = {
+            result: metrics.counter(f"{prefix}_reconcile", "Reconciles by result.", {**label, "result": result})
+            for result in RESULTS
+        }
+        errors = metrics.counter(f"{prefix}_reconcile_errors", "Reconciles that failed.", label)
+
+        def count(result: str) -> None:
+            results[result]()
+            if result == "error":
+                errors()
+
+        def counter(name: str, text: str) -> Add:
+            return metrics.counter(f"{prefix}_{name}", text, label)
+
+        def histogram(name: str, text: str) -> Observe:
+            return metrics.histogram(name, text, RECONCILE_BUCKETS, label)
+
+        return cls(
+            result=count,
+            terminal_error=counter("terminal_reconcile_errors", "Reconciles that failed for good."),
+            panic=counter("reconcile_panics", "Reconciles that ended in an unexpected exception."),
+            timeout=counter("reconcile_timeouts", "Reconciles cut off by their deadline."),
+            duration=histogram(f"{prefix}_reconcile_time_seconds", "Length of reconciles."),
+            active_workers=metrics.gauge(f"{prefix}_active_workers", "Workers that are busy.", label),
+            max_workers=metrics.gauge(f"{prefix}_max_concurrent_reconciles", "Workers there are.", label),
+            own_write_wait=histogram("ktrain_own_write_wait_seconds", "Waits for own writes."),
+            own_write_timeout=metrics.counter(
+                "ktrain_own_write_timeouts", "Own writes the cache did not show in time.", label
+            ),
+        )
