@@ -3,12 +3,13 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 
-.PHONY: help demo test test-real check bench clean
+.PHONY: help demo test test-real check bench docs clean
 help:
 	@echo "make demo       train a real model with one command (installs PyTorch into $(VENV))"
 	@echo "make test       format, lint, types, layers and tests"
 	@echo "make test-real  the tests of tests/controlplane on a real kube-apiserver (KUBEBUILDER_ASSETS)"
 	@echo "make bench      the benchmarks of benchmarks/"
+	@echo "make docs       the API reference, from the docstrings, into build/docs"
 	@echo "make clean      remove $(VENV) and caches"
 
 $(BIN)/python:
@@ -40,5 +41,8 @@ test-real: $(VENV)/.installed-dev
 bench: $(VENV)/.installed-dev
 	$(BIN)/python -m benchmarks
 
+docs: $(VENV)/.installed-docs
+	$(BIN)/python hack/apidocs.py build/docs
+
 clean:
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) build .mypy_cache .ruff_cache .pytest_cache .hypothesis
