@@ -15,7 +15,9 @@ from .burst import burst
 from .figures import Outcome, render
 from .life import life
 from .micro import apiserver, watch_decode
-from .startup import first_line, help_text
+from .reconciling import reconcile_noop
+from .startup import first_line, framework_import, help_text
+from .watching import watch_store
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -33,6 +35,9 @@ BENCHMARKS: Final[dict[str, Benchmark]] = {
     "burst": burst,
     "life": life,
     "watch_decode": watch_decode,
+    "watch_store": watch_store,
+    "reconcile_noop": reconcile_noop,
+    "framework_import": framework_import,
     "apiserver": apiserver,
 }
 
@@ -49,7 +54,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         parser.error(f"no benchmark {', '.join(unknown)}; there are: {', '.join(BENCHMARKS)}")
     if options.list:
         for name, benchmark in BENCHMARKS.items():
-            print(f"{name:<13} {(benchmark.__doc__ or '').strip().splitlines()[0]}")
+            print(f"{name:<17} {(benchmark.__doc__ or '').strip().splitlines()[0]}")
         return 0
     configure(level="error")
     print(f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}")

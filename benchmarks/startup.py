@@ -13,7 +13,7 @@ import yaml
 
 from .figures import Figure, Goal, Outcome
 from .objects import train_job
-from .processes import KTRAIN, in_turns, run, started_program, time_to_line
+from .processes import KTRAIN, Finished, in_turns, run, started_program, time_to_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -44,6 +44,36 @@ def help_text(*, smoke: bool) -> Outcome:
             Figure("ktrain --help", "ms", subject_ms, Goal(150), bare_wall),
             bare_peak,
             Figure("ktrain --help, peak memory", "MB", peaks[subject], Goal(40), bare_peak),
+        ]
+    )
+
+
+def framework_import(*, smoke: bool) -> Outcome:
+    """`ktrain.framework` with every name it exports, against a Python that does nothing."""
+    # The names load on first use: importing the package alone would measure nothing.
+    program = "import ktrain.framework as f; [getattr(f, name) for name in f.__all__]"
+    bare, subject = (sys.executable, "-c", "pass"), (sys.executable, "-c", program)
+    run(subject)  # compiles the bytecode
+    finished: dict[Sequence[str], list[Finished]] = {bare: [], subject: []}
+
+    def measured(command: Sequence[str]) -> Callable[[], float]:
+        def once() -> float:
+            finished[command].append(run(command))
+            return finished[command][-1].wall_ms
+
+        return once
+
+    in_turns(1 if smoke else 20, measured(bare), measured(subject))
+    walls = [Figure("python -c pass", "ms", [one.wall_ms for one in finished[bare]])]
+    peaks = [Figure("python -c pass", "MB", [one.peak_mb for one in finished[bare]])]
+    wall_beyond = [one.wall_ms - walls[0].median for one in finished[subject]]
+    peak_beyond = [one.peak_mb - peaks[0].median for one in finished[subject]]
+    return Outcome(
+        [
+            *walls,
+            Figure("all of ktrain.framework, beyond that", "ms", wall_beyond, Goal(250), walls[0]),
+            *peaks,
+            Figure("all of ktrain.framework, beyond that", "MB", peak_beyond, Goal(60), peaks[0]),
         ]
     )
 

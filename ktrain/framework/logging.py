@@ -2,23 +2,46 @@
 structlog, set up once per process by whoever owns the process (the command line, an operator's main).
 
 Log lines are events with fields: `log.warning("watch.restarted", resource=...)`. What runs inside a reconcile carries
-the fields `controller`, `object` and `reconcile_id` by a context variable, so all lines of one pass can be found.
+the fields `controller`, `object`, `reconcile_id` and `reason` by a context variable, so all lines of one pass can be
+found, and `trace_id` and `span_id` if it is traced.
+
+A line costs where it is written and hardly anything where it is not: a pass puts one function into `log_context`, which
+is asked only for lines that pass the level. (structlog's own `bound_contextvars` sets a variable per field and pass.)
+
+Who sets structlog up otherwise adds `context_fields` and `trace_fields` to the processors.
 """
 
 from __future__ import annotations
 
 import logging
 import sys
-from typing import TYPE_CHECKING, TextIO
+import time
+import traceback
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, Final, TextIO
 
 import msgspec
 import structlog
 
 if TYPE_CHECKING:
-    from structlog.typing import Processor
+    from collections.abc import Callable, Mapping
+
+    from structlog.typing import EventDict, ExcInfo, Processor
+
+LINES_PER_S: Final = 100
+"""Of one event. Enough to see what happens, too few to fill a disk."""
+
+log_context: ContextVar[Callable[[], Mapping[str, object]] | None] = ContextVar("ktrain_log_context", default=None)
+"""Returns the fields that every line of the current task carries. Set it around a piece of work, then reset it."""
 
 
-def configure(*, level: str = "info", json: bool | None = None, stream: TextIO | None = None) -> None:
+def configure(
+    *,
+    level: str = "info",
+    json: bool | None = None,
+    stream: TextIO | None = None,
+    lines_per_s: int | None = LINES_PER_S,
+) -> None:
     """
     Send all log lines to `stream` (stderr by default) as JSON, or as aligned text.
 
@@ -26,18 +49,23 @@ def configure(*, level: str = "info", json: bool | None = None, stream: TextIO |
         level: debug, info, warning or error.
         json: None chooses text on a terminal and JSON elsewhere.
         stream: Where lines go.
+        lines_per_s: How many lines of one event and level a second may have; the next line of that event tells as
+            `suppressed` how many were left out. None: all.
     """
     out = stream or sys.stderr
     as_json = not out.isatty() if json is None else json
     renderers: list[Processor] = (
-        [structlog.processors.format_exc_info, structlog.processors.JSONRenderer(serializer=_to_json)]
+        [structlog.processors.ExceptionRenderer(_exception), structlog.processors.JSONRenderer(serializer=_to_json)]
         if as_json
         # Not its default: with rich installed that prints the local variables of every frame, tokens included.
         else [structlog.dev.ConsoleRenderer(colors=out.isatty(), exception_formatter=structlog.dev.plain_traceback)]
     )
     structlog.configure(
         processors=[
+            *([] if lines_per_s is None else [Limiter(lines_per_s)]),
             structlog.contextvars.merge_contextvars,
+            context_fields,
+            trace_fields,
             structlog.processors.add_log_level,
             structlog.processors.TimeStamper(fmt="iso", utc=True),
             *renderers,
@@ -48,6 +76,65 @@ def configure(*, level: str = "info", json: bool | None = None, stream: TextIO |
     )
     # At DEBUG this library prints the body of every answer, Secrets included.
     logging.getLogger("kubernetes_asyncio").setLevel(logging.INFO)
+
+
+def context_fields(_logger: object, _method: str, event: EventDict) -> EventDict:
+    """Add the fields of `log_context`; what the line says itself counts more. A processor."""
+    fields = log_context.get()
+    return event if fields is None else {**fields(), **event}
+
+
+def trace_fields(_logger: object, _method: str, event: EventDict) -> EventDict:
+    """Add `trace_id` and `span_id` if a span is current, ours or another's. A processor."""
+    # Nobody who has not imported it can have a span, and importing it costs too much to look.
+    opentelemetry = sys.modules.get("opentelemetry.trace")
+    if opentelemetry is not None:
+        own = opentelemetry.get_current_span().get_span_context()
+        if own.is_valid:
+            event["trace_id"], event["span_id"] = f"{own.trace_id:032x}", f"{own.span_id:016x}"
+    return event
+
+
+class Limiter:
+    """
+    Bounds the lines of each event and level per second. A processor, the first one: what is dropped costs nothing more.
+
+    Lines are told apart by event and level only, whatever their fields: a thousand objects that fail for one reason are
+    a flood, too. Event names are few by our rule, and what is kept is at most one number for each.
+
+    Args:
+        per_s: Lines of one event and level in one second.
+        clock: Seconds that never go back. Of the process, not of `Env`: lines from any thread and loop pass here.
+    """
+
+    def __init__(self, per_s: int, clock: Callable[[], float] = time.monotonic) -> None:
+        self._per_s = per_s
+        self._clock = clock
+        self._second = 0
+        self._written: dict[tuple[str, object], int] = {}
+        self._suppressed: dict[tuple[str, object], int] = {}
+
+    def __call__(self, _logger: object, method: str, event: EventDict) -> EventDict:
+        """Let a line pass, or drop it."""
+        second = int(self._clock())
+        if second != self._second:
+            self._second = second
+            self._written.clear()
+        what = (method, event.get("event"))
+        written = self._written.get(what, 0)
+        if written >= self._per_s:
+            self._suppressed[what] = self._suppressed.get(what, 0) + 1
+            raise structlog.DropEvent
+        self._written[what] = written + 1
+        suppressed = self._suppressed.pop(what, 0)
+        return {**event, "suppressed": suppressed} if suppressed else event
+
+
+def _exception(exc_info: ExcInfo) -> dict[str, str]:
+    """An exception by parts, for those who search logs. Frames by their place only, never by their variables."""
+    kind, error, _ = exc_info
+    text = "".join(traceback.format_exception(error))
+    return {"type": f"{kind.__module__}.{kind.__qualname__}", "message": str(error), "stacktrace": text}
 
 
 def _to_json(event: object, **_: object) -> str:

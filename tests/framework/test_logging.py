@@ -1,10 +1,14 @@
 import io
 import json
 
+import msgspec
 import pytest
 import structlog
 
-from ktrain.framework.logging import configure
+from ktrain.framework import Client, HttpTransport, system_env
+from ktrain.framework.client.credentials import Endpoint, StaticToken
+from ktrain.framework.errors import FrameworkError
+from ktrain.framework.logging import Limiter, configure, log_context
 
 
 class Terminal(io.StringIO):
@@ -51,3 +55,104 @@ def test_elsewhere_than_on_a_terminal_each_line_is_a_json_document(lines):
     assert [(event["event"], event["name"], event["level"]) for event in events] == [
         ("request.failed", "a", "error"), ("request.failed", "b", "error"),
     ]  # fmt: skip
+
+
+def test_json_has_an_exception_by_parts(lines):
+    events = [json.loads(line) for line in lines(io.StringIO()).splitlines()]
+
+    for event in events:
+        assert event["exception"]["type"] == "builtins.ValueError"
+        assert event["exception"]["message"] == "the server said no"
+        assert event["exception"]["stacktrace"].startswith("Traceback")
+
+
+@pytest.fixture
+def stream():
+    """Where lines go as JSON."""
+    out = io.StringIO()
+    configure(stream=out, json=True, level="info", lines_per_s=None)
+    yield out
+    structlog.reset_defaults()
+
+
+def test_lines_of_a_pass_carry_its_fields_and_what_a_line_says_itself_counts_more(stream):
+    token = log_context.set(lambda: {"controller": "jobs", "object": "a/b", "reason": "Job a/b updated"})
+    structlog.get_logger("inside").info("looked", object="a/c")
+    log_context.reset(token)
+    structlog.get_logger("outside").info("looked")
+
+    inside, outside = map(json.loads, stream.getvalue().splitlines())
+    assert (inside["controller"], inside["object"], inside["reason"]) == ("jobs", "a/c", "Job a/b updated")
+    assert "controller" not in outside
+
+
+def test_the_fields_of_a_pass_are_computed_only_for_lines_that_are_written(stream):
+    asked = []
+    token = log_context.set(lambda: asked.append(1) or {})
+    structlog.get_logger("quiet").debug("not written")
+    log_context.reset(token)
+
+    assert not asked
+
+
+def test_a_flood_of_one_event_is_cut_and_counted_and_other_events_pass():
+    now = [0.0]
+    limiter = Limiter(3, clock=lambda: now[0])
+
+    def write(event, method="warning"):
+        try:
+            return limiter(None, method, {"event": event})
+        except structlog.DropEvent:
+            return None
+
+    written = [line for line in (write("watch.failed") for _ in range(1000)) if line]
+    assert written == [{"event": "watch.failed"}] * 3
+    assert write("election.lost", "error") == {"event": "election.lost"}
+    assert write("watch.failed", "error") == {"event": "watch.failed"}
+
+    now[0] = 1.0
+    assert write("watch.failed") == {"event": "watch.failed", "suppressed": 997}
+    assert write("watch.failed") == {"event": "watch.failed"}
+
+
+def test_configure_bounds_a_flood():
+    out = io.StringIO()
+    configure(stream=out, json=True, lines_per_s=2)
+    for number in range(50):
+        structlog.get_logger("flood").warning("watch.failed", number=number)
+    structlog.reset_defaults()
+
+    # The second may turn over once on the way.
+    assert 2 <= len(out.getvalue().splitlines()) <= 4
+
+
+SECRET = "hunter2-is-the-token"
+
+
+@pytest.mark.parametrize("json_lines", [True, False])
+async def test_a_token_is_in_no_line_whatever_a_call_ends_with(script, json_lines, unused_tcp_port):
+    """Refusals, a dead server, an answer that is no JSON: logged as errors, with their stack."""
+    out = io.StringIO()
+    configure(stream=out, json=json_lines, level="debug", lines_per_s=None)
+    endpoint = Endpoint(f"http://127.0.0.1:{unused_tcp_port}", StaticToken(SECRET))
+    dead = HttpTransport(endpoint)
+    script.answers += [
+        (401, {"kind": "Status", "code": 401, "reason": "Unauthorized", "message": "Unauthorized"}),
+        (403, {"kind": "Status", "code": 403, "reason": "Forbidden", "message": 'User "a" cannot get pods'}),
+        (200, ["no", "object"]),
+    ]
+    headers = {"Authorization": f"Bearer {SECRET}"}
+    log = structlog.get_logger("secrets")
+    for transport in (script, script, script, dead):
+        client = Client(transport, system_env(), field_manager="test")
+        try:
+            response = await client.raw("GET", "/api/v1/namespaces/a/pods/b", headers=headers)
+            msgspec.json.decode(response.body, type=dict)
+        except (FrameworkError, msgspec.MsgspecError) as error:
+            log.warning("call.failed", error=str(error), exc_info=error)
+            log.warning("call.failed", error=repr(error), endpoint=repr(endpoint))
+    await dead.aclose()
+    structlog.reset_defaults()
+
+    assert out.getvalue().count("call.failed") == 8
+    assert SECRET not in out.getvalue()

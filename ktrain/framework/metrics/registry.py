@@ -31,7 +31,11 @@ class Observe(Protocol):
     """The observer of a histogram."""
 
     def __call__(self, value: float, exemplar: dict[str, str] | None = None, /) -> None:
-        """Add one value; an exemplar (at most 128 characters in all) says which case it was."""
+        """
+        Add one value; an exemplar says which case it was.
+
+        OpenMetrics allows it 128 characters in all, names included: what is too long is cut, the last labels first.
+        """
 
 
 RECONCILE_BUCKETS: Final = (
@@ -41,6 +45,10 @@ RECONCILE_BUCKETS: Final = (
 """Seconds; controller-runtime's."""
 QUEUE_BUCKETS: Final = tuple(10.0**n for n in range(-8, 4))
 """Seconds; client-go's."""
+MOST_SERIES: Final = 200
+"""Of a counter whose label values come from outside."""
+OTHER: Final = "other"
+EXEMPLAR_CHARACTERS: Final = 128
 
 
 def nothing(*_: object) -> None:
@@ -66,12 +74,27 @@ class Metrics:
         add: Add = self._counter(name, text, *labels).labels(*labels.values()).inc
         return add
 
-    def counter_by(self, name: str, text: str, *labels: str) -> CountBy:
-        """Return a counter whose label values are known only when it counts. They must be few."""
+    def counter_by(self, name: str, text: str, *labels: str, most: int = MOST_SERIES) -> CountBy:
+        """
+        Return a counter whose label values are known only when it counts.
+
+        They should be few. Whatever they are, there will be `most` series and one more, which counts the rest with the
+        value "other" for every label: a series lives as long as the process, here and in every Prometheus that scrapes.
+        """
         if self.registry is None:
             return nothing
         family = self._counter(name, text, *labels)
-        return lambda *values: family.labels(*values).inc()
+        series = self._once(f"{name} by {labels}", dict[tuple[str, ...], Add])
+
+        def count(*values: str) -> None:
+            add = series.get(values)
+            if add is None:
+                if len(series) >= most:
+                    values = (OTHER,) * len(labels)
+                add = series.setdefault(values, family.labels(*values).inc)
+            add()
+
+        return count
 
     def gauge(self, name: str, text: str, labels: Labels) -> Put:
         """Return the setter of a gauge."""
@@ -89,8 +112,12 @@ class Metrics:
         """Return the observer of a histogram."""
         if self.registry is None:
             return nothing
-        observe: Observe = self._histogram(name, text, buckets, *labels).labels(*labels.values()).observe
-        return observe
+        observe = self._histogram(name, text, buckets, *labels).labels(*labels.values()).observe
+
+        def add(value: float, exemplar: dict[str, str] | None = None, /) -> None:
+            observe(value, exemplar and fitting(exemplar))
+
+        return add
 
     def forget(self, name: str, labels: Labels) -> None:
         """Drop one series: what it was about is gone."""
@@ -117,3 +144,15 @@ class Metrics:
             self._made[name] = make()
         made: T = self._made[name]
         return made
+
+
+def fitting(exemplar: Mapping[str, str]) -> dict[str, str]:
+    """As much of an exemplar as OpenMetrics allows; prometheus_client raises for more."""
+    left = EXEMPLAR_CHARACTERS
+    fits: dict[str, str] = {}
+    for name, value in exemplar.items():
+        room = left - len(name)
+        if room > 0 and value:
+            fits[name] = value[:room]
+            left = room - len(fits[name])
+    return fits

@@ -1,0 +1,236 @@
+"""
+The side of `tracing` that knows OpenTelemetry. Import it through `Tracing.on` and `Tracing.from_environment` only.
+
+Attributes follow OpenTelemetry's semantic conventions where they have a name (HTTP client spans, `k8s.namespace.name`,
+`error.type`), else they begin with `ktrain.`. A span's name must be one of few: of a path only the template is in it.
+
+Exporters block, and the SDK's flush has no working time-out; so the last flush runs in a daemon thread of its own, and
+who waits for it waits as long as asked. (A pool's thread would be joined at exit, however long the exporter hangs.)
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+import threading
+from contextlib import suppress
+from typing import TYPE_CHECKING, Final, cast
+
+import structlog
+from opentelemetry import context as contexts
+from opentelemetry import trace
+from opentelemetry.trace import Link, SpanContext, SpanKind, StatusCode
+
+from ktrain import __version__
+
+from .errors import ConfigError
+from .tracing import Cause, Span, Tracing
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from contextlib import AbstractContextManager
+    from contextvars import Token
+    from types import TracebackType
+
+    from opentelemetry.context import Context
+    from opentelemetry.sdk.trace.export import SpanExporter
+
+    from ktrain.api.meta import Key
+
+log = structlog.get_logger("ktrain.framework.tracing")
+
+_ROOT: Final = contexts.Context()
+_PROTOCOLS: Final = ("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL")
+_OF_A_NAMESPACE: Final = ("status", "finalize")
+"""Subresources of a namespace itself; any other word there is a kind inside of it."""
+
+
+class CurrentSpan:
+    """An OpenTelemetry span that is current while its block runs and ends with it."""
+
+    __slots__ = ("_failed", "_span", "_token")
+
+    def __init__(self, span: trace.Span) -> None:
+        self._span = span
+        self._token: Token[Context] | None = None
+        self._failed = False
+
+    def __enter__(self) -> Span:
+        self._token = contexts.attach(trace.set_span_in_context(self._span))
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if isinstance(error, asyncio.CancelledError | GeneratorExit):
+            self._span.add_event("cancelled")
+        elif error is not None:
+            self.fail(error)
+        if self._token is not None:
+            contexts.detach(self._token)
+        self._span.end()
+
+    def set(self, name: str, value: str | float) -> None:
+        """See `Span`."""
+        self._span.set_attribute(name, value)
+
+    def fail(self, error: BaseException) -> None:
+        """See `Span`."""
+        if self._failed:
+            return
+        self._failed = True
+        self._span.set_attribute("error.type", type(error).__qualname__)
+        self._span.record_exception(error)
+        self._span.set_status(StatusCode.ERROR, str(error) or type(error).__qualname__)
+
+    def headers(self) -> Mapping[str, str]:
+        """See `Span`."""
+        own = self._span.get_span_context()
+        if not own.is_valid:
+            return {}
+        parent = f"00-{own.trace_id:032x}-{own.span_id:016x}-{own.trace_flags:02x}"
+        state = own.trace_state.to_header()
+        return {"traceparent": parent, "tracestate": state} if state else {"traceparent": parent}
+
+    @property
+    def trace_id(self) -> str:
+        """See `Span`."""
+        own = self._span.get_span_context()
+        return f"{own.trace_id:032x}" if own.trace_flags.sampled else ""
+
+
+class OpenTelemetry(Tracing):
+    """Sends spans to a tracer provider; `owned` is one that ends with this."""
+
+    def __init__(self, provider: trace.TracerProvider | None = None, *, owned: bool = False) -> None:
+        self._provider = provider or trace.get_tracer_provider()
+        self._owned = owned
+        self._tracer = self._provider.get_tracer("ktrain.framework", __version__)
+
+    def context(self) -> Cause | None:
+        """See `Tracing`."""
+        own = trace.get_current_span().get_span_context()
+        return own if own.is_valid else None
+
+    def reconcile(
+        self, controller: str, key: Key, *, reason: str, reconcile_id: str, cause: Cause | None
+    ) -> AbstractContextManager[Span]:
+        """See `Tracing`."""
+        attributes = {
+            "ktrain.controller": controller,
+            "k8s.namespace.name": key.namespace,
+            "k8s.object.name": key.name,
+            "ktrain.reason": reason,
+            "ktrain.reconcile_id": reconcile_id,
+        }
+        # A pass is the root of its trace, whatever is current where the worker was started.
+        return CurrentSpan(
+            self._tracer.start_span(
+                f"reconcile {controller}",
+                context=_ROOT,
+                attributes=attributes,
+                links=[Link(cast("SpanContext", cause))] if cause is not None else None,
+                record_exception=False,
+                set_status_on_exception=False,
+            )
+        )
+
+    def call(self, method: str, path: str, *, server: str = "") -> AbstractContextManager[Span]:
+        """See `Tracing`."""
+        path = path.partition("?")[0]
+        template = path_template(path)
+        attributes = {"http.request.method": method, "url.path": path, "url.template": template}
+        if server:
+            attributes["server.address"] = server
+        return CurrentSpan(
+            self._tracer.start_span(
+                f"{method} {template}",
+                kind=SpanKind.CLIENT,
+                attributes=attributes,
+                record_exception=False,
+                set_status_on_exception=False,
+            )
+        )
+
+    async def aclose(self, timeout_s: float = 5.0) -> None:
+        """See `Tracing`."""
+        # The API's provider has neither; the SDK's has both.
+        end = getattr(self._provider, "shutdown" if self._owned else "force_flush", None)
+        if end is not None and not await _in_daemon(end, timeout_s):
+            log.warning("tracing.flush_incomplete", waited_s=timeout_s)
+
+
+def path_template(path: str) -> str:
+    """A path of the API server with placeholders for namespace and name: one of few, whatever the objects."""
+    parts = path.strip("/").split("/")
+    head = {"api": 2, "apis": 3}.get(parts[0], 0)
+    if not head:
+        return f"/{parts[0]}"
+    first, rest = parts[:head], parts[head:]
+    if len(rest) > 2 and rest[0] == "namespaces" and rest[2] not in _OF_A_NAMESPACE:
+        first, rest = [*first, "namespaces", "{namespace}"], rest[2:]
+    # What follows a subresource is a proxy's path, as long as anybody likes.
+    return "/" + "/".join([*first, *rest[:1], *["{name}" for _ in rest[1:2]], *rest[2:3]])
+
+
+def exporting(names: Sequence[str], service_name: str) -> Tracing:
+    """
+    Return what sends spans to exporters of these names (otlp, console), as the OTEL_* variables set them up.
+
+    Raises:
+        ConfigError: See `Tracing.from_environment`.
+    """
+    exporters = [_exporter(name) for name in names]
+
+    from opentelemetry.sdk.resources import OTELResourceDetector, Resource
+    from opentelemetry.sdk.trace import TracerProvider
+    from opentelemetry.sdk.trace.export import BatchSpanProcessor
+
+    resource = Resource.create({"service.name": service_name}).merge(OTELResourceDetector().detect())
+    # Not at exit, where nothing bounds it: `aclose` ends it.
+    provider = TracerProvider(resource=resource, shutdown_on_exit=False)
+    for exporter in exporters:
+        provider.add_span_processor(BatchSpanProcessor(exporter))
+    return OpenTelemetry(provider, owned=True)
+
+
+def _exporter(name: str) -> SpanExporter:
+    if name == "console":
+        from opentelemetry.sdk.trace.export import ConsoleSpanExporter
+
+        return ConsoleSpanExporter(out=sys.stderr)
+    if name != "otlp":
+        raise ConfigError(f"OTEL_TRACES_EXPORTER names {name!r}; there are otlp, console and none")
+    protocol = next(filter(None, map(os.environ.get, _PROTOCOLS)), "http/protobuf")
+    if protocol != "http/protobuf":
+        raise ConfigError(f"OTEL_EXPORTER_OTLP_PROTOCOL is {protocol!r}; only http/protobuf is supported")
+    try:
+        from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+    except ImportError as error:
+        raise ConfigError(
+            "traces are to be sent by OTLP, but its exporter is not installed: pip install 'ktrain-operator[otlp]', "
+            "or set OTEL_TRACES_EXPORTER=none"
+        ) from error
+    return OTLPSpanExporter()
+
+
+async def _in_daemon(work: Callable[[], object], timeout_s: float) -> bool:
+    """Run blocking work in a thread that nobody joins; False if it is not done in time."""
+    loop = asyncio.get_running_loop()
+    done = asyncio.Event()
+
+    def run() -> None:
+        try:
+            work()
+        finally:
+            with suppress(RuntimeError):  # the loop was closed: nobody waits any more
+                loop.call_soon_threadsafe(done.set)
+
+    threading.Thread(target=run, name="flush traces", daemon=True).start()
+    try:
+        async with asyncio.timeout(timeout_s):
+            await done.wait()
+    except TimeoutError:
+        return False
+    return True
