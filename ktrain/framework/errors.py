@@ -3,6 +3,7 @@ Errors of the framework.
 
     FrameworkError
     ├── TransportError          no answer from the API server
+    ├── ClientBusy              not sent: too many calls of this client were under way
     ├── ApiError                an answer that is a refusal; carries the request and the Status
     │   ├── BadRequest 400, Unauthorized 401, Forbidden 403, NotFound 404
     │   ├── Conflict 409        ├── AlreadyExists   └── ApplyConflict (another field manager)
@@ -11,6 +12,8 @@ Errors of the framework.
     │   ├── TooManyRequests 429
     │   └── ServerError 5xx
     ├── DecodeError             an answer that does not fit the declared type
+    ├── NoMatch                 no such kind on this API server, or more than one
+    ├── AlreadyOwned            the object has another controller
     ├── ConfigError             no API server is configured, or the configuration cannot be used
     ├── CacheSyncTimeout        an informer did not get its first content in time
     ├── LeadershipLost          this process may not write any more
@@ -33,6 +36,18 @@ class FrameworkError(Exception):
 
 class TransportError(FrameworkError):
     """No answer came. If the request was a write, nobody knows whether it happened."""
+
+
+class ClientBusy(FrameworkError):
+    """No turn came in time, so the request was not sent. The text says who holds the turns."""
+
+
+class NoMatch(FrameworkError):
+    """The API server serves no such kind, or several groups do; the text names what comes near."""
+
+
+class AlreadyOwned(FrameworkError):
+    """Another object controls this one; the text names it. Only one may."""
 
 
 class DecodeError(FrameworkError):

@@ -1,73 +1,52 @@
 """
 A typed client over bytes.
 
-A call is: path and query from the `Resource`, body by msgspec, the guard (may this process still write?), the transport
-under a time-out, retries of answers that ask for it, the status check, and decoding into `resource.type`. Successful
-writes are noted for read-your-own-writes (`ktrain.framework.writes`).
+A call is: path and query from the `Resource` and the options, body by msgspec, the way to the server and back
+(`sending.py`), and decoding into `resource.type`; `dict` is a type, too, for whoever wants objects whole. What a write
+stored is noted for read-your-own-writes (`ktrain.framework.writes`).
+
+A subresource that answers with a kind of its own is a resource with another type: `replace(PODS, type=Scale)`. The
+common ones have functions in `subresources.py`.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
-from dataclasses import dataclass
-from enum import Enum
-from functools import partial
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+import copy
+from typing import TYPE_CHECKING, TypeVar, Unpack, cast
 
 import msgspec
 
 from ktrain.api.meta import Json, Key, Resource
-from ktrain.framework.errors import DecodeError, Gone, error_from
 from ktrain.framework.metrics import Metrics
-from ktrain.framework.metrics.client import ClientMetrics
-from ktrain.framework.writes import Write, record
+from ktrain.framework.tracing import Tracing
 
-from .codec import UNFIT, accept_header, codec_for, metadata_of
-from .retry import send_with_retries
+from .codec import accept_header, codec_for
+from .fairness import MAX_IN_FLIGHT
+from .options import (
+    APPLY_TYPE,
+    JSON_TYPE,
+    DeleteOptions,
+    PatchType,
+    WriteOptions,
+    delete_body,
+    selector_query,
+    write_query,
+)
+from .reading import PAGE_SIZE, ObjectList, WatchEvent, follow, read_list, read_pages
+from .recording import note_deletion, note_write
+from .sending import Sender, WriteGuard
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Mapping, Sequence
+    from contextlib import AbstractAsyncContextManager
+
     from ktrain.framework.env import Env
 
     from .transport import Query, Response, Stream, Transport
 
 T = TypeVar("T")
 
-PAGE_SIZE = 500
-JSON_TYPE = "application/json"
-APPLY_TYPE = "application/apply-patch+yaml"
-
-WriteGuard = Callable[[], float]
-"""Seconds for which this process may still write; raises when it may not. Asked before every attempt to write."""
-
-
-class PatchType(Enum):
-    """How the API server reads a patch. STRATEGIC exists for built-in kinds only."""
-
-    MERGE = "application/merge-patch+json"
-    JSON = "application/json-patch+json"
-    STRATEGIC = "application/strategic-merge-patch+json"
-
-
-@dataclass(frozen=True, slots=True)
-class ObjectList(Generic[T]):
-    """A consistent list. Watch from its `resource_version`."""
-
-    items: list[T]
-    resource_version: str
-
-
-class _Deleted(msgspec.Struct, gc=False):
-    """The part of an answer to DELETE that tells which object it was: a Status, or the object itself."""
-
-    class Details(msgspec.Struct, gc=False):
-        uid: str = ""
-
-    class Metadata(msgspec.Struct, gc=False):
-        uid: str = ""
-
-    details: Details | None = None
-    metadata: Metadata | None = None
+__all__ = ["APPLY_TYPE", "PAGE_SIZE", "Client", "ObjectList", "PatchType", "WriteGuard", "selector_query"]
 
 
 class Client:
@@ -75,16 +54,20 @@ class Client:
     Calls one API server as one identity.
 
     Every method raises the errors of `ktrain.framework.errors` (an `ApiError` for refusals, `TransportError` if no
-    answer came, `DecodeError` if it cannot be read) and is safe to cancel; a cancelled write may have happened.
+    answer came, `ClientBusy` if no turn came, `DecodeError` if the answer cannot be read) and is safe to cancel; a
+    cancelled write may have happened.
 
     Args:
         transport: Where bytes go.
         env: Time and randomness, for retries.
         field_manager: The name that owns the fields this client writes; also sent with plain updates.
-        timeout_s: For one attempt of one call.
-        retry_budget_s: How long a call may wait in total because the server asked it to come back later.
+        timeout_s: For one attempt of one call; also the longest wait for a turn before it.
+        retry_budget_s: How long after its first attempt a call may begin another one.
+        max_in_flight: Calls at once, watches not counted; None for a leader election, which must never wait.
         guard: Fencing (see `ktrain.framework.election`); an attempt is cut short when the guard's time is over.
-        metrics: Counts requests by method and code.
+        metrics: Counts attempts, by code and method.
+        detailed_metrics: Also durations and sizes, by method.
+        tracing: A span for each call.
     """
 
     def __init__(
@@ -95,62 +78,129 @@ class Client:
         field_manager: str,
         timeout_s: float = 10.0,
         retry_budget_s: float = 2.5,
+        max_in_flight: int | None = MAX_IN_FLIGHT,
         guard: WriteGuard | None = None,
         metrics: Metrics | None = None,
+        detailed_metrics: bool = False,
+        tracing: Tracing | None = None,
     ) -> None:
         self.transport = transport
-        self.field_manager = field_manager
-        self._env = env
-        self._timeout_s = timeout_s
-        self._retry_budget_s = retry_budget_s
-        self._guard = guard
-        self._metrics = ClientMetrics.of(metrics or Metrics())
+        self.env = env
+        self.timeout_s = timeout_s
+        self._options = WriteOptions(field_manager=field_manager)
+        self._namespace = ""
+        self._sender = Sender(
+            transport,
+            env,
+            timeout_s=timeout_s,
+            retry_budget_s=retry_budget_s,
+            max_in_flight=max_in_flight,
+            guard=guard,
+            metrics=metrics or Metrics(),
+            detailed_metrics=detailed_metrics,
+            tracing=tracing or Tracing(),
+        )
+
+    @property
+    def field_manager(self) -> str:
+        """The name that owns the fields this client writes."""
+        return self._options["field_manager"] or ""
+
+    def with_options(self, *, namespace: str = "", **options: Unpack[WriteOptions]) -> Client:
+        """
+        Return a client with other options for all its writes, or for one namespace only, over the same connections.
+
+        With a namespace, calls about namespaced kinds go there; one that names another raises ValueError.
+        """
+        other = copy.copy(self)
+        other._options = WriteOptions(**{**self._options, **options})  # noqa: SLF001 - it is this class
+        other._namespace = namespace or self._namespace  # noqa: SLF001
+        return other
 
     # Reading
 
     async def get(self, resource: Resource[T], name: str, namespace: str = "", *, subresource: str = "") -> T:
         """Read one object from the API server. Controllers read their informers instead."""
-        response = await self.raw("GET", resource.path(namespace, name, subresource), headers=accept_header(resource))
+        path = self._path(resource, Key(namespace, name), subresource)
+        response = await self.raw("GET", path, headers=accept_header(resource))
         return codec_for(resource).decode(response.body)
 
     async def list(
         self, resource: Resource[T], namespace: str = "", *, label_selector: str = "", field_selector: str = ""
     ) -> ObjectList[T]:
-        """Read all objects in pages of 500; without a namespace, of all namespaces."""
-        codec = codec_for(resource)
-        path, headers = resource.path(namespace), accept_header(resource, many=True)
+        """
+        Read all objects in pages of 500; without a namespace, of all namespaces.
+
+        When a later page has expired meanwhile, everything is read again at once.
+        """
+        path = self._path(resource, Key(namespace, ""))
+        return await read_list(self, resource, path, selectors=selector_query(label_selector, field_selector))
+
+    def pages(
+        self,
+        resource: Resource[T],
+        namespace: str = "",
+        *,
+        label_selector: str = "",
+        field_selector: str = "",
+        page_size: int = PAGE_SIZE,
+    ) -> AsyncGenerator[ObjectList[T], None]:
+        """
+        Read all objects with the memory of one page. All pages are of one moment.
+
+            async for page in client.pages(PODS): ...
+
+        Raises:
+            Gone: The caller took so long (minutes) that the next page has expired. What was read so far was consistent.
+        """
+        path = self._path(resource, Key(namespace, ""))
         selectors = selector_query(label_selector, field_selector)
-        query = [("limit", str(PAGE_SIZE)), *selectors]
-        items: list[T] = []
-        while True:
-            try:
-                response = await self.raw("GET", path, query=query, headers=headers, timeout_s=3 * self._timeout_s)
-            except Gone:
-                if not items:
-                    raise
-                # The token of a later page expired, so the pages before it cannot be completed: all at once instead.
-                items, query = [], selectors
-                continue
-            page = codec.decode_page(response.body)
-            if page.bad:
-                raise DecodeError(f"{resource.kind} {page.bad[0].key} cannot be read: {page.bad[0].reason}")
-            items += page.items
-            if not page.continue_token:
-                return ObjectList(items, page.resource_version)
-            query = [("limit", str(PAGE_SIZE)), ("continue", page.continue_token), *selectors]
+        return read_pages(self, resource, path, selectors=selectors, page_size=page_size)
+
+    def watch(
+        self,
+        resource: Resource[T],
+        namespace: str = "",
+        *,
+        resource_version: str = "",
+        label_selector: str = "",
+        field_selector: str = "",
+        bookmarks: bool = False,
+    ) -> AsyncGenerator[WatchEvent[T], None]:
+        """
+        Follow what happens after a version, for ever, also across broken connections.
+
+        Without a version it begins with everything there is, as ADDED. Leave it under `contextlib.aclosing`, so that
+        the connection is closed at once:
+
+            async with aclosing(client.watch(PODS, resource_version=pods.resource_version)) as events:
+                async for event in events: ...
+
+        Raises:
+            Gone: The version is too old; list again.
+            ApiError: The server refused for another reason.
+            DecodeError: An object does not fit the type.
+        """
+        path = self._path(resource, Key(namespace, ""))
+        selectors = selector_query(label_selector, field_selector)
+        return follow(self, resource, path, selectors=selectors, resource_version=resource_version, bookmarks=bookmarks)
 
     # Writing
 
-    async def create(self, resource: Resource[T], body: Json, *, subresource: str = "") -> T:
+    async def create(
+        self, resource: Resource[T], body: Json, *, subresource: str = "", **options: Unpack[WriteOptions]
+    ) -> T:
         """Create an object in `body.metadata.namespace`; with a subresource, POST to that of `body.metadata.name`."""
         key = _key_in(body)
-        path = resource.path(key.namespace, key.name if subresource else "", subresource)
-        return await self._write("POST", path, resource, body, JSON_TYPE)
+        path = self._path(resource, key if subresource else Key(key.namespace, ""), subresource)
+        return await self._write("POST", path, resource, body, JSON_TYPE, options)
 
-    async def update(self, resource: Resource[T], body: Json, *, subresource: str = "") -> T:
+    async def update(
+        self, resource: Resource[T], body: Json, *, subresource: str = "", **options: Unpack[WriteOptions]
+    ) -> T:
         """Replace an object. Its `metadata.resourceVersion` guards against changes made since it was read."""
-        path = resource.path(*_key_in(body), subresource)
-        return await self._write("PUT", path, resource, body, JSON_TYPE)
+        path = self._path(resource, _key_in(body), subresource)
+        return await self._write("PUT", path, resource, body, JSON_TYPE, options)
 
     async def apply(
         self,
@@ -158,8 +208,8 @@ class Client:
         body: Json,
         *,
         force: bool = True,
-        field_manager: str | None = None,
         subresource: str = "",
+        **options: Unpack[WriteOptions],
     ) -> T:
         """
         Server-side apply: this manager owns exactly the fields in `body`.
@@ -167,9 +217,9 @@ class Client:
         Raises:
             ApplyConflict: Not forced, and another manager owns a field with another value.
         """
-        path = resource.path(*_key_in(body), subresource)
+        path = self._path(resource, _key_in(body), subresource)
         query = [("force", "true")] if force else []
-        return await self._write("PATCH", path, resource, body, APPLY_TYPE, query=query, field_manager=field_manager)
+        return await self._write("PATCH", path, resource, body, APPLY_TYPE, options, query)
 
     async def patch(
         self,
@@ -179,9 +229,11 @@ class Client:
         *,
         type: PatchType = PatchType.MERGE,  # noqa: A002 - the API's own word
         subresource: str = "",
+        **options: Unpack[WriteOptions],
     ) -> T:
         """Patch an object. A `metadata.resourceVersion` in a merge patch is a precondition."""
-        return await self._write("PATCH", resource.path(*key, subresource), resource, patch, type.value)
+        path = self._path(resource, key, subresource)
+        return await self._write("PATCH", path, resource, patch, type.value, options)
 
     async def delete(
         self,
@@ -190,28 +242,40 @@ class Client:
         *,
         uid: str | None = None,
         resource_version: str | None = None,
-        propagation: str | None = None,
-        grace_period_s: int | None = None,
+        **options: Unpack[DeleteOptions],
     ) -> None:
         """
         Delete an object; with `uid` or `resource_version`, only if it is still that one (Conflict if not).
 
-        `propagation` is Background, Foreground or Orphan. Raises NotFound if there is none.
+        An object with finalizers, and a pod with a grace period, is only marked. Raises NotFound if there is none.
         """
-        preconditions = {"uid": uid, "resourceVersion": resource_version}
-        options = {
-            "preconditions": {k: v for k, v in preconditions.items() if v is not None} or None,
-            "propagationPolicy": propagation,
-            "gracePeriodSeconds": grace_period_s,
-        }
-        body = {"apiVersion": "v1", "kind": "DeleteOptions", **{k: v for k, v in options.items() if v is not None}}
-        response = await self.raw("DELETE", resource.path(*key), body=body)
-        try:
-            answer = msgspec.json.decode(response.body, type=_Deleted)
-        except UNFIT as error:
-            raise DecodeError(f"the answer to the deletion of {resource.kind} {key} cannot be read: {error}") from error
-        found = (answer.details and answer.details.uid) or (answer.metadata and answer.metadata.uid) or uid or ""
-        record(Write(resource.group, resource.plural, key, found, 0, {}))
+        path = self._path(resource, key)
+        dry_run = options.setdefault("dry_run", self._options.get("dry_run", False))
+        response = await self.raw("DELETE", path, body=delete_body(options, uid=uid, resource_version=resource_version))
+        if not dry_run:
+            note_deletion(resource, self._placed(resource, key), uid or "", response.body)
+
+    async def delete_collection(
+        self,
+        resource: Resource[T],
+        namespace: str = "",
+        *,
+        label_selector: str = "",
+        field_selector: str = "",
+        **options: Unpack[DeleteOptions],
+    ) -> None:
+        """
+        Delete all objects that the selectors match. The server does it one by one; an error leaves the rest.
+
+        The next pass of a reconciler does not wait until its cache shows this: nobody says which objects it were.
+        """
+        options.setdefault("dry_run", self._options.get("dry_run", False))
+        await self.raw(
+            "DELETE",
+            self._path(resource, Key(namespace, "")),
+            query=selector_query(label_selector, field_selector),
+            body=delete_body(options),
+        )
 
     # The layer below
 
@@ -228,20 +292,16 @@ class Client:
         """
         Send any request and return the answer if its status is below 400.
 
-        Anything but GET counts as a write for the guard. `timeout_s` is per attempt.
+        Anything but GET counts as a write for the guard. `timeout_s` is per attempt. The client's
+        options do not apply.
         """
         data = body if isinstance(body, bytes) or body is None else msgspec.json.encode(body)
         sent = {"Accept": JSON_TYPE, **({"Content-Type": JSON_TYPE} if data is not None else {}), **(headers or {})}
-        attempt = partial(self._attempt, method, path, query, sent, data, timeout_s or self._timeout_s)
-        response = await send_with_retries(attempt, self._env, budget_s=self._retry_budget_s)
-        if response.status >= 400:
-            raise error_from(response.status, response.body, method=method, path=path)
-        return response
+        return await self._sender.send(method, path, query=query, headers=sent, body=data, timeout_s=timeout_s)
 
-    @asynccontextmanager
-    async def stream(
+    def stream(
         self, path: str, *, query: Query = (), headers: Mapping[str, str] | None = None, idle_timeout_s: float = 75.0
-    ) -> AsyncIterator[Stream]:
+    ) -> AbstractAsyncContextManager[Stream]:
         """
         Open a GET that answers line by line: a watch, or a log that is followed.
 
@@ -250,29 +310,7 @@ class Client:
             TransportError: No connection, it broke, or no byte came for `idle_timeout_s` seconds.
         """
         sent = {"Accept": JSON_TYPE, **(headers or {})}
-        async with self.transport.stream(path, query=query, headers=sent, idle_timeout_s=idle_timeout_s) as stream:
-            self._metrics.requests("GET", str(stream.status))
-            if stream.status >= 400:
-                body = b"\n".join([line async for line in stream.lines])
-                raise error_from(stream.status, body, method="GET", path=path)
-            yield stream
-
-    async def _attempt(
-        self,
-        method: str,
-        path: str,
-        query: Query,
-        headers: Mapping[str, str],
-        data: bytes | None,
-        timeout_s: float,
-    ) -> Response:
-        if self._guard is not None and method != "GET":
-            timeout_s = min(timeout_s, self._guard())
-        response = await self.transport.request(
-            method, path, query=query, headers=headers, body=data, timeout_s=timeout_s
-        )
-        self._metrics.requests(method, str(response.status))
-        return response
+        return self._sender.open(path, query=query, headers=sent, idle_timeout_s=idle_timeout_s)
 
     async def _write(
         self,
@@ -281,26 +319,29 @@ class Client:
         resource: Resource[T],
         body: Json | Sequence[Json],
         content_type: str,
-        *,
+        options: WriteOptions,
         query: Query = (),
-        field_manager: str | None = None,
     ) -> T:
-        query = [("fieldManager", field_manager or self.field_manager), *query]
+        options = cast("WriteOptions", self._options | {k: v for k, v in options.items() if v is not None})
+        query = [*write_query(options), *query]
         response = await self.raw(method, path, query=query, body=body, headers={"Content-Type": content_type})
         written = codec_for(resource).decode(response.body)
-        meta = metadata_of(written)
-        if meta.resource_version.isdecimal():
-            version = int(meta.resource_version)
-            record(Write(resource.group, resource.plural, meta.key, meta.uid, version, meta.labels))
+        if not options.get("dry_run"):
+            note_write(resource, written)
         return written
 
+    def _path(self, resource: Resource[T], key: Key, subresource: str = "") -> str:
+        return resource.path(*self._placed(resource, key), subresource)
 
-def selector_query(label_selector: str, field_selector: str) -> list[tuple[str, str]]:
-    """Query parameters for the selectors that are not empty."""
-    pairs = [("labelSelector", label_selector), ("fieldSelector", field_selector)]
-    return [(name, value) for name, value in pairs if value]
+    def _placed(self, resource: Resource[T], key: Key) -> Key:
+        """Put a key into the namespace this client is for."""
+        if not self._namespace or not resource.namespaced:
+            return key
+        if key.namespace not in {"", self._namespace}:
+            raise ValueError(f"{resource.kind} {key}: this client is for the namespace {self._namespace} only")
+        return Key(self._namespace, key.name)
 
 
 def _key_in(body: Json) -> Key:
-    meta: Mapping[str, Any] = body.get("metadata") or {}
+    meta: Json = body.get("metadata") or {}
     return Key(meta.get("namespace", ""), meta.get("name", ""))

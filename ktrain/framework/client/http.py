@@ -220,4 +220,9 @@ def _transport_error(method: str, path: str, error: Exception) -> TransportError
 
 
 def _lower(headers: Mapping[str, str]) -> dict[str, str]:
-    return {name.lower(): value for name, value in headers.items()}
+    lowered: dict[str, str] = {}
+    for name, value in headers.items():
+        key = name.lower()
+        # A header that comes several times means the same as one with a list (RFC 9110, 5.3); warnings do.
+        lowered[key] = f"{lowered[key]}, {value}" if key in lowered else value
+    return lowered

@@ -1,16 +1,23 @@
 """
-When a refused call is sent again, and after how long.
+When a call is sent again, and after how long.
 
-Only answers are retried that say the server did nothing: 429, and any 5xx that carries Retry-After. The caller sleeps
-at most `budget_s` in total; a longer wait is the workqueue's business, where it holds no worker.
+Only failures are retried after which nothing can have happened twice: answers that say the server did nothing (429, and
+any 5xx that carries Retry-After), and a lost connection if the call was a read. A call goes on for at most `budget_s`
+after its first attempt; a longer wait is the workqueue's business, where it holds no worker. So one object that is
+throttled for long costs its own key a worker for the budget, and no other key anything more.
+
+A read that failed by its time-out is not tried again either: by then the budget is spent.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from ktrain.framework.errors import ApiError, FrameworkError, TransportError, error_from
+
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable
 
     from ktrain.framework.env import Env
 
@@ -19,30 +26,72 @@ if TYPE_CHECKING:
 MAX_ATTEMPTS = 10
 FIRST_DELAY_S = 0.1
 
+OnRetry = Callable[[str], None]
+"""Told the code of each answer after which a call is sent again; `<error>` for a lost connection."""
 
-async def send_with_retries(send: Callable[[], Awaitable[Response]], env: Env, *, budget_s: float) -> Response:
-    """Call `send` until its answer is not a plea to come back later, or the budget is spent; return the last answer."""
-    left = budget_s
+NO_ANSWER = "<error>"
+"""What stands in metrics for the code of an answer that did not come."""
+
+
+async def send_with_retries(
+    send: Callable[[], Awaitable[Response]], env: Env, *, method: str, path: str, budget_s: float, on_retry: OnRetry
+) -> Response:
+    """
+    Call `send` until it succeeds, fails for good, or the budget is spent.
+
+    Raises:
+        ApiError, TransportError: The last failure; the earlier ones are at the end of its chain of causes.
+    """
+    give_up_at_s = env.clock.monotonic() + budget_s
+    earlier: FrameworkError | None = None
     for attempt in range(MAX_ATTEMPTS):
-        response = await send()
-        delay = _delay_s(response, attempt, env)
-        if delay is None or delay > left:
-            return response
-        left -= delay
+        failure: ApiError | TransportError
+        try:
+            response = await send()
+        except TransportError as error:
+            failure, code = error, NO_ANSWER
+            delay = _backoff_s(attempt, env) if method == "GET" else None
+        else:
+            if response.status < 400:
+                return response
+            failure, code = error_from(response.status, response.body, method=method, path=path), str(response.status)
+            delay = _asked_delay_s(response, attempt, env)
+        _chain(failure, earlier)
+        if delay is None or env.clock.monotonic() + delay > give_up_at_s:
+            break
+        earlier = failure
+        on_retry(code)
         await env.clock.sleep(delay)
-    return response
-
-
-def _delay_s(response: Response, attempt: int, env: Env) -> float | None:
-    """Seconds until the next attempt; None if this answer is final."""
-    asked = retry_after_s(response)
-    if response.status != 429 and (response.status < 500 or asked is None):
-        return None
-    # Full jitter on top of what was asked: those who were throttled together must not come back together.
-    return (asked or FIRST_DELAY_S * 2.0**attempt) * env.random.uniform(1.0, 1.5)
+    raise failure
 
 
 def retry_after_s(response: Response) -> float | None:
     """The Retry-After header in seconds, if there is a usable one; the API server never sends the date form."""
     text = response.headers.get("retry-after", "")
     return float(text) if text.isdecimal() else None
+
+
+def _asked_delay_s(response: Response, attempt: int, env: Env) -> float | None:
+    """Seconds until the next attempt after a refusal; None if it is final."""
+    asked = retry_after_s(response)
+    if response.status != 429 and (response.status < 500 or asked is None):
+        return None
+    # Jitter on top of what was asked: those who were throttled together must not come back together.
+    return asked * env.random.uniform(1.0, 1.5) if asked else _backoff_s(attempt, env)
+
+
+def _backoff_s(attempt: int, env: Env) -> float:
+    return FIRST_DELAY_S * 2.0**attempt * env.random.uniform(1.0, 1.5)
+
+
+def _chain(error: BaseException, earlier: BaseException | None) -> None:
+    """Put an earlier failure behind the first cause of a later one."""
+    chain = [error]
+    while (cause := chain[-1].__cause__) is not None:
+        chain.append(cause)
+    before = earlier
+    while before is not None:
+        if before in chain:
+            return  # a transport that raises one and the same error again: a chain must not become a ring
+        before = before.__cause__
+    chain[-1].__cause__ = earlier
