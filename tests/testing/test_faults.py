@@ -323,3 +323,26 @@ def test_a_watch_may_be_refused():
         return faults.calls("watch")[0].status
 
     assert in_weather(scenario) == 403
+
+
+def test_resource_versions_jump_and_everything_goes_on():
+    async def scenario(faults, client, env):
+        before = await client.create(CONFIG_MAPS, config_map("a"))
+        async with watching(faults, client) as event:
+            await faults.jump_revisions(by=1 << 40)
+            known = await client.get(CONFIG_MAPS, "a", "default")
+            after = await client.create(CONFIG_MAPS, config_map("b"))
+            assert await event() == "ADDED b"
+            await faults.jump_revisions(by=1 << 40)
+            body = config_map("b", k="v")
+            body["metadata"]["resourceVersion"] = after.metadata.resource_version
+            changed = await client.update(CONFIG_MAPS, body)
+            with pytest.raises(Conflict):
+                await client.update(CONFIG_MAPS, body)
+            assert await event() == "MODIFIED b"
+        async with watching(faults, client) as event:
+            await put(client, "c")
+            assert await event() == "ADDED c"
+        return known == before, [int(found.metadata.resource_version) >> 40 for found in (before, after, changed)]
+
+    assert in_weather(scenario) == (True, [0, 1, 2])

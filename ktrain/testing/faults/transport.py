@@ -13,10 +13,13 @@ from contextlib import AsyncExitStack, aclosing, asynccontextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from ktrain.framework.client.transport import Response, Stream
 from ktrain.framework.errors import TransportError
 
 from .calls import Call
+from .revisions import Revisions
 from .rules import Faults, Rule
 
 if TYPE_CHECKING:
@@ -41,6 +44,7 @@ class FaultTransport(Faults):
     def __init__(self, inner: Transport, env: Env) -> None:
         super().__init__(env)
         self._inner = inner
+        self._revisions = Revisions()
         self._open: set[_OpenStream] = set()
         self._on_added.append(self._join)
 
@@ -61,7 +65,10 @@ class FaultTransport(Faults):
 
         async def send() -> Answer:
             left_s = max(end_s - asyncio.get_running_loop().time(), 0.0)
-            return await self._inner.request(method, path, query=query, headers=headers, body=body, timeout_s=left_s)
+            known = self._revisions
+            asked, sent = known.in_query(query), known.in_body(body)
+            answer = await self._inner.request(method, path, query=asked, headers=headers, body=sent, timeout_s=left_s)
+            return answer._replace(body=known.in_answer(answer.body))
 
         try:
             async with asyncio.timeout_at(end_s):
@@ -81,7 +88,8 @@ class FaultTransport(Faults):
         async with AsyncExitStack() as stack:
 
             async def send() -> Answer:
-                opening = self._inner.stream(path, query=query, headers=headers, idle_timeout_s=idle_timeout_s)
+                asked = self._revisions.in_query(query)
+                opening = self._inner.stream(path, query=asked, headers=headers, idle_timeout_s=idle_timeout_s)
                 return await stack.enter_async_context(opening)
 
             try:
@@ -93,7 +101,7 @@ class FaultTransport(Faults):
             if isinstance(answer, Response):
                 yield Stream(answer.status, answer.headers, _once(answer.body))
                 return
-            opened = _OpenStream(call, answer.lines)
+            opened = _OpenStream(call, _forward(answer.lines, self._revisions))
             for rule in rules:
                 opened.add(rule)
             self._open.add(opened)
@@ -103,6 +111,13 @@ class FaultTransport(Faults):
             lines = opened.lines(idle_timeout_s)
             await stack.enter_async_context(aclosing(lines))
             yield Stream(answer.status, answer.headers, lines)
+
+    async def jump_revisions(self, by: int) -> None:
+        """From now on every new resource version is higher by so much; those that are known stay as they are."""
+        query = [("limit", "1")]
+        answer = await self._inner.request("GET", "/api/v1/namespaces", query=query)
+        current = msgspec.json.decode(answer.body)["metadata"]["resourceVersion"]
+        self._revisions.jump(int(current), by)
 
     async def aclose(self) -> None:
         """Do nothing: connections belong to the inner transport."""
@@ -133,9 +148,9 @@ class FaultTransport(Faults):
 class _OpenStream:
     """Lines on their way through effects; more effects may come while somebody waits for the next line."""
 
-    def __init__(self, call: Call, lines: AsyncIterator[bytes]) -> None:
+    def __init__(self, call: Call, lines: Lines) -> None:
         self.call = call
-        self._lines = _forward(lines)
+        self._lines = lines
         self._added: list[Rule] = []
         self._changed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._upcoming: set[asyncio.Task[bytes | None]] = set()
@@ -198,9 +213,9 @@ async def _through(rules: list[Rule], call: Call, send: Send) -> Answer:
     return await send()
 
 
-async def _forward(lines: AsyncIterator[bytes]) -> Lines:
+async def _forward(lines: AsyncIterator[bytes], revisions: Revisions) -> Lines:
     async for line in lines:
-        yield line
+        yield revisions.in_answer(line)
 
 
 async def _resumed(upcoming: asyncio.Task[bytes | None] | None, lines: Lines) -> Lines:
