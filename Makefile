@@ -7,7 +7,7 @@ BIN    := $(VENV)/bin
 help:
 	@echo "make demo       train a real model with one command (installs PyTorch into $(VENV))"
 	@echo "make test       format, lint, types, layers and tests"
-	@echo "make test-real  the tests of tests/controlplane on a real kube-apiserver (KUBEBUILDER_ASSETS)"
+	@echo "make test-real  the tests of tests/controlplane on a real kube-apiserver, built with Go if need be"
 	@echo "make bench      the benchmarks of benchmarks/"
 	@echo "make docs       the API reference, from the docstrings, into build/docs"
 	@echo "make clean      remove $(VENV) and caches"
@@ -33,9 +33,13 @@ check: $(VENV)/.installed-dev
 test: check $(VENV)/.installed-demo
 	$(BIN)/python -m pytest
 
-# KUBEBUILDER_ASSETS: a directory with etcd, kube-apiserver and kube-controller-manager, as envtest has it.
+# On the programs in KUBEBUILDER_ASSETS (etcd, kube-apiserver, kube-controller-manager), as envtest has it; without it
+# they are built from Go modules, which takes minutes the first time.
 test-real: $(VENV)/.installed-dev
-	@test -x "$$KUBEBUILDER_ASSETS/kube-apiserver" || { echo "set KUBEBUILDER_ASSETS to a directory with kube-apiserver" >&2; exit 1; }
+	@if [ -z "$$KUBEBUILDER_ASSETS" ]; then \
+	  command -v go >/dev/null || { echo "set KUBEBUILDER_ASSETS to a directory with kube-apiserver, or install Go" >&2; exit 1; }; \
+	  KUBEBUILDER_ASSETS=$$(hack/controlplane/build) || exit; export KUBEBUILDER_ASSETS; \
+	fi; \
 	$(BIN)/python -m pytest tests/controlplane
 
 bench: $(VENV)/.installed-dev
