@@ -15,6 +15,8 @@ from typing import Any, Final
 import msgspec
 import yaml
 
+from ktrain.framework.address import parse_address
+
 from .durations import parse_duration
 
 API_VERSION: Final = "config.trainer.kubeflow.org/v1alpha1"
@@ -139,21 +141,6 @@ def check(configuration: Configuration, source: str) -> None:
             raise ConfigError(f"{source}: controller.groupKindConcurrency: no kind {kind!r}; there are {known}")
         if number < 1:
             raise ConfigError(f"{source}: controller.groupKindConcurrency[{kind}]: must be greater than 0")
-
-
-def parse_address(text: str) -> tuple[str, int] | None:
-    """
-    `host:port`, or None for `0`.
-
-    Raises:
-        ValueError: It is neither.
-    """
-    if text == "0":
-        return None
-    host, colon, port = text.rpartition(":")
-    if not colon or not port.isdecimal() or int(port) > 65535:
-        raise ValueError(f"{text!r} is not HOST:PORT, :PORT or 0")
-    return host.strip("[]"), int(port)
 
 
 def msgspec_name(name: str) -> str:

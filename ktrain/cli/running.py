@@ -8,6 +8,7 @@ SIGTERM) deletes the job gracefully, the second kills: leaving the session's con
 from __future__ import annotations
 
 import shutil
+import signal
 import sys
 import tempfile
 from pathlib import Path
@@ -22,6 +23,7 @@ from ktrain.framework.env import Env, system_env
 from ktrain.framework.errors import ConfigError, Conflict, FrameworkError, NotFound
 from ktrain.framework.logging import configure
 from ktrain.framework.parallel import first_cause
+from ktrain.framework.signals import Signals
 from ktrain.local.plane import PlaneError
 
 from .display import Display, OutputClosed, close_quietly, make_display
@@ -30,7 +32,6 @@ from .follow import Follower
 from .logs import LogFollower
 from .options import Options, Outcome
 from .session import Session, cluster_session, local_session
-from .signals import Signals
 from .submit import Refused, Submission, read, submit
 
 if TYPE_CHECKING:
@@ -65,7 +66,7 @@ async def _run(submission: Submission, options: Options) -> int:
     started = env.clock.monotonic()
     stream = sys.stderr if options.output else sys.stdout
     display = make_display(submission.key.name, lambda: env.clock.monotonic() - started, stream=stream)
-    signals = Signals()
+    signals = Signals(signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
     outcome = Outcome.INTERRUPTED
     async with anyio.create_task_group() as group:
         await group.start(signals.listen)

@@ -18,8 +18,10 @@ from __future__ import annotations
 
 import asyncio
 import math
+import os
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import anyio
@@ -42,6 +44,7 @@ if TYPE_CHECKING:
 log = structlog.get_logger("ktrain.framework.election")
 
 ACQUIRE_JITTER = 1.2
+NAMESPACE_FILE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,6 +250,24 @@ class LeaderElection:
         if self._sent_at_s is None:
             return 0.0
         return max(0.0, self._sent_at_s + span_s - self._env.clock.monotonic())
+
+
+def own_namespace() -> str:
+    """
+    The namespace this process runs in: `$POD_NAMESPACE`, or that of the pod's service account.
+
+    Raises:
+        ValueError: Not in a pod.
+    """
+    if namespace := os.environ.get("POD_NAMESPACE"):
+        return namespace
+    try:
+        return NAMESPACE_FILE.read_text().strip()
+    except OSError:
+        raise ValueError(
+            "leader election outside of a cluster needs to know where its Lease lives: configure its namespace, or set "
+            "the variable POD_NAMESPACE"
+        ) from None
 
 
 class _GivenUp:

@@ -1,0 +1,86 @@
+"""
+What an operator is told when it starts: one frozen object, checked as a whole before anything runs.
+
+Nothing is taken from the environment in secret: what is not said here has the default that is written here. Nothing
+listens on a port unless asked to. Durations are seconds.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final, Literal, get_args
+
+from .address import parse_address
+from .election import Timing
+
+LogFormat = Literal["auto", "json", "text"]
+
+OFF: Final = "0"
+CERT_DIR: Final = Path("/tmp/k8s-webhook-server/serving-certs")  # noqa: S108 - where charts of other runtimes mount it
+_LEVELS: Final = ("debug", "info", "warning", "error")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """
+    How an `Operator` runs.
+
+    Raises:
+        ValueError: A value cannot work; the text names the setting and says what is expected.
+    """
+
+    kubeconfig: str | None = None
+    """Path of a kubeconfig. Default: `$KUBECONFIG`, else the cluster this pod runs in, else `~/.kube/config`."""
+    context: str | None = None
+    """Context in the kubeconfig. Default: its current one."""
+    field_manager: str = ""
+    """Owner of the fields that the operator writes. Default: the operator's name."""
+
+    leader_election: str = ""
+    """Name of the Lease by which one of several replicas works. Default: none; then every replica works, so leave it
+    so only where there is never a second one (a rolling update makes one)."""
+    leader_election_namespace: str = ""
+    """Namespace of the Lease. Default: `$POD_NAMESPACE`, else that of the pod's service account, else an error."""
+    identity: str = ""
+    """Who holds the Lease. Default: host name and a random part. No two processes may share one."""
+    timing: Timing = field(default_factory=Timing)
+    """Lease duration, renew deadline, retry period. Default: 15, 10 and 2 s, as everywhere in Kubernetes."""
+
+    metrics_address: str = OFF
+    """`HOST:PORT` or `:PORT` of `/metrics`. Default: `0`, off; `:8080` is usual."""
+    health_address: str = OFF
+    """`HOST:PORT` or `:PORT` of `/healthz` and `/readyz`. Default: `0`, off; `:8081` is usual."""
+    webhook_address: str = ":9443"
+    """`HOST:PORT` or `:PORT` of the webhooks; opened only if there are any."""
+    webhook_cert_dir: Path = CERT_DIR
+    """Directory with `tls.crt` and `tls.key` for webhooks, read again when they change."""
+
+    sync_timeout_s: float = 120.0
+    """How long caches may take for their first content before the operator gives up. Long enough for 100,000 objects
+    and a slow API server; a kind that is not installed is waited for without limit."""
+    grace_s: float = 30.0
+    """How long passes under way may take after the request to stop; 0: no time, negative: all they want. Kubernetes
+    kills a pod after 30 s unless told otherwise (`terminationGracePeriodSeconds`): give it a few more."""
+
+    owns_process: bool = True
+    """Whether the process is the operator's: then it sets up logging, stops on SIGTERM and SIGINT (a second one exits
+    with 1), and keeps the garbage collector off what was loaded at the start. False in tests and inside of programs."""
+    log_level: str = "info"
+    """debug, info, warning or error."""
+    log_format: LogFormat = "auto"
+    """`json`, `text`, or `auto`: text on a terminal, JSON elsewhere."""
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot work."""
+        for name in ("metrics_address", "health_address", "webhook_address"):
+            try:
+                parse_address(getattr(self, name))
+            except ValueError as error:
+                raise ValueError(f"{name}: {error}") from None
+        if self.sync_timeout_s <= 0:
+            raise ValueError(f"sync_timeout_s: must be more than 0 s, not {self.sync_timeout_s:g}")
+        if self.log_level not in _LEVELS:
+            raise ValueError(f"log_level: {self.log_level!r} is not one of {', '.join(_LEVELS)}")
+        if self.log_format not in get_args(LogFormat):
+            raise ValueError(f"log_format: {self.log_format!r} is not one of {', '.join(get_args(LogFormat))}")

@@ -1,0 +1,122 @@
+"""`Operator`: a whole operator on the embedded server, in virtual time."""
+
+import anyio
+import pytest
+
+from ktrain.api.core import CONFIG_MAPS, LEASES
+from ktrain.framework.errors import LeadershipLost
+from ktrain.framework.operator import Operator
+from ktrain.framework.settings import Settings
+from ktrain.local.apiserver.server import ApiServer
+from ktrain.testing.time import simulate
+
+IN_A_TEST = Settings(owns_process=False, leader_election="copier", leader_election_namespace="default")
+
+
+def config_map(name, **data):
+    meta = {"name": name, "namespace": "default"}
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta, "data": data}
+
+
+def copier(op):
+    """Copies each config map whose name has no dash to one whose name has."""
+    sources = op.cache.informer(CONFIG_MAPS)
+
+    async def reconcile(key):
+        if "-" not in key.name and sources.get(key) is not None:
+            await op.client.apply(CONFIG_MAPS, config_map(f"{key.name}-copy"))
+
+    op.controller("copier", reconcile).watches(sources)
+
+
+def test_a_whole_operator_runs_on_the_embedded_server_in_virtual_time():
+    async def scenario(env):
+        server = ApiServer(env)
+        async with Operator("copier", IN_A_TEST, transport=server.transport(), env=env) as op:
+            copier(op)
+            async with anyio.create_task_group() as tasks:
+                await tasks.start(op.run)
+                await op.main.unguarded.create(CONFIG_MAPS, config_map("a"))
+                await env.clock.sleep(1)
+                copy = await op.client.get(CONFIG_MAPS, "a-copy", "default")
+                op.stop()
+            lease = await op.main.unguarded.get(LEASES, "copier", "default")
+            return copy.metadata.name, lease.spec.holder_identity
+
+    assert simulate(scenario) == ("a-copy", "")
+
+
+def test_the_client_of_an_operator_writes_only_while_it_leads():
+    async def scenario(env):
+        async with Operator("copier", IN_A_TEST, transport=ApiServer(env).transport(), env=env) as op:
+            with pytest.raises(LeadershipLost):
+                await op.client.create(CONFIG_MAPS, config_map("a"))
+            await op.main.unguarded.create(CONFIG_MAPS, config_map("a"))
+
+    simulate(scenario)
+
+
+def test_a_controller_sees_another_cluster_by_that_clusters_cache():
+    async def scenario(env):
+        here, there = ApiServer(env), ApiServer(env)
+        async with Operator("copier", IN_A_TEST, transport=here.transport(), env=env) as op:
+            edge = await op.cluster("edge", transport=there.transport())
+            sources = edge.cache.informer(CONFIG_MAPS)
+
+            async def reconcile(key):
+                await op.client.apply(CONFIG_MAPS, config_map(f"{key.name}-of-edge"))
+
+            op.controller("edge", reconcile, cluster=edge).watches(sources)
+            await edge.unguarded.create(CONFIG_MAPS, config_map("a"))
+            async with anyio.create_task_group() as tasks:
+                await tasks.start(op.run)
+                await env.clock.sleep(1)
+                op.stop()
+            found = await op.client.list(CONFIG_MAPS, "default")
+            return [one.metadata.name for one in found.items]
+
+    assert simulate(scenario) == ["a-of-edge"]
+
+
+def test_what_is_added_while_it_runs_starts_at_once_and_what_comes_too_late_is_refused():
+    async def scenario(env):
+        server, journal = ApiServer(env), []
+        async with Operator("copier", IN_A_TEST, transport=server.transport(), env=env) as op:
+            async with anyio.create_task_group() as tasks:
+                await tasks.start(op.run)
+                await env.clock.sleep(1)
+
+                async def reconcile(key):
+                    journal.append(key.name)
+
+                op.controller("late", reconcile).watches(op.cache.informer(CONFIG_MAPS))
+                await op.main.unguarded.create(CONFIG_MAPS, config_map("a"))
+                await env.clock.sleep(1)
+                with pytest.raises(RuntimeError, match="the operator copier runs: it is too late for a webhook"):
+                    op.admission("/x", lambda request: None)
+                op.stop()
+                with pytest.raises(RuntimeError, match="the manager stops"):
+                    op.controller("later", reconcile)
+        return journal
+
+    assert simulate(scenario) == ["a"]
+
+
+def test_outside_of_its_context_an_operator_says_how_to_use_it():
+    with pytest.raises(RuntimeError, match="use `async with Operator"):
+        _ = Operator("x").client
+
+
+@pytest.mark.parametrize(
+    ("wrong", "text"),
+    [
+        ({"metrics_address": "8080"}, "metrics_address: '8080' is not HOST:PORT"),
+        ({"health_address": ":70000"}, "health_address: ':70000' is not HOST:PORT"),
+        ({"log_level": "loud"}, "log_level: 'loud' is not one of debug, info"),
+        ({"log_format": "xml"}, "log_format: 'xml' is not one of auto, json, text"),
+        ({"sync_timeout_s": 0}, "sync_timeout_s: must be more than 0 s"),
+    ],
+)
+def test_settings_that_cannot_work_are_refused_by_name(wrong, text):
+    with pytest.raises(ValueError, match=text):
+        Settings(**wrong)
