@@ -2,7 +2,8 @@
 structlog, set up once per process by whoever owns the process (the command line, an operator's main).
 
 Log lines are events with fields: `log.warning("watch.restarted", resource=...)`. What runs inside a reconcile carries
-the fields `controller`, `object` and `reconcile_id` by a context variable, so all lines of one pass can be found.
+the fields `controller`, `object`, `reconcile_id` and `reason` by a context variable, so that all lines of one pass can
+be found.
 """
 
 from __future__ import annotations
@@ -13,6 +14,8 @@ from typing import TYPE_CHECKING, TextIO
 
 import msgspec
 import structlog
+
+from .reconcile_context import add_reconcile
 
 if TYPE_CHECKING:
     from structlog.typing import Processor
@@ -38,6 +41,7 @@ def configure(*, level: str = "info", json: bool | None = None, stream: TextIO |
     structlog.configure(
         processors=[
             structlog.contextvars.merge_contextvars,
+            add_reconcile,
             structlog.processors.add_log_level,
             structlog.processors.TimeStamper(fmt="iso", utc=True),
             *renderers,
