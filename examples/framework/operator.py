@@ -6,14 +6,11 @@ A complete operator: runs a Job every so often for each `Backup` (crd.yaml), and
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
+from datetime import datetime
 
-import anyio
-
-from ktrain.api.core import JOBS, untyped
-from ktrain.api.meta import Json, Key, Object, Resource, Struct, format_time
-from ktrain.framework import Allowed, AdmissionRequest, Denied, Operator, Result, Settings, TerminalError
 from ktrain.framework.ownership import controller_reference
+
+from ktrain.api.meta import Json, Object, Resource, Struct
 
 
 class BackupSpec(Struct, frozen=True):

@@ -1,36 +1,40 @@
 """
 Keys in, reconciles out.
 
-A controller owns a workqueue and N workers. Informers put keys in (`watches`, `owns`); each worker takes a key, runs
-the reconcile function under its deadline, and applies the result:
+A controller owns a workqueue and N workers. Sources put keys in (`for_`, `owns`, `watches`, `listens`); each worker
+takes a key, runs the reconcile function under its deadline, and applies the result:
 
     returns None or Result()          the key waits for its next event; its failures are forgotten
     returns Result(requeue_after_s)   as above, and runs again after that time
     raises                            runs again after the key's back-off, or after Retry-After if that is longer
     raises TerminalError              waits for its next event; its failures are forgotten, as the next is a new story
 
-A key that wrote something stays with the queue as "processing" until the cache shows the writes, so that the next pass
-of the *same* key cannot be blind to them; workers and other keys do not wait.
+Sources fill the queue as soon as the cache runs; workers start with `run`, so that a standby is warm when it comes to
+lead. A key that wrote something stays with the queue as "processing" until the cache shows the writes, so that the next
+pass of the *same* key cannot be blind to them; workers and other keys do not wait.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeVar
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 import anyio
 import structlog
-from structlog.contextvars import bound_contextvars
 
-from .errors import ApiError, Conflict, FrameworkError, TerminalError
+from .errors import CacheSyncTimeout
 from .metrics import Metrics
 from .metrics.controller import ControllerMetrics
 from .metrics.queue import QueueMetrics
 from .parallel import unwrap
-from .sources import EnqueueHandler, MapFunction, Reason, Source, own_key, owner_key
-from .workqueue import QueueClosed, QueueStatistics, WorkQueue
+from .reconcile_context import Pass, current_pass
+from .results import REQUEUED, Result, Results
+from .sources import EnqueueHandler, MapFunction, Reason, Sink, own_key, owner_key
+from .stuck import Passes, task_stack
+from .tracing import Tracing
+from .workqueue import QueueClosed, QueuedKey, QueueStatistics, WorkQueue
 from .writes import Write, recording
 
 if TYPE_CHECKING:
@@ -41,20 +45,28 @@ if TYPE_CHECKING:
     from .cache.cache import Cache
     from .cache.informer import Informer
     from .env import Env
+    from .limiters import Limiter
+    from .predicates import Predicate
+    from .sources import Channel
+    from .tracing import Cause
 
 T = TypeVar("T")
 
+__all__ = ["Controller", "Reconcile", "Result"]
+
 log = structlog.get_logger("ktrain.framework.controller")
 
-OWN_WRITE_TIMEOUT_S = 5.0
-
-
-@dataclass(frozen=True, slots=True)
-class Result:
-    """What a reconcile asks for: None waits for the next event."""
-
-    requeue_after_s: float | None = None
-
+AGEING_S: Final = 0.1
+"""With this a key of the initial list (-100) waits for new events (0) ten seconds at the most."""
+STUCK_AFTER_S: Final = 300.0
+OWN_WRITE_TIMEOUT_S: Final = 5.0
+MAX_HOLDS: Final = 1000
+"""Keys held back for own writes at a time; beyond, the cache is far behind, and workers wait with their keys."""
+TURN_S: Final = 0.001
+TURN_PASSES: Final = 32
+"""A worker whose passes never wait lets others run after so much time, or so many passes."""
+EXEMPLAR_REASON: Final = 80
+"""Characters of the reason in an exemplar, which may have 128 in all."""
 
 Reconcile = Callable[["Key"], Awaitable[Result | None]]
 
@@ -72,6 +84,11 @@ class Controller:
         reconcile_timeout_s: Deadline of one pass; past it the pass is cancelled and counts as an error.
         sync_timeout_s: How long `run` waits for the informers' first content.
         metrics: Where to count; the manager's are used if none are given.
+        tracing: One span per pass.
+        limiter: How long failed keys wait; `limiters.Exponential` by default.
+        ageing_s: Seconds of waiting that weigh as much as one point of priority, see `turns`; None for strict ones.
+        stuck_after_s: A pass that runs for longer is logged once, with its stack; None for never.
+        needs_leader: Whether the manager runs it only while it leads.
     """
 
     def __init__(
@@ -85,39 +102,85 @@ class Controller:
         reconcile_timeout_s: float | None = 120.0,
         sync_timeout_s: float = 120.0,
         metrics: Metrics | None = None,
+        tracing: Tracing | None = None,
+        limiter: Limiter[Key] | None = None,
+        ageing_s: float | None = AGEING_S,
+        stuck_after_s: float | None = STUCK_AFTER_S,
+        needs_leader: bool = True,
     ) -> None:
         self.name = name
+        self.needs_leader = needs_leader
         self._reconcile = reconcile
         self._env = env
         self._cache = cache
         self._workers = max_concurrent_reconciles
         self._timeout_s = reconcile_timeout_s
         self._sync_timeout_s = sync_timeout_s
-        self._sources: list[Source[Any]] = []  # informers of different kinds
-        self._reasons: dict[Key, Reason | str] = {}
+        self._tracing = tracing or Tracing()
         metrics = metrics or Metrics()
         self._metrics = ControllerMetrics.of(metrics, name)
-        self._queue: WorkQueue[Key] = WorkQueue(env, metrics=QueueMetrics.of(metrics, name))
-        self._busy = 0
+        self._queue: WorkQueue[Key] = WorkQueue(
+            env,
+            metrics=QueueMetrics.of(metrics, name),
+            limiter=limiter,
+            group=attrgetter("namespace"),
+            ageing_s=ageing_s,
+        )
+        self._sink = Sink(name, self._enqueue, self._metrics.lost_event)
+        self._informers: list[Informer[Any]] = []  # of different kinds
+        self._due: dict[Key, tuple[Reason | str, Cause | None]] = {}
+        self._passes = Passes(timeout_s=reconcile_timeout_s, stuck_after_s=stuck_after_s, on_stuck=self._on_stuck)
+        self._held: set[Key] = set()
+        self._results = Results(self._queue, self._metrics)
+        self._started = False
+        self._syncing: anyio.CancelScope | None = None
+        self._metrics.max_workers(self._workers)
+        self._metrics.read(self._passes.__len__, self._held.__len__)
 
     # What to watch
 
-    def watches(self, informer: Informer[T], mapping: MapFunction[T] | None = None) -> None:
-        """Enqueue the keys that `mapping` gives for each event's object; without one, the object's own key."""
-        handler = EnqueueHandler(informer.resource.kind, mapping or own_key, self._enqueue)
-        self._sources.append(Source(informer, handler))
+    def for_(self, informer: Informer[T], *, predicate: Predicate[T] | None = None) -> None:
+        """Enqueue each object of the kind that this controller is for."""
+        self.watches(informer, predicate=predicate)
+
+    def owns(
+        self,
+        informer: Informer[T],
+        *,
+        owner: Resource[Any],
+        predicate: Predicate[T] | None = None,
+        every_owner: bool = False,
+    ) -> None:
+        """
+        Enqueue the owner's key for each event of an object that it owns.
+
+        That is: whose controller reference (with `every_owner`: any owner reference) names that group and kind.
+        """
+        self.watches(informer, owner_key(owner, every_owner=every_owner), predicate=predicate)
+
+    def watches(
+        self, informer: Informer[T], mapping: MapFunction[T] | None = None, *, predicate: Predicate[T] | None = None
+    ) -> None:
+        """
+        Enqueue the keys that `mapping` gives for each event's object; without one, the object's own key.
+
+        It may be added at any time, but `run` waits only for the informers that it knows when it starts.
+        """
+        handler = EnqueueHandler(informer.resource.kind, mapping or own_key, predicate, self._sink)
+        self._informers.append(informer)
         informer.add_handler(handler)
 
-    def owns(self, informer: Informer[T], *, owner: Resource[Any]) -> None:
-        """Enqueue the owner's key for each event of an object whose controller reference names that group and kind."""
-        self.watches(informer, owner_key(owner))
+    def listens(self, channel: Channel[T], mapping: MapFunction[T]) -> None:
+        """Enqueue the keys that `mapping` gives for each event of a channel."""
+        channel.listen(mapping, self._sink)
 
-    def enqueue(self, key: Key, *, after_s: float = 0.0) -> None:
-        """Ask for a pass over a key, from outside of any informer."""
+    def enqueue(self, key: Key, *, after_s: float = 0.0, priority: int = 0, reason: str = "requested") -> None:
+        """Ask for a pass over a key. `reason` is what `current_reason` will say."""
         if after_s > 0:
-            self._queue.add_after(key, after_s)
+            self._queue.add_after(key, after_s, priority=priority)
+            self._due.setdefault(key, (reason, self._tracing.context()))
         else:
-            self._enqueue(key, "requested")
+            self._enqueue(key, reason, priority=priority)
 
     # Life
 
@@ -125,35 +188,89 @@ class Controller:
         """
         Wait for every watched informer's content, then work until `shut_down`, or until cancelled.
 
+        A kind that the API server does not have (yet) is waited for without limit, after `started` was reported.
         Cancellation reaches passes that are under way. Can be run once.
 
         Raises:
             CacheSyncTimeout: An informer got no content in time.
+            RuntimeError: It ran before.
         """
-        informers = [source.informer for source in self._sources]
-        await self._cache.wait_for_sync(self._sync_timeout_s, informers=informers)
-        self._metrics.max_workers(self._workers)
-        async with anyio.create_task_group() as holders:
-            async with anyio.create_task_group() as workers:
-                for number in range(self._workers):
-                    workers.start_soon(self._work, holders, name=f"{self.name} worker {number}")
-                log.info("controller.started", controller=self.name, workers=self._workers)
-                task_status.started()
-            holders.cancel_scope.cancel()
+        if self._started:
+            raise RuntimeError(f"controller {self.name} ran before, and its queue is closed: make another one")
+        self._started = True
+        started = _once(task_status.started)
+        try:
+            with anyio.CancelScope() as self._syncing:
+                if not self._queue.closed:
+                    await self._sync(started)
+            if not self._queue.closed:
+                await self._run_workers(started)
+            started()
+        finally:
+            self._queue.shut_down()
+            self._passes.close()
 
     def shut_down(self) -> None:
         """Take no more keys; `run` returns when the passes under way have ended. What is queued is dropped."""
         self._queue.shut_down()
+        if self._syncing is not None:
+            self._syncing.cancel()
+
+    # Looking
 
     def statistics(self) -> QueueStatistics:
         """A look at the queue."""
         return self._queue.statistics()
 
-    def _enqueue(self, key: Key, reason: Reason | str) -> None:
-        self._reasons[key] = reason
-        self._queue.add(key)
+    def dump(self, limit: int = 100) -> list[QueuedKey[Key]]:
+        """At most `limit` keys of the queue, one by one."""
+        return self._queue.dump(limit)
+
+    def check_stuck(self) -> str | None:
+        """Say which passes run for too long; None if none does. A check for `HealthServer`."""
+        now = self._env.clock.monotonic()
+        stuck = [f"{one.key} for {now - one.started_s:.0f} s" for one in self._passes.stuck()]
+        return f"reconcile of {self.name} runs: {', '.join(sorted(stuck))}" if stuck else None
+
+    # Starting
+
+    async def _sync(self, started: Callable[[], None]) -> None:
+        try:
+            await self._cache.wait_for_sync(self._sync_timeout_s, informers=self._informers)
+        except CacheSyncTimeout as error:
+            raise CacheSyncTimeout(f"controller {self.name}: {error}") from None
+        missing = [informer for informer in self._informers if getattr(informer, "missing", False)]
+        if missing:
+            # Their CRDs may come with the next apply, or with this operator itself; others go on meanwhile.
+            kinds = [informer.resource.qualified_name for informer in missing]
+            log.warning("controller.waiting", controller=self.name, missing=kinds)
+            started()
+            for informer in missing:
+                await informer.wait_for_sync()
+
+    async def _run_workers(self, started: Callable[[], None]) -> None:
+        try:
+            async with anyio.create_task_group() as holders:
+                async with anyio.create_task_group() as workers:
+                    for number in range(self._workers):
+                        workers.start_soon(self._work, holders, name=f"{self.name} worker {number}")
+                    log.info("controller.started", controller=self.name, workers=self._workers)
+                    started()
+                holders.cancel_scope.cancel()
+        finally:
+            # A task that is cancelled before its first step never comes to its `finally`.
+            for key in list(self._held):
+                self._release(key)
+
+    # Working
+
+    def _enqueue(self, key: Key, reason: Reason | str, /, *, priority: int = 0) -> None:
+        self._queue.add(key, priority=priority)
+        self._due[key] = (reason, self._tracing.context())
 
     async def _work(self, holders: TaskGroup) -> None:
+        task = cast("asyncio.Task[None]", asyncio.current_task())
+        passes = 0
         while True:
             try:
                 key = await self._queue.get()
@@ -161,72 +278,109 @@ class Controller:
                 return
             with recording() as writes:
                 try:
-                    await self._pass(key)
+                    took_s = await self._pass(key, task)
                 except BaseException:
                     self._queue.done(key)
                     raise
             if writes and not self._cache.shows(writes):
-                holders.start_soon(self._hold, key, writes, name=f"{self.name} holds {key}")
+                await self._hold(key, writes, holders)
             else:
                 self._queue.done(key)
+            passes += 1
+            if took_s > TURN_S or passes % TURN_PASSES == 0:
+                await asyncio.sleep(0)
 
-    async def _pass(self, key: Key) -> None:
-        """Run one reconcile and apply its result. Raises nothing but cancellation."""
-        reason = self._reasons.pop(key, "retry or requeue")
-        started = self._env.clock.monotonic()
-        self._busy += 1
-        self._metrics.active_workers(self._busy)
-        reconcile_id = f"{self._env.random.getrandbits(64):016x}"
-        with bound_contextvars(controller=self.name, object=str(key), reconcile_id=reconcile_id):
-            log.debug("reconcile.started", reason=str(reason))
-            try:
-                async with asyncio.timeout(self._timeout_s) as deadline:
-                    result = await self._reconcile(key)
-            except Exception as error:  # noqa: BLE001 - the worker's boundary: one key's failure is its own
-                if deadline.expired():
-                    self._metrics.timeout()
-                self._on_error(key, unwrap(error))
-            else:
-                self._on_result(key, result or Result())
-            finally:
-                self._busy -= 1
-                self._metrics.active_workers(self._busy)
-                self._metrics.duration(self._env.clock.monotonic() - started)
+    async def _pass(self, key: Key, task: asyncio.Task[Any]) -> float:
+        """Run one reconcile and apply its result. Returns its length; raises nothing but cancellation."""
+        reason, cause = self._due.pop(key, (REQUEUED, None))
+        started_s = self._env.clock.monotonic()
+        number = self._env.random.getrandbits(64)
+        this = Pass(self.name, key, str(reason), number=number, started_s=started_s, task=task)
+        token = current_pass.set(this)
+        exemplar = None
+        try:
+            with self._tracing.reconcile(
+                self.name, key, reason=this.reason, reconcile_id=this.reconcile_id, cause=cause
+            ) as span:
+                log.debug("reconcile.started")
+                try:
+                    again = self._results.returned(key, await self._call(this))
+                except Exception as raised:  # noqa: BLE001 - the worker's boundary: one key's failure is its own
+                    error = unwrap(raised)
+                    span.fail(error)
+                    again = self._results.raised(key, error)
+                if again:
+                    self._due.setdefault(key, (again, self._tracing.context()))
+                if span.trace_id:
+                    exemplar = {"trace_id": span.trace_id, "reason": this.reason[:EXEMPLAR_REASON]}
+        finally:
+            current_pass.reset(token)
+            took_s = self._env.clock.monotonic() - started_s
+            self._metrics.duration(took_s, exemplar)
+        return took_s
 
-    def _on_result(self, key: Key, result: Result) -> None:
-        self._queue.forget(key)
-        if result.requeue_after_s is None:
-            self._metrics.result("success")
-        else:
-            self._metrics.result("requeue_after")
-            self._queue.add_after(key, result.requeue_after_s)
+    async def _call(self, this: Pass) -> Result | None:
+        """
+        Call the reconcile function under its deadline.
 
-    def _on_error(self, key: Key, error: BaseException) -> None:
-        self._metrics.result("error")
-        if isinstance(error, TerminalError):
-            self._metrics.terminal_error()
-            self._queue.forget(key)
-            log.error("reconcile.failed_for_good", error=str(error))
-            return
-        asked_s = error.status.details.retry_after_seconds if isinstance(error, ApiError) else 0
-        retry_in_s = self._queue.retry(key, at_least_s=asked_s)
-        details = {"failures": self._queue.failures(key), "retry_in_s": round(retry_in_s, 3)}
-        if isinstance(error, Conflict):
-            log.info("reconcile.conflict", error=str(error), **details)
-        elif isinstance(error, FrameworkError | TimeoutError):
-            log.warning("reconcile.failed", error=str(error), **details)
-        else:
-            self._metrics.panic()
-            log.error("reconcile.crashed", error=repr(error), exc_info=error, **details)
+        A worker must survive any cancellation that is not its own: a task group would take its end for a wish.
+        """
+        self._passes.begin(this)
+        try:
+            return await self._reconcile(this.key)
+        except asyncio.CancelledError as cancelled:
+            expired = this.cancellations > 0
+            if this.task.cancelling() > this.cancellations:
+                raise
+            if expired:
+                raise TimeoutError(f"cancelled after {self._timeout_s:g} s: that is its deadline") from None
+            raise RuntimeError(
+                "it ended as cancelled, and nobody had cancelled it: a task it awaited was"
+            ) from cancelled
+        finally:
+            self._passes.end(this)
+            if this.cancellations:
+                self._metrics.timeout()
 
-    async def _hold(self, key: Key, writes: list[Write]) -> None:
+    def _on_stuck(self, stuck: Pass) -> None:
+        self._metrics.stuck()
+        log.error(
+            "reconcile.stuck",
+            controller=stuck.controller,
+            object=str(stuck.key),
+            reconcile_id=stuck.reconcile_id,
+            reason=stuck.reason,
+            running_s=round(self._env.clock.monotonic() - stuck.started_s, 1),
+            stack=task_stack(stuck.task),
+        )
+
+    # Own writes
+
+    async def _hold(self, key: Key, writes: list[Write], holders: TaskGroup) -> None:
         """Keep a key from its next pass until the cache shows its writes, or the time is up."""
+        self._held.add(key)
+        if len(self._held) > MAX_HOLDS:
+            await self._wait_for_writes(key, writes)
+        else:
+            holders.start_soon(self._wait_for_writes, key, writes, name=f"{self.name} holds {key}")
+
+    async def _wait_for_writes(self, key: Key, writes: list[Write]) -> None:
         started = self._env.clock.monotonic()
         try:
             seen = await self._cache.wait_for_writes(writes, timeout_s=OWN_WRITE_TIMEOUT_S)
         finally:
-            self._queue.done(key)
+            self._release(key)
         self._metrics.own_write_wait(self._env.clock.monotonic() - started)
         if not seen:
             self._metrics.own_write_timeout()
             log.warning("cache.own_write_not_seen", controller=self.name, object=str(key), waited_s=OWN_WRITE_TIMEOUT_S)
+
+    def _release(self, key: Key) -> None:
+        self._held.remove(key)
+        self._queue.done(key)
+
+
+def _once(call: Callable[[], None]) -> Callable[[], None]:
+    """Return a function that makes this call the first time only."""
+    calls = [call]
+    return lambda: calls.pop()() if calls else None

@@ -2,13 +2,10 @@
 structlog, set up once per process by whoever owns the process (the command line, an operator's main).
 
 Log lines are events with fields: `log.warning("watch.restarted", resource=...)`. What runs inside a reconcile carries
-the fields `controller`, `object`, `reconcile_id` and `reason` by a context variable, so all lines of one pass can be
-found, and `trace_id` and `span_id` if it is traced.
+the fields `controller`, `object`, `reconcile_id` and `reason` by a context variable (`reconcile_context`), so that all
+lines of one pass can be found, and `trace_id` and `span_id` if it is traced.
 
-A line costs where it is written and hardly anything where it is not: a pass puts one function into `log_context`, which
-is asked only for lines that pass the level. (structlog's own `bound_contextvars` sets a variable per field and pass.)
-
-Who sets structlog up otherwise adds `context_fields` and `trace_fields` to the processors.
+Who sets structlog up otherwise adds `add_reconcile` and `trace_fields` to the processors.
 """
 
 from __future__ import annotations
@@ -17,22 +14,20 @@ import logging
 import sys
 import time
 import traceback
-from contextvars import ContextVar
 from typing import TYPE_CHECKING, Final, TextIO
 
 import msgspec
 import structlog
 
+from .reconcile_context import add_reconcile
+
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
 
     from structlog.typing import EventDict, ExcInfo, Processor
 
 LINES_PER_S: Final = 100
 """Of one event. Enough to see what happens, too few to fill a disk."""
-
-log_context: ContextVar[Callable[[], Mapping[str, object]] | None] = ContextVar("ktrain_log_context", default=None)
-"""Returns the fields that every line of the current task carries. Set it around a piece of work, then reset it."""
 
 
 def configure(
@@ -64,7 +59,7 @@ def configure(
         processors=[
             *([] if lines_per_s is None else [Limiter(lines_per_s)]),
             structlog.contextvars.merge_contextvars,
-            context_fields,
+            add_reconcile,
             trace_fields,
             structlog.processors.add_log_level,
             structlog.processors.TimeStamper(fmt="iso", utc=True),
@@ -76,12 +71,6 @@ def configure(
     )
     # At DEBUG this library prints the body of every answer, Secrets included.
     logging.getLogger("kubernetes_asyncio").setLevel(logging.INFO)
-
-
-def context_fields(_logger: object, _method: str, event: EventDict) -> EventDict:
-    """Add the fields of `log_context`; what the line says itself counts more. A processor."""
-    fields = log_context.get()
-    return event if fields is None else {**fields(), **event}
 
 
 def trace_fields(_logger: object, _method: str, event: EventDict) -> EventDict:

@@ -260,7 +260,7 @@ def test_results_are_counted_under_the_names_of_controller_runtime():
     assert value("controller_runtime_terminal_reconcile_errors_total", {"controller": "test"}) == 1
     assert value("controller_runtime_reconcile_total", {"controller": "test", "result": "success"}) >= 1
     assert value("controller_runtime_max_concurrent_reconciles", {"controller": "test"}) == 1
-    assert value("workqueue_depth", {"name": "test", "controller": "test", "priority": ""}) == 0
+    assert value("workqueue_depth", {"name": "test", "controller": "test", "priority": "0"}) == 0
     assert value("workqueue_adds_total", {"name": "test", "controller": "test"}) >= 2
 
 

@@ -70,7 +70,7 @@ def test_two_controllers_share_the_series_of_one_registry():
 def test_without_a_registry_instruments_do_nothing():
     metrics = Metrics()
     ControllerMetrics.of(metrics, "x").result("success")
-    QueueMetrics.of(metrics, "x").depth(1)
+    QueueMetrics.of(metrics, "x").adds()
     ClientMetrics.of(metrics).requests("GET", "200")
     ElectionMetrics.of(metrics, "x").status(1)
     assert metrics.registry is None

@@ -1,3 +1,4 @@
+import asyncio
 import io
 import json
 
@@ -5,10 +6,12 @@ import msgspec
 import pytest
 import structlog
 
+from ktrain.api.meta import Key
 from ktrain.framework import Client, HttpTransport, system_env
 from ktrain.framework.client.credentials import Endpoint, StaticToken
 from ktrain.framework.errors import FrameworkError
-from ktrain.framework.logging import Limiter, configure, log_context
+from ktrain.framework.logging import Limiter, configure
+from ktrain.framework.reconcile_context import Pass, current_pass
 
 
 class Terminal(io.StringIO):
@@ -75,24 +78,16 @@ def stream():
     structlog.reset_defaults()
 
 
-def test_lines_of_a_pass_carry_its_fields_and_what_a_line_says_itself_counts_more(stream):
-    token = log_context.set(lambda: {"controller": "jobs", "object": "a/b", "reason": "Job a/b updated"})
+async def test_lines_of_a_pass_carry_its_fields_and_what_a_line_says_itself_counts_more(stream):
+    this = Pass("jobs", Key("a", "b"), "Job a/b updated", number=1, started_s=0.0, task=asyncio.current_task())
+    token = current_pass.set(this)
     structlog.get_logger("inside").info("looked", object="a/c")
-    log_context.reset(token)
+    current_pass.reset(token)
     structlog.get_logger("outside").info("looked")
 
     inside, outside = map(json.loads, stream.getvalue().splitlines())
     assert (inside["controller"], inside["object"], inside["reason"]) == ("jobs", "a/c", "Job a/b updated")
     assert "controller" not in outside
-
-
-def test_the_fields_of_a_pass_are_computed_only_for_lines_that_are_written(stream):
-    asked = []
-    token = log_context.set(lambda: asked.append(1) or {})
-    structlog.get_logger("quiet").debug("not written")
-    log_context.reset(token)
-
-    assert not asked
 
 
 def test_a_flood_of_one_event_is_cut_and_counted_and_other_events_pass():

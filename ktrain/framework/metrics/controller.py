@@ -25,8 +25,11 @@ class ControllerMetrics:
     panic: Add = nothing
     timeout: Add = nothing
     duration: Observe = nothing
-    active_workers: Put = nothing
     max_workers: Put = nothing
+    read: Callable[[Callable[[], float], Callable[[], float]], None] = nothing
+    """Have these read from now on: active workers, and keys held back for own writes."""
+    stuck: Add = nothing
+    lost_event: Add = nothing
     own_write_wait: Observe = nothing
     """Seconds that a key was held back until the cache had its own writes."""
     own_write_timeout: Add = nothing
@@ -52,14 +55,20 @@ class ControllerMetrics:
         def histogram(name: str, text: str) -> Observe:
             return metrics.histogram(name, text, RECONCILE_BUCKETS, label)
 
+        def read(active: Callable[[], float], held: Callable[[], float]) -> None:
+            metrics.gauge_read(f"{prefix}_active_workers", "Workers that are busy.", label, active)
+            metrics.gauge_read("ktrain_own_write_holds", "Keys held back until the cache has them.", label, held)
+
         return cls(
             result=count,
             terminal_error=counter("terminal_reconcile_errors", "Reconciles that failed for good."),
             panic=counter("reconcile_panics", "Reconciles that ended in an unexpected exception."),
             timeout=counter("reconcile_timeouts", "Reconciles cut off by their deadline."),
             duration=histogram(f"{prefix}_reconcile_time_seconds", "Length of reconciles."),
-            active_workers=metrics.gauge(f"{prefix}_active_workers", "Workers that are busy.", label),
             max_workers=metrics.gauge(f"{prefix}_max_concurrent_reconciles", "Workers there are.", label),
+            read=read,
+            stuck=metrics.counter("ktrain_stuck_reconciles", "Reconciles that ran for too long.", label),
+            lost_event=metrics.counter("ktrain_events_lost", "Events that a predicate or mapping failed on.", label),
             own_write_wait=histogram("ktrain_own_write_wait_seconds", "Waits for own writes."),
             own_write_timeout=metrics.counter(
                 "ktrain_own_write_timeouts", "Own writes the cache did not show in time.", label
