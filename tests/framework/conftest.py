@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import ipaddress
+import ssl
 from collections import deque
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -11,12 +12,16 @@ from datetime import UTC, datetime, timedelta
 
 import msgspec
 import pytest
+from aiohttp import web
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
+from ktrain.framework.client.credentials import Endpoint
+from ktrain.framework.client.http import HttpTransport
 from ktrain.framework.client.transport import Response, Stream
 from ktrain.framework.errors import TransportError
+from ktrain.framework.serving import serving
 
 
 @dataclass
@@ -108,3 +113,50 @@ def issue():
         )
 
     return write
+
+
+@asynccontextmanager
+async def _server(handler, *, tls=None):
+    app = web.Application(client_max_size=4 << 20)
+    app.router.add_route("*", "/{path:.*}", handler)
+    async with serving(app, "127.0.0.1", 0, tls=tls) as port:
+        yield f"{'https' if tls else 'http'}://127.0.0.1:{port}"
+
+
+@asynccontextmanager
+async def _transport(handler, *, tls=None, keepalive=None, **options):
+    async with _server(handler, tls=tls) as url:
+        made = HttpTransport(Endpoint(url, **options), keepalive=keepalive)
+        try:
+            yield made
+        finally:
+            await made.aclose()
+            await made.aclose()
+
+
+@pytest.fixture
+def server():
+    """Serve a handler on a real socket; gives the URL."""
+    return _server
+
+
+@pytest.fixture
+def transport():
+    """A transport to a handler on a real socket; options are the endpoint's."""
+    return _transport
+
+
+def _mutual_tls(server, *clients):
+    tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    tls.load_cert_chain(server / "tls.crt", server / "tls.key")
+    if clients:
+        tls.verify_mode = ssl.CERT_REQUIRED
+        for client in clients:
+            tls.load_verify_locations(client / "tls.crt")
+    return tls
+
+
+@pytest.fixture
+def mutual_tls():
+    """A server's TLS settings with a pair that `issue` wrote; it trusts the clients given, and asks for one of them."""
+    return _mutual_tls

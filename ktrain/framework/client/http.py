@@ -13,12 +13,12 @@ import io
 import ipaddress
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, TypedDict
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlencode, urlsplit
 
 from ktrain import __version__
 from ktrain.framework.errors import TransportError
 
-from .credentials import Endpoint, find_endpoint
+from .finding import find_endpoint
 from .pools import Connections
 from .transport import Query, Response, Stream
 
@@ -28,6 +28,11 @@ if TYPE_CHECKING:
 
     import aiohttp
     from yarl import URL
+
+    from ktrain.framework.env import Env
+
+    from .credentials import Endpoint
+    from .pools import Keepalive, Pools
 
 CONNECT_TIMEOUT_S = 5.0
 LARGE_BODY_BYTES = 1 << 20
@@ -43,12 +48,16 @@ class HttpTransport:
     Args:
         endpoint: Where, and as whom.
         user_agent: In audit logs and for API priority and fairness.
+        keepalive: When a peer that vanished counts as dead.
     """
 
-    def __init__(self, endpoint: Endpoint, *, user_agent: str = f"ktrain/{__version__}") -> None:
+    def __init__(
+        self, endpoint: Endpoint, *, user_agent: str = f"ktrain/{__version__}", keepalive: Keepalive | None = None
+    ) -> None:
         self.endpoint = endpoint
         self._proxy = endpoint.proxy or proxy_from_environment(endpoint.url)
-        self._connections = Connections(endpoint, user_agent, _refuse_late)
+        self._connections = Connections(endpoint, user_agent, _refuse_late, keepalive)
+        self._extra = self._extras()
 
     async def request(
         self,
@@ -64,28 +73,29 @@ class HttpTransport:
         import aiohttp
 
         deadline = asyncio.get_running_loop().time() + timeout_s
-        for fresh in (False, True):
-            sent = await self._headers(headers, fresh=fresh, deadline=deadline)
+        url = self._url(path, query)
+        ours = await self._headers(deadline)
+        while True:
+            pools = await self._connections.take()
             try:
-                async with (
-                    self._connections.use() as pools,
-                    pools.calls.request(
-                        method,
-                        self._url(path),
-                        params=query,
-                        headers=sent,
-                        data=io.BytesIO(body) if body and len(body) > LARGE_BODY_BYTES else body,
-                        timeout=_until(deadline),
-                        trace_request_ctx=deadline,
-                        **self._extra(),
-                    ) as answer,
-                ):
+                async with pools.calls.request(
+                    method,
+                    url,
+                    headers=self._merged(headers, ours),
+                    data=io.BytesIO(body) if body and len(body) > LARGE_BODY_BYTES else body,
+                    timeout=_until(deadline),
+                    trace_request_ctx=deadline,
+                    allow_redirects=False,
+                    **self._extra,
+                ) as answer:
                     response = Response(answer.status, _lower(answer.headers), await answer.read())
             except (aiohttp.ClientError, TimeoutError, OSError) as error:
                 raise _transport_error(method, path, error) from error
-            if response.status != 401 or fresh or not self.endpoint.credentials.can_refresh:
-                break
-        return response
+            finally:
+                await self._connections.give_back(pools)
+            if response.status != 401 or (newer := await self._newer(ours, pools, deadline)) is None:
+                return response
+            ours = newer
 
     @asynccontextmanager
     async def stream(
@@ -97,45 +107,68 @@ class HttpTransport:
         # sock_read is the longest silence between two reads, not the length of the stream.
         timeout = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_TIMEOUT_S, sock_read=idle_timeout_s)
         deadline = asyncio.get_running_loop().time() + idle_timeout_s
-        async with self._connections.use() as pools:
-            for fresh in (False, True):
-                sent = await self._headers(headers, fresh=fresh, deadline=deadline)
+        url = self._url(path, query)
+        ours = await self._headers(deadline)
+        while True:
+            async with self._connections.use() as pools:
                 try:
                     answer = await pools.streams.get(
-                        self._url(path), params=query, headers=sent, timeout=timeout, **self._extra()
+                        url,
+                        headers=self._merged(headers, ours),
+                        timeout=timeout,
+                        allow_redirects=False,
+                        **self._extra,
                     )
                 except (aiohttp.ClientError, TimeoutError, OSError) as error:
                     raise _transport_error("GET", path, error) from error
-                if answer.status != 401 or fresh or not self.endpoint.credentials.can_refresh:
-                    break
-                answer.release()
-            try:
-                yield Stream(answer.status, _lower(answer.headers), _lines(answer, path))
-            finally:
-                # Not released: a stream that is left in the middle must not go back to the pool.
-                answer.close()
+                try:
+                    newer = await self._newer(ours, pools, deadline) if answer.status == 401 else None
+                    if newer is None:
+                        yield Stream(answer.status, _lower(answer.headers), _lines(answer, path))
+                        return
+                    ours = newer
+                finally:
+                    # Not released: a stream that is left in the middle must not go back to the pool.
+                    answer.close()
 
     async def aclose(self) -> None:
-        """Close all connections. Idempotent."""
+        """Close all connections, and end what runs for the credentials. Idempotent."""
         await self._connections.aclose()
+        await self.endpoint.credentials.aclose()
 
-    async def _headers(self, headers: Mapping[str, str] | None, *, fresh: bool, deadline: float) -> dict[str, str]:
+    async def _headers(self, deadline: float, *, refused: Mapping[str, str] | None = None) -> Mapping[str, str]:
         try:
             async with asyncio.timeout_at(deadline):
-                ours = await self.endpoint.credentials.headers(fresh=fresh)
+                return await self.endpoint.credentials.headers(refused=refused)
         except TimeoutError:
             raise TransportError(
                 f"no credentials for {self.endpoint.url} in time: the plugin or file they come from does not answer"
             ) from None
-        return {**(headers or {}), **ours}
 
-    def _url(self, path: str) -> URL:
+    async def _newer(self, refused: Mapping[str, str], pools: Pools, deadline: float) -> Mapping[str, str] | None:
+        """After a 401: other credentials than those refused; None if there are none, and the 401 stands."""
+        if not self.endpoint.credentials.can_refresh:
+            return None
+        ours = await self._headers(deadline, refused=refused)
+        # A plugin may also have brought another certificate.
+        is_new = await self._connections.look() is not pools or ours is not refused
+        return ours if is_new else None
+
+    def _merged(self, theirs: Mapping[str, str] | None, ours: Mapping[str, str]) -> Mapping[str, str]:
+        if not self.endpoint.headers:
+            return {**theirs, **ours} if theirs else ours
+        from multidict import CIMultiDict
+
+        return CIMultiDict([*(theirs or {}).items(), *self.endpoint.headers, *ours.items()])
+
+    def _url(self, path: str, query: Query) -> URL:
         from yarl import URL
 
         # Names in the path are already quoted; quoting them again would ask for other objects.
-        return URL(self.endpoint.url + path, encoded=True)
+        target = f"{self.endpoint.url}{path}?{urlencode(query, quote_via=quote)}" if query else self.endpoint.url + path
+        return URL(target, encoded=True)
 
-    def _extra(self) -> _Extra:
+    def _extras(self) -> _Extra:
         extra: _Extra = {}
         if self.endpoint.server_name:
             extra["server_hostname"] = self.endpoint.server_name
@@ -150,15 +183,25 @@ class _Extra(TypedDict, total=False):
 
 
 async def connect(
-    kubeconfig: str | None = None, context: str | None = None, *, user_agent: str = f"ktrain/{__version__}"
+    kubeconfig: str | None = None,
+    context: str | None = None,
+    *,
+    user_agent: str = f"ktrain/{__version__}",
+    env: Env | None = None,
 ) -> HttpTransport:
     """
     Make a transport for a context of a kubeconfig, or in a pod for its cluster. Nothing is sent yet.
 
+    Args:
+        kubeconfig: Its path; if None, see `find_endpoint`.
+        context: Of the kubeconfig; the current one if None.
+        user_agent: In audit logs and for API priority and fairness.
+        env: Time and randomness, for the renewal of credentials.
+
     Raises:
         ConfigError: No usable configuration.
     """
-    return HttpTransport(await find_endpoint(kubeconfig, context), user_agent=user_agent)
+    return HttpTransport(await find_endpoint(kubeconfig, context, env=env), user_agent=user_agent)
 
 
 def proxy_from_environment(url: str) -> str | None:

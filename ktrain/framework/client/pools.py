@@ -7,17 +7,24 @@ write, for ever.
 Certificates of clients live for hours or days, and somebody renews their files; the API server refuses a connection's
 requests once the certificate it was made with has expired. So the files are looked at now and then. If they changed,
 requests from then on get connections of their own, and the old ones are closed when the last request on them ends. A
-pair that cannot be loaded (often half written) changes nothing, and is tried again.
+pair that cannot be loaded (often half written) changes nothing, and is tried again. The same happens when an exec
+plugin gives a new certificate.
+
+A peer that vanishes without a word (power, a firewall that forgot us) leaves a connection half open. The kernel asks
+such peers itself (`Keepalive`), so also a watch that is rightly silent notices within half a minute.
 """
 
 from __future__ import annotations
 
 import asyncio
+import hashlib
+import socket
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
+import anyio.to_thread
 import structlog
 
 from ktrain.framework.errors import ConfigError
@@ -29,7 +36,7 @@ if TYPE_CHECKING:
 
     import aiohttp
 
-    from .credentials import Endpoint
+    from .credentials import Endpoint, Pem
 
 log = structlog.get_logger("ktrain.framework.client")
 
@@ -39,8 +46,37 @@ LOOK_S: Final = 10.0
 MAX_CALLS: Final = 64
 STREAM_BUFFER_BYTES: Final = 1 << 20
 
-Stamp = tuple[tuple[int, int] | None, ...]
-"""Of each file the inode and the time of its last change; None for one that is not there."""
+Stamp = tuple[tuple[int, int] | bytes | None, ...]
+"""Of each file the inode and the time of its last change, of PEM text a hash; None for what is not there."""
+
+
+@dataclass(frozen=True, slots=True)
+class Keepalive:
+    """
+    When the kernel gives a connection up. Whole seconds, at least one.
+
+    Args:
+        idle_s: Silence after which the peer is asked.
+        every_s: Between questions.
+        times: Questions without an answer after which the peer is dead. What we sent may stay unconfirmed just as long.
+    """
+
+    idle_s: int = 15
+    every_s: int = 5
+    times: int = 3
+
+    def apply(self, made: socket.socket) -> None:
+        """Set the socket's options, as far as the system has them."""
+        made.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        for name, value in {
+            "TCP_KEEPIDLE": self.idle_s,
+            "TCP_KEEPALIVE": self.idle_s,  # macOS
+            "TCP_KEEPINTVL": self.every_s,
+            "TCP_KEEPCNT": self.times,
+            "TCP_USER_TIMEOUT": 1000 * (self.idle_s + self.every_s * self.times),
+        }.items():
+            if (option := getattr(socket, name, None)) is not None:
+                made.setsockopt(socket.IPPROTO_TCP, option, value)
 
 
 @dataclass(slots=True, eq=False)
@@ -66,6 +102,7 @@ class Connections:
         endpoint: Where, and with which certificates.
         user_agent: Sent with every request.
         before_sending: Called before the first byte of a request; what it raises keeps the request from being sent.
+        keepalive: When a silent peer counts as dead.
     """
 
     def __init__(
@@ -73,77 +110,102 @@ class Connections:
         endpoint: Endpoint,
         user_agent: str,
         before_sending: Callable[[object, SimpleNamespace, object], Awaitable[None]],
+        keepalive: Keepalive | None = None,
     ) -> None:
         self._endpoint = endpoint
         self._user_agent = user_agent
         self._before_sending = before_sending
+        self._keepalive = keepalive or Keepalive()
         self._current: Pools | None = None
         self._retired: set[Pools] = set()
         self._looked_at_s = 0.0
+        self._changing = asyncio.Lock()
 
-    @asynccontextmanager
-    async def use(self) -> AsyncIterator[Pools]:
+    async def take(self) -> Pools:
         """
-        Give the pools to use for one request.
+        Take the pools to use for one request; `give_back` them. Two calls, for a context manager costs more than both.
 
         Raises:
             ConfigError: The certificates cannot be loaded, and never could.
         """
-        pools = self._pools()
+        now_s = asyncio.get_running_loop().time()
+        pools = self._current
+        if pools is None or now_s - self._looked_at_s >= LOOK_S:
+            pools = await self.look()
         pools.users += 1
-        try:
-            yield pools
-        finally:
-            pools.users -= 1
-            await self._sweep()
+        return pools
 
-    async def aclose(self) -> None:
-        """Close all connections. Idempotent."""
-        if self._current is not None:
-            self._retired.add(self._current)
-            self._current = None
-        while self._retired:
-            await self._retired.pop().aclose()
-
-    async def _sweep(self) -> None:
-        for pools in [pools for pools in self._retired if not pools.users]:
+    async def give_back(self, pools: Pools) -> None:
+        """End one use."""
+        pools.users -= 1
+        if pools in self._retired and not pools.users:
             self._retired.discard(pools)
             await pools.aclose()
 
-    def _pools(self) -> Pools:
-        now_s = asyncio.get_running_loop().time()
-        if self._current is None:
-            self._looked_at_s = now_s
-            self._current = self._made()
-        elif now_s - self._looked_at_s >= LOOK_S:
-            self._looked_at_s = now_s
-            self._renew(self._current)
-        return self._current
-
-    def _renew(self, old: Pools) -> None:
-        if _stamp(self._endpoint) == old.stamp:
-            return
+    @asynccontextmanager
+    async def use(self) -> AsyncIterator[Pools]:
+        """Take the pools, and give them back at the end."""
+        pools = await self.take()
         try:
-            self._current = self._made()
-        except ConfigError as error:
-            log.warning("client.certificate_unreadable", error=str(error))
-        else:
-            self._retired.add(old)
-            log.info("client.certificate_reloaded", server=self._endpoint.url)
+            yield pools
+        finally:
+            await self.give_back(pools)
 
-    def _made(self) -> Pools:
+    async def look(self) -> Pools:
+        """
+        Return the current pools, or new ones if the certificates have changed.
+
+        Raises:
+            ConfigError: As `take`.
+        """
+        async with self._changing:
+            # Who comes meanwhile uses the old ones; only the first of all waits.
+            self._looked_at_s = asyncio.get_running_loop().time()
+            old = self._current
+            # Taken first: a change while loading is then seen the next time.
+            stamp = _stamp(self._endpoint)
+            if old is not None and stamp == old.stamp:
+                return old
+            try:
+                made = await self._made(stamp)
+            except ConfigError as error:
+                if old is None:
+                    raise
+                log.warning("client.certificate_unreadable", error=str(error))
+                return old
+            self._current = made
+            if old is not None:
+                log.info("client.certificate_reloaded", server=self._endpoint.url)
+                if old.users:
+                    self._retired.add(old)
+                else:
+                    await old.aclose()
+            return made
+
+    async def aclose(self) -> None:
+        """Close all connections. Idempotent."""
+        async with self._changing:
+            if self._current is not None:
+                self._retired.add(self._current)
+                self._current = None
+            while self._retired:
+                await self._retired.pop().aclose()
+
+    async def _made(self, stamp: Stamp) -> Pools:
         import aiohttp
 
-        # Taken first: a change while loading is then seen the next time.
-        stamp = _stamp(self._endpoint)
-        # Reads files for 1 ms, with the system's authorities for 20; one context serves both pools.
-        context = _ssl_context(self._endpoint)
+        # In a thread: the system's authorities take 20 ms, and files may lie on a network. One context for both pools.
+        context = await anyio.to_thread.run_sync(_ssl_context, self._endpoint, abandon_on_cancel=True)
         tracing = aiohttp.TraceConfig()
         tracing.on_request_headers_sent.append(self._before_sending)
 
         def session(limit: int) -> aiohttp.ClientSession:
             return aiohttp.ClientSession(
-                connector=aiohttp.TCPConnector(limit=limit, keepalive_timeout=KEEPALIVE_S, ssl=context),
+                connector=aiohttp.TCPConnector(
+                    limit=limit, keepalive_timeout=KEEPALIVE_S, ssl=context, socket_factory=self._socket
+                ),
+                # API servers set no cookies; a proxy's would be another's session.
+                cookie_jar=aiohttp.DummyCookieJar(),
                 headers={"User-Agent": self._user_agent, "Accept-Encoding": "identity"},
                 read_bufsize=STREAM_BUFFER_BYTES,
                 trace_configs=[tracing],
@@ -151,24 +213,38 @@ class Connections:
 
         return Pools(session(MAX_CALLS), session(0), stamp)
 
+    def _socket(self, address: tuple[Any, ...]) -> socket.socket:
+        family, kind, protocol = address[:3]
+        made = socket.socket(family, kind, protocol)
+        try:
+            self._keepalive.apply(made)
+        except OSError:
+            made.close()
+            raise
+        return made
+
 
 def _ssl_context(endpoint: Endpoint) -> ssl.SSLContext | bool:
     if not endpoint.url.startswith("https:"):
         return False
     try:
         return endpoint.ssl_context()
-    except OSError as error:  # ssl.SSLError is one
-        files = ", ".join(endpoint.certificate_files)
+    except (OSError, ValueError) as error:  # ssl.SSLError is an OSError; ValueError: a NUL in a path
+        files = ", ".join(endpoint.certificate_files) or "those given as text"
         raise ConfigError(f"the certificates for {endpoint.url} ({files}) cannot be loaded: {error}") from error
 
 
 def _stamp(endpoint: Endpoint) -> Stamp:
-    return tuple(map(_stamp_of, endpoint.certificate_files))
+    return tuple(map(_stamp_of, (endpoint.ca_file, *(endpoint.identity or ()))))
 
 
-def _stamp_of(file: str) -> tuple[int, int] | None:
+def _stamp_of(pem: Pem | None) -> tuple[int, int] | bytes | None:
+    if pem is None:
+        return None
+    if isinstance(pem, bytes):
+        return hashlib.sha256(pem).digest()
     try:
-        status = Path(file).stat()
+        status = Path(pem).stat()
     except OSError:
         return None
     return status.st_ino, status.st_mtime_ns

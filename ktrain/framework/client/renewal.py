@@ -1,0 +1,211 @@
+"""
+Credentials that are renewed while they are in use.
+
+Whatever the source (a file, a plugin, an identity provider), the rules are the same. It is asked once for all who wait.
+It is asked before the end, at a random moment so that replicas do not ask together, and meanwhile the old credentials
+serve: no call fails or waits because of a renewal. After a 401 it is asked if what was refused is still what we have,
+not if another call has brought something newer meanwhile. What it gives is kept until something better comes.
+
+A renewal belongs to the credentials, not to the call that began it: a caller whose time is up must not end it for the
+others, nor leave a plugin behind per call.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, ClassVar, Final
+
+import anyio.to_thread
+import structlog
+
+from ktrain.framework.env import Env, system_env
+from ktrain.framework.errors import ConfigError
+
+from .credentials import Credentials
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from .credentials import PemPair
+
+log = structlog.get_logger("ktrain.framework.client")
+
+TOKEN_AGE_S: Final = 60.0
+"""The kubelet replaces a bound token at 80 % of its life of an hour: reading it once a minute is early enough."""
+RETRY_S: Final = 5.0
+"""Until a source that failed is asked again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Grant:
+    """
+    What a source gave.
+
+    Args:
+        headers: For every request.
+        client_cert: Certificate and key, if the source gave one.
+        renew_after_s: When to ask again, while this is used on.
+        lasts_s: After which this is worth nothing, and callers wait for the next.
+    """
+
+    headers: Mapping[str, str] = field(repr=False)
+    client_cert: PemPair | None = field(default=None, repr=False)
+    renew_after_s: float = float("inf")
+    lasts_s: float = float("inf")
+
+    def is_same(self, other: Grant) -> bool:
+        """Whether the server would see no difference."""
+        return self.headers == other.headers and self.client_cert == other.client_cert
+
+
+class Renewed(Credentials, ABC):
+    """
+    Credentials from a source that has to be asked again.
+
+    Args:
+        env: Time, and randomness for jitter.
+    """
+
+    refused_every_s: ClassVar[float] = 0.0
+    """A 401 this soon after the last renewal for a 401 starts no other: a storm of them must not become one of runs."""
+
+    def __init__(self, env: Env | None = None) -> None:
+        self._env = env or system_env()
+        self._grant: Grant | None = None
+        self._renew_at_s = float("-inf")
+        self._useless_at_s = float("-inf")
+        self._renewing: asyncio.Task[None] | None = None
+        self._failure: Exception | None = None
+        self._failed_at_s = float("-inf")
+        self._refused_at_s = float("-inf")
+
+    @property
+    def can_refresh(self) -> bool:
+        """True."""
+        return True
+
+    @property
+    def client_cert(self) -> PemPair | None:
+        """Certificate and key of the last grant."""
+        return self._grant.client_cert if self._grant else None
+
+    @abstractmethod
+    async def obtain(self, last: Grant | None, *, refused: bool) -> Grant:
+        """
+        Ask the source, within a time of its own.
+
+        Args:
+            last: What it gave before.
+            refused: The server does not accept `last`.
+
+        Raises:
+            ConfigError: It gives nothing that can be used.
+        """
+
+    async def headers(self, *, refused: Mapping[str, str] | None = None) -> Mapping[str, str]:
+        """
+        Return the headers of the newest grant, waiting for it only if there is none that can be used.
+
+        Raises:
+            ConfigError: The source gives nothing, and the last grant is over or was refused.
+        """
+        now_s = self._env.clock.monotonic()
+        grant = self._grant
+        if grant is None or now_s >= self._useless_at_s or self._is_due(refused, grant, now_s):
+            return await self._next(refused=refused is not None)
+        if now_s >= self._renew_at_s:
+            self._start(refused=False)
+        return grant.headers
+
+    def _is_due(self, refused: Mapping[str, str] | None, grant: Grant, now_s: float) -> bool:
+        """Whether a 401 calls for a renewal."""
+        if refused is None or refused != grant.headers:
+            return False
+        if self._is_renewing:
+            return True
+        if now_s - self._refused_at_s < self.refused_every_s:
+            return False
+        self._refused_at_s = now_s
+        return True
+
+    async def _next(self, *, refused: bool) -> Mapping[str, str]:
+        if self._failure and self._env.clock.monotonic() - self._failed_at_s < RETRY_S and not self._is_renewing:
+            raise ConfigError(str(self._failure)) from self._failure
+        task = self._start(refused=refused)
+        await asyncio.wait([task])
+        if task.cancelled():
+            raise ConfigError("the credentials were closed while they were being renewed")
+        if error := task.exception():
+            # Not the task's own: several callers raise it, each with a traceback.
+            raise ConfigError(str(error)) from error
+        if self._grant is None:  # pragma: no cover - a task without an error has made one
+            raise ConfigError("no credentials")
+        return self._grant.headers
+
+    @property
+    def _is_renewing(self) -> bool:
+        return self._renewing is not None and not self._renewing.done()
+
+    def _start(self, *, refused: bool) -> asyncio.Task[None]:
+        if self._renewing is None or self._renewing.done():
+            # The next try after a failure; a success sets it again.
+            self._renew_at_s = self._env.clock.monotonic() + RETRY_S
+            self._renewing = asyncio.create_task(self._renew(refused=refused), name="renew credentials")
+            self._renewing.add_done_callback(self._note)
+        return self._renewing
+
+    async def _renew(self, *, refused: bool) -> None:
+        last = self._grant
+        grant = await self.obtain(last, refused=refused)
+        now_s = self._env.clock.monotonic()
+        # The same headers as before stay the same object: that is how the transport sees that nothing is new.
+        self._grant = last if last and grant.is_same(last) else grant
+        self._renew_at_s, self._useless_at_s = now_s + grant.renew_after_s, now_s + grant.lasts_s
+
+    def _note(self, task: asyncio.Task[None]) -> None:
+        self._failure = None if task.cancelled() else _expected(task.exception())
+        if self._failure:
+            self._failed_at_s = self._env.clock.monotonic()
+            log.warning("client.credentials_not_renewed", error=str(self._failure))
+
+    async def aclose(self) -> None:
+        """End a renewal that is under way."""
+        if self._renewing is not None and self._is_renewing:
+            self._renewing.cancel()
+            await asyncio.wait([self._renewing])
+
+
+def _expected(error: BaseException | None) -> Exception | None:
+    return error if isinstance(error, Exception) else None
+
+
+class TokenFile(Renewed):
+    """
+    A token in a file that somebody else renews; read once a minute and after a 401. The last good one is used on.
+
+    Args:
+        path: The file.
+        token: Serves until the file can be read.
+        env: Time and randomness.
+    """
+
+    def __init__(self, path: Path, env: Env | None = None, *, token: str = "") -> None:
+        super().__init__(env)
+        self._path = path
+        self._first = token
+
+    async def obtain(self, last: Grant | None, *, refused: bool) -> Grant:  # noqa: ARG002 - a file has one answer
+        """Read the file, in a thread: it may lie on a network."""
+        try:
+            token = (await anyio.to_thread.run_sync(self._path.read_text, abandon_on_cancel=True)).strip()
+            problem = "is empty"
+        except (OSError, UnicodeDecodeError) as error:
+            token, problem = "", f"cannot be read: {error}"
+        if not token and last is not None:
+            return Grant(last.headers, lasts_s=TOKEN_AGE_S)
+        if not token and not self._first:
+            raise ConfigError(f"the token file {self._path} {problem}")
+        return Grant({"Authorization": f"Bearer {token or self._first}"}, lasts_s=TOKEN_AGE_S)
