@@ -1,14 +1,17 @@
 """
 One leader, by a Lease (coordination.k8s.io/v1), in the way of client-go and better fenced.
 
-No clock is compared with another. A candidate watches the record: a foreign lease is valid until nothing in it has
-changed for its own `leaseDurationSeconds`, by the candidate's monotonic clock. So the leader may write until that time
-has passed since it *sent* its last successful renewal; nobody can have seen that renewal earlier.
+What a candidate may conclude from the record is in `lease.py`: a foreign lease is valid until nothing in it has changed
+for its own `leaseDurationSeconds`, by the candidate's monotonic clock. So the leader may write until that time has
+passed since it *sent* its last successful renewal; nobody can have seen that renewal earlier.
 
     sent ─── renew_deadline_s: no more writes are begun ─── lease_duration_s: none is on its way; others may lead
 
 `guard` is that rule as a function. `Client` asks it before every attempt to write, and cuts an attempt short at the end
 of the lease. A process that was paused finds its guard closed when it wakes, before it has noticed anything else.
+
+Candidates watch the lease: they know of each renewal as it happens, take over when the last one they saw has expired
+(not a poll later), and at once when it is given up. Attempts at the retry period do not depend on the watch.
 
 The election wants a client of its own on a transport of its own (and without a guard): the most reported failure of
 elections is a lease lost because renewals queued behind other calls.
@@ -18,11 +21,9 @@ from __future__ import annotations
 
 import asyncio
 import math
-import os
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import anyio
 import structlog
@@ -31,20 +32,25 @@ from ktrain.api.core import LEASES, Lease, LeaseSpec
 from ktrain.api.meta import Json, Key, format_micro_time
 
 from .cache.reflector import Reflector
-from .errors import Conflict, FrameworkError, LeadershipLost, NotFound
+from .errors import ApiError, Conflict, FrameworkError, LeadershipLost, NotFound
+from .lease import RELEASED_S, Record, own_namespace
 from .metrics import Metrics
 from .metrics.election import ElectionMetrics
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Callable, Mapping
 
     from .client.client import Client
     from .env import Env
+    from .events import EventRecorder
 
 log = structlog.get_logger("ktrain.framework.election")
 
-ACQUIRE_JITTER = 1.2
-NAMESPACE_FILE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
+ACQUIRE_JITTER: Final = 1.2
+EXPIRY_JITTER: Final = 0.2
+"""Candidates that see one lease expire come apart by so much of a retry period."""
+HANG_S: Final = 20.0
+"""So long after its lease was over, a leader that has not stopped is unhealthy."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +58,7 @@ class Timing:
     """
     The three times of an election, in seconds, with client-go's defaults.
 
-    A crash costs at most `lease_duration_s` plus two retries until another leads.
+    A crash costs at most `lease_duration_s` plus one retry until another leads; an end in order less than a second.
     """
 
     lease_duration_s: float = 15.0
@@ -79,10 +85,12 @@ class LeaderElection:
         client: Its own, on its own transport, without a guard.
         env: Time and randomness.
         name: Of the Lease.
-        namespace: Of the Lease.
+        namespace: Of the Lease. Default: this pod's; ValueError outside of a pod.
         identity: Of this process; must differ between processes (host name and a random part).
         timing: See `Timing`.
-        metrics: For `leader_election_master_status`.
+        labels: That the Lease shall have.
+        recorder: Tells on the Lease who came to lead, and who left.
+        metrics: For `leader_election_master_status` and `leader_election_slowpath_total`.
     """
 
     def __init__(
@@ -91,27 +99,37 @@ class LeaderElection:
         env: Env,
         *,
         name: str,
-        namespace: str,
+        namespace: str = "",
         identity: str,
         timing: Timing | None = None,
+        labels: Mapping[str, str] | None = None,
+        recorder: EventRecorder | None = None,
         metrics: Metrics | None = None,
     ) -> None:
         self._client = client
         self._env = env
-        self._key = Key(namespace, name)
+        self._key = Key(namespace or own_namespace(), name)
         self._identity = identity
         self._timing = timing or Timing()
-        self._status = ElectionMetrics.of(metrics or Metrics(), name).status
-        self._seen: LeaseSpec | None = None
-        self._seen_at_s = 0.0
-        self._version = ""
+        self._attempt_s = self._timing.renew_deadline_s / 3
+        self._labels = dict(labels or {})
+        self._recorder = recorder
+        self._metrics = ElectionMetrics.of(metrics or Metrics(), name)
+        self._record = Record(identity)
         self._sent_at_s: float | None = None
+        self._unsure = False
+        self._problem = ""
         self._log = log.bind(lease=str(self._key), identity=identity)
 
     @property
     def is_leader(self) -> bool:
         """Whether writes may be begun now."""
         return self._left_s(self._timing.renew_deadline_s) > 0
+
+    @property
+    def holder(self) -> str:
+        """Who leads, as far as this process knows; empty for nobody."""
+        return self._record.holder
 
     def guard(self) -> float:
         """
@@ -124,25 +142,45 @@ class LeaderElection:
             raise LeadershipLost(f"{self._identity} does not hold the lease {self._key}: no write may be sent")
         return self._left_s(self._timing.lease_duration_s)
 
+    def check(self) -> str | None:
+        """Say for `/healthz` whether this process should have stopped long ago: its lease is over, its work is not."""
+        if self._sent_at_s is None:
+            return None
+        over_s = self._env.clock.monotonic() - self._sent_at_s - self._timing.lease_duration_s
+        return f"the lease was over {over_s:.0f} s ago, and its work goes on" if over_s > HANG_S else None
+
+    def describe(self) -> str:
+        """Say in a few words who leads, for readiness."""
+        if self.is_leader:
+            return "this process leads"
+        state = f"waits; {self.holder or 'nobody known'} leads"
+        return f"{state}; the last attempt failed: {self._problem}" if self._problem else state
+
     async def acquire(self) -> None:
         """
-        Wait until this process leads. Errors of the API are logged and tried again. Safe to cancel.
+        Wait until this process leads. Errors of the API are logged and tried again.
 
-        A watch tells at once when the lease is given up; attempts at the retry period do not depend on it.
+        Safe to cancel: what may have been won by then is given up again.
         """
         self._log.info("election.waiting")
-        given_up = _GivenUp()
+        watch = _Watch(self._saw)
         selector = f"metadata.name={self._key.name}"
         reflector = Reflector(
-            self._client, LEASES, given_up, self._env, namespace=self._key.namespace, field_selector=selector
+            self._client, LEASES, watch, self._env, namespace=self._key.namespace, field_selector=selector
         )
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(reflector.run, name=f"watch lease {self._key}")
-            while not await self._attempt():
-                await given_up.wait(self._env.random.uniform(1.0, 1.0 + ACQUIRE_JITTER) * self._timing.retry_period_s)
-            tasks.cancel_scope.cancel()
-        self._status(1)
+        try:
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(reflector.run, name=f"watch lease {self._key}")
+                while not await self._attempt():
+                    await watch.wait(self._pause_s())
+                tasks.cancel_scope.cancel()
+        except BaseException:
+            with anyio.CancelScope(shield=True):
+                await self._release()
+            raise
+        self._metrics.status(1)
         self._log.info("election.won")
+        self._report("became leader")
 
     @asynccontextmanager
     async def leading(self) -> AsyncIterator[None]:
@@ -158,7 +196,8 @@ class LeaderElection:
                 yield
                 tasks.cancel_scope.cancel()
         finally:
-            self._status(0)
+            self._metrics.status(0)
+            self._report("stopped leading")
             with anyio.CancelScope(shield=True):
                 await self._release()
 
@@ -166,36 +205,41 @@ class LeaderElection:
         while True:
             await self._env.clock.sleep(min(self._timing.retry_period_s, self._left_s(self._timing.renew_deadline_s)))
             if not await self._attempt() and not self.is_leader:
-                self._log.error("election.lost")
-                holder = self._seen.holder_identity if self._seen else ""
+                self._log.error("election.lost", holder=self.holder)
                 raise LeadershipLost(
                     f"the lease {self._key} was not renewed within {self._timing.renew_deadline_s:g} s; "
-                    f"its last known holder is {holder or 'nobody'}"
+                    f"its last known holder is {self.holder or 'nobody'}"
                 )
 
     async def _attempt(self) -> bool:
         """Try once to get or to keep the lease; True if it is ours. Ends well before the renewal is overdue."""
         try:
-            async with asyncio.timeout(self._timing.renew_deadline_s / 3):
-                return await self._try_once()
+            async with asyncio.timeout(self._attempt_s):
+                won = await self._try_once()
         except (FrameworkError, TimeoutError) as error:
-            self._log.warning("election.attempt_failed", error=str(error) or "no answer in time")
+            self._problem = str(error) or f"no answer in {self._attempt_s:.1f} s"
+            self._log.warning("election.attempt_failed", error=self._problem)
             return False
+        self._problem = ""
+        return won
 
     async def _try_once(self) -> bool:
-        if self._sent_at_s is not None and self._seen is not None:
+        if self._sent_at_s is not None and self._record.spec is not None:
             # The record in hand is our own last write: one call is enough, unless somebody touched it since.
             with suppress(Conflict, NotFound):
-                return await self._write(self._seen)
-        try:
-            lease = await self._client.get(LEASES, self._key.name, self._key.namespace)
-        except NotFound:
-            return await self._write(None)
-        self._observe(lease)
-        if lease.spec.holder_identity not in ("", self._identity) and not self._has_expired(lease.spec):
+                return await self._write(self._record.spec)
+            self._metrics.slowpath()
+        await self._look()
+        if self._record.taken_for_s(self._env.clock.monotonic()) > 0:
             self._sent_at_s = None
             return False
-        return await self._write(lease.spec)
+        return await self._write(self._record.spec)
+
+    async def _look(self) -> None:
+        lease: Lease | None = None
+        with suppress(NotFound):
+            lease = await self._client.get(LEASES, self._key.name, self._key.namespace)
+        self._record.see(lease, self._env.clock.monotonic())
 
     async def _write(self, old: LeaseSpec | None) -> bool:
         """Store this process as the holder. Raises Conflict if somebody else was faster."""
@@ -209,41 +253,79 @@ class LeaderElection:
             "renewTime": format_micro_time(now),
             "leaseTransitions": 0 if old is None else old.lease_transitions + (not mine),
         }
-        if old is None:
-            meta = {"name": self._key.name, "namespace": self._key.namespace}
-            body = {"apiVersion": LEASES.api_version, "kind": LEASES.kind, "metadata": meta, "spec": spec}
-            lease = await self._client.create(LEASES, body)
-        else:
-            # A patch keeps fields that are not ours (preferredHolder, strategy); the version makes it an exchange.
-            patch = {"metadata": {"resourceVersion": self._version}, "spec": spec}
-            lease = await self._client.patch(LEASES, self._key, patch)
-        self._observe(lease)
+        lease = await self._exchange(spec, create=old is None)
+        self._record.see(lease, self._env.clock.monotonic())
         self._sent_at_s = sent_at_s
         return True
 
-    async def _release(self) -> None:
-        """Give the lease up, if it is still ours. Nobody may write on its strength any more when this is called."""
-        if self._sent_at_s is None:
-            return
-        self._sent_at_s = None
-        now = format_micro_time(self._env.clock.now())
-        spec = {"holderIdentity": "", "leaseDurationSeconds": 1, "renewTime": now, "acquireTime": now}
+    async def _exchange(self, spec: Json, *, create: bool = False) -> Lease:
+        """Write the record, if it is still the one that was seen. What no answer tells is looked up later."""
+        self._record.claimed = self._unsure = True
         try:
-            async with asyncio.timeout(self._timing.renew_deadline_s / 3):
-                patch = {"metadata": {"resourceVersion": self._version}, "spec": spec}
-                await self._client.patch(LEASES, self._key, patch)
+            if create:
+                meta: Json = {"name": self._key.name, "namespace": self._key.namespace}
+                if self._labels:
+                    meta["labels"] = self._labels
+                body = {"apiVersion": LEASES.api_version, "kind": LEASES.kind, "metadata": meta, "spec": spec}
+                lease = await self._client.create(LEASES, body)
+            else:
+                # A patch keeps fields that are not ours (preferredHolder, strategy); the version makes it an exchange.
+                meta = {"resourceVersion": self._record.version}
+                if self._labels:
+                    meta["labels"] = self._labels
+                lease = await self._client.patch(LEASES, self._key, {"metadata": meta, "spec": spec})
+        except ApiError:
+            self._unsure = False
+            raise
+        self._unsure = False
+        return lease
+
+    async def _release(self) -> None:
+        """Give the lease up, if it is ours. Nobody may write on its strength any more when this is called."""
+        if self._sent_at_s is None and not self._unsure:
+            return
+        known = self._sent_at_s is not None and not self._unsure
+        self._sent_at_s = None
+        try:
+            async with asyncio.timeout(self._attempt_s):
+                while not known or not await self._try_release():
+                    await self._look()
+                    if not self._record.is_ours:
+                        return
+                    known = True
             self._log.info("election.released")
         except (FrameworkError, TimeoutError) as error:
             self._log.warning("election.release_failed", error=str(error) or "no answer in time")
 
-    def _observe(self, lease: Lease) -> None:
-        self._version = lease.metadata.resource_version
-        if lease.spec != self._seen:
-            self._seen = lease.spec
-            self._seen_at_s = self._env.clock.monotonic()
+    async def _try_release(self) -> bool:
+        """False if somebody touched the record since it was seen."""
+        now = format_micro_time(self._env.clock.now())
+        spec = {"holderIdentity": "", "leaseDurationSeconds": RELEASED_S, "renewTime": now, "acquireTime": now}
+        try:
+            lease = await self._exchange(spec)
+        except Conflict:
+            return False
+        self._record.see(lease, self._env.clock.monotonic())
+        return True
 
-    def _has_expired(self, spec: LeaseSpec) -> bool:
-        return self._env.clock.monotonic() >= self._seen_at_s + spec.lease_duration_seconds
+    def _saw(self, lease: Lease | None) -> bool:
+        """Take in what the watch brought; True if it is time for an attempt."""
+        now_s = self._env.clock.monotonic()
+        if lease is None or self._record.is_newer(lease):
+            self._record.see(lease, now_s)
+        return self._record.taken_for_s(now_s) == 0
+
+    def _pause_s(self) -> float:
+        """Until the next attempt: the retry period, but not beyond the moment at which the lease is free."""
+        draw, retry_s = self._env.random.uniform, self._timing.retry_period_s
+        pause_s = draw(1.0, 1.0 + ACQUIRE_JITTER) * retry_s
+        taken_s = self._record.taken_for_s(self._env.clock.monotonic())
+        return min(pause_s, taken_s + draw(0.0, EXPIRY_JITTER) * retry_s) if taken_s > 0 else pause_s
+
+    def _report(self, what: str) -> None:
+        if self._recorder is not None and self._record.lease is not None:
+            message = f"{self._identity} {what}"
+            self._recorder.event(LEASES, self._record.lease, reason="LeaderElection", message=message, action="Lead")
 
     def _left_s(self, span_s: float) -> float:
         """What is left of a time span that began when the last good renewal was sent."""
@@ -252,52 +334,38 @@ class LeaderElection:
         return max(0.0, self._sent_at_s + span_s - self._env.clock.monotonic())
 
 
-def own_namespace() -> str:
-    """
-    The namespace this process runs in: `$POD_NAMESPACE`, or that of the pod's service account.
+class _Watch:
+    """A sink for one lease, which wakes its candidate when `saw` says that the lease is free."""
 
-    Raises:
-        ValueError: Not in a pod.
-    """
-    if namespace := os.environ.get("POD_NAMESPACE"):
-        return namespace
-    try:
-        return NAMESPACE_FILE.read_text().strip()
-    except OSError:
-        raise ValueError(
-            "leader election outside of a cluster needs to know where its Lease lives: configure its namespace, or set "
-            "the variable POD_NAMESPACE"
-        ) from None
-
-
-class _GivenUp:
-    """A sink that wakes a candidate when the lease has no holder."""
-
-    def __init__(self) -> None:
+    def __init__(self, saw: Callable[[Lease | None], bool]) -> None:
+        self._saw = saw
         self._event = asyncio.Event()
 
     async def wait(self, at_most_s: float) -> None:
-        """Wait until the lease is given up, or the time has passed."""
+        """Wait until the lease is free, or the time has passed."""
         with anyio.move_on_after(at_most_s):
             await self._event.wait()
         self._event.clear()
 
-    def replace(self, objects: dict[Key, Lease], version: int) -> None:
-        """Look at the lease, if there is one."""
-        for key, lease in objects.items():
-            self.put(key, lease, version)
+    def replace(self, objects: dict[Key, Lease], version: int) -> None:  # noqa: ARG002 - a sink's
+        """Look at the lease, if there is one; that there is none, the attempts find out by themselves."""
+        for lease in objects.values():
+            self._look(lease)
 
     def put(self, key: Key, obj: Lease, version: int) -> None:  # noqa: ARG002 - a sink's
-        """Wake the candidate if nobody holds the lease."""
-        if not obj.spec.holder_identity:
-            self._event.set()
+        """Look at the lease."""
+        self._look(obj)
 
     def remove(self, key: Key, last: Lease | None, version: int) -> None:  # noqa: ARG002 - a sink's
-        """Wake the candidate: the lease was deleted."""
-        self._event.set()
+        """Note that the lease was deleted."""
+        self._look(None)
 
     def reached(self, version: int) -> None:
         """Nothing to do."""
 
     def failed(self, error: FrameworkError) -> None:
         """Nothing to do: the attempts at the retry period go on."""
+
+    def _look(self, lease: Lease | None) -> None:
+        if self._saw(lease):
+            self._event.set()

@@ -41,7 +41,7 @@ from .client.client import Client
 from .client.credentials import find_endpoint
 from .client.http import HttpTransport
 from .controller import Controller
-from .election import LeaderElection, own_namespace
+from .election import LeaderElection
 from .env import Env, system_env
 from .events import EventRecorder
 from .health import HealthServer, MetricsServer, cache_check
@@ -363,7 +363,7 @@ class Operator:
             Client(transport, self.env, field_manager=settings.field_manager or self.name),
             self.env,
             name=settings.leader_election,
-            namespace=settings.leader_election_namespace or own_namespace(),
+            namespace=settings.leader_election_namespace,
             identity=settings.identity or f"{socket.gethostname()}_{secrets.token_hex(8)}",
             timing=settings.timing,
             metrics=self.metrics,

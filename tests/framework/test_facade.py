@@ -81,22 +81,22 @@ def test_a_controller_sees_another_cluster_by_that_clusters_cache():
 def test_what_is_added_while_it_runs_starts_at_once_and_what_comes_too_late_is_refused():
     async def scenario(env):
         server, journal = ApiServer(env), []
-        async with Operator("copier", IN_A_TEST, transport=server.transport(), env=env) as op:
-            async with anyio.create_task_group() as tasks:
-                await tasks.start(op.run)
-                await env.clock.sleep(1)
+        operator = Operator("copier", IN_A_TEST, transport=server.transport(), env=env)
+        async with operator as op, anyio.create_task_group() as tasks:
+            await tasks.start(op.run)
+            await env.clock.sleep(1)
 
-                async def reconcile(key):
-                    journal.append(key.name)
+            async def reconcile(key):
+                journal.append(key.name)
 
-                op.controller("late", reconcile).watches(op.cache.informer(CONFIG_MAPS))
-                await op.main.unguarded.create(CONFIG_MAPS, config_map("a"))
-                await env.clock.sleep(1)
-                with pytest.raises(RuntimeError, match="the operator copier runs: it is too late for a webhook"):
-                    op.admission("/x", lambda request: None)
-                op.stop()
-                with pytest.raises(RuntimeError, match="the manager stops"):
-                    op.controller("later", reconcile)
+            op.controller("late", reconcile).watches(op.cache.informer(CONFIG_MAPS))
+            await op.main.unguarded.create(CONFIG_MAPS, config_map("a"))
+            await env.clock.sleep(1)
+            with pytest.raises(RuntimeError, match="the operator copier runs: it is too late for a webhook"):
+                op.admission("/x", lambda request: None)
+            op.stop()
+            with pytest.raises(RuntimeError, match="the manager stops"):
+                op.controller("later", reconcile)
         return journal
 
     assert simulate(scenario) == ["a"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from .registry import Put, nothing
+from .registry import Add, Put, nothing
 
 if TYPE_CHECKING:
     from .registry import Metrics
@@ -17,10 +17,15 @@ class ElectionMetrics:
 
     status: Put = nothing
     """1 while this process leads."""
+    slowpath: Add = nothing
+    """A renewal took more than one call: the record was not as it was left."""
 
     @classmethod
     def of(cls, metrics: Metrics, name: str) -> ElectionMetrics:
         """Make them for one lease."""
-        status = metrics.gauge("leader_election_master_status", "1 while this process leads.", {"name": name})
+        label = {"name": name}
+        status = metrics.gauge("leader_election_master_status", "1 while this process leads.", label)
         status(0)
-        return cls(status)
+        return cls(
+            status, metrics.counter("leader_election_slowpath", "Renewals that had to read the lease first.", label)
+        )
