@@ -146,6 +146,8 @@ async def test_with_a_client_ca_only_its_clients_are_served(tmp_path, issue):
         try:
             writer.write(b"GET / HTTP/1.0\r\n\r\n")
             return await reader.readline()
+        except OSError:
+            return b""  # refused after the hello: whether an alert or a reset comes first is chance
         finally:
             writer.transport.abort()
 
@@ -153,8 +155,7 @@ async def test_with_a_client_ca_only_its_clients_are_served(tmp_path, issue):
         for _ in range(2):
             assert b"405" in await talk(server, authority)
             for stranger in (None, other):
-                with pytest.raises(OSError, match=r"SSL|reset"):
-                    await talk(server, stranger)
+                assert await talk(server, stranger) == b""
             assert server.check() is None
             issue(tmp_path, "two")
             await clock.advance()

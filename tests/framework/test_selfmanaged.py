@@ -374,8 +374,13 @@ def conversion(strategy="Webhook", **client_config):
 
 @pytest.mark.parametrize(
     ("definition", "patched"),
-    [(conversion(), True), (conversion(caBundle="Zm9v"), True), (conversion(caBundle="YnVuZGxl"), False)]
-    + [(conversion("None"), False), ({"spec": {}}, False)],
+    [
+        (conversion(), True),
+        (conversion(caBundle="Zm9v"), True),
+        (conversion(caBundle="YnVuZGxl"), False),
+        (conversion("None"), False),
+        ({"spec": {}}, False),
+    ],
 )
 def test_a_definition_gets_the_bundle_where_it_converts_by_this_webhook(script, definition, patched):
     async def scenario(env):
@@ -456,9 +461,12 @@ async def test_requests_that_trust_only_what_is_registered_pass_while_a_real_ser
         bundle = (await client.get(kind, "ours"))["webhooks"][0]["clientConfig"]["caBundle"]
         tls = ssl.create_default_context(cadata=base64.b64decode(bundle).decode())
         tls.verify_flags |= ssl.VERIFY_X509_STRICT
-        async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(ssl=tls)) as session:
-            async with session.post(f"https://127.0.0.1:{server.port}/validate", json=request) as answer:
-                assert (await answer.json())["response"]["allowed"]
+        url = f"https://127.0.0.1:{server.port}/validate"
+        async with (
+            aiohttp.ClientSession(connector=aiohttp.TCPConnector(ssl=tls)) as session,
+            session.post(url, json=request) as answer,
+        ):
+            assert (await answer.json())["response"]["allowed"]
         _, writer = await asyncio.open_connection("127.0.0.1", server.port, ssl=tls)
         certificates.add(writer.get_extra_info("peercert")["serialNumber"])
         writer.transport.abort()

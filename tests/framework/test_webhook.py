@@ -267,9 +267,12 @@ async def test_the_limit_is_the_api_servers_if_that_is_shorter(tmp_path, issue):
         await asyncio.sleep(30)
 
     issue(tmp_path, "one")
-    async with serving(tmp_path, {"/slow": handler}) as (_, session), asyncio.timeout(5):
-        async with session.post("/slow?timeout=1s", json=review()) as slow:
-            assert (await slow.json())["response"]["status"]["message"] == "the webhook did not decide in 0.9 s"
+    async with (
+        serving(tmp_path, {"/slow": handler}) as (_, session),
+        asyncio.timeout(5),
+        session.post("/slow?timeout=1s", json=review()) as slow,
+    ):
+        assert (await slow.json())["response"]["status"]["message"] == "the webhook did not decide in 0.9 s"
 
 
 async def test_a_server_is_ready_when_it_reaches_itself(tmp_path, issue):
