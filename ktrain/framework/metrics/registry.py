@@ -71,7 +71,7 @@ class Metrics:
         """Return a counter (without the `_total` of its exposed name) that exists at 0 from now on."""
         if self.registry is None:
             return nothing
-        add: Add = self._counter(name, text, *labels).labels(*labels.values()).inc
+        add: Add = _bound(self._counter(name, text, *labels), labels).inc
         return add
 
     def counter_by(self, name: str, text: str, *labels: str, most: int = MOST_SERIES) -> CountBy:
@@ -100,13 +100,13 @@ class Metrics:
         """Return the setter of a gauge."""
         if self.registry is None:
             return nothing
-        put: Put = self._gauge(name, text, *labels).labels(*labels.values()).set
+        put: Put = _bound(self._gauge(name, text, *labels), labels).set
         return put
 
     def gauge_read(self, name: str, text: str, labels: Labels, read: Callable[[], float]) -> None:
         """Have a gauge read when somebody scrapes. `read` must not wait."""
         if self.registry is not None:
-            self._gauge(name, text, *labels).labels(*labels.values()).set_function(read)
+            _bound(self._gauge(name, text, *labels), labels).set_function(read)
 
     def histogram(self, name: str, text: str, buckets: tuple[float, ...], labels: Labels) -> Observe:
         """Return the observer of a histogram."""
@@ -156,3 +156,8 @@ def fitting(exemplar: Mapping[str, str]) -> dict[str, str]:
             fits[name] = value[:room]
             left = room - len(fits[name])
     return fits
+
+
+def _bound(family: Any, labels: Labels) -> Any:  # noqa: ANN401 - see _made
+    """One series of a metric; prometheus_client refuses to be asked for the only one of a metric without labels."""
+    return family.labels(*labels.values()) if labels else family

@@ -1,0 +1,145 @@
+"""
+Where a server's certificate comes from, and how it is exchanged while the server serves.
+
+A source hands over a pair at once and then each new one. New connections get it; those that are open go on. A pair
+that does not fit (half-written files, a key of another certificate) is refused before it can touch what is served.
+
+Python can load a pair into a TLS context only in two steps, between which a handshake would fail. So each pair gets a
+context of its own, and a new connection is moved to the latest when it says hello.
+"""
+
+from __future__ import annotations
+
+import ssl
+import tempfile
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, Protocol
+
+import anyio
+import anyio.to_thread
+import structlog
+
+from ktrain.framework.metrics import Metrics
+from ktrain.framework.metrics.webhook import CertificateMetrics
+
+if TYPE_CHECKING:
+    from anyio.abc import TaskStatus
+
+    from ktrain.framework.env import Env
+
+log = structlog.get_logger("ktrain.framework.webhook")
+
+RELOAD_S: Final = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class KeyPair:
+    """A certificate (its chain too, if it has one) and its key, both PEM. The key is in no repr."""
+
+    certificate: bytes
+    key: bytes = field(repr=False)
+
+
+Use = Callable[[KeyPair], Awaitable[None]]
+"""Serve this pair from now on. Raises OSError (ssl.SSLError is one) if it does not fit; then nothing has changed."""
+
+
+class CertificateSource(Protocol):
+    """Hands over pairs to serve with."""
+
+    async def run(self, use: Use, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
+        """Call `use` with the first pair, report started, then call it with each new one until cancelled."""
+
+
+class CertificateDirectory:
+    """
+    A pair in a directory, as Secrets are mounted and cert-manager writes it: `tls.crt` and `tls.key`.
+
+    Both files are read every 10 seconds and compared with what is served: a mounted Secret changes by swapping a
+    symlink, which leaves no trace in the times of the files.
+
+    Args:
+        directory: Holds the files.
+        env: Time.
+        metrics: For readings and those that failed.
+    """
+
+    def __init__(self, directory: Path, env: Env, *, metrics: Metrics | None = None) -> None:
+        self._directory = directory
+        self._env = env
+        self._metrics = CertificateMetrics.of(metrics or Metrics())
+
+    async def run(self, use: Use, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
+        """Follow the directory until cancelled. OSError if there is no usable pair at the start."""
+        self._metrics.reads()
+        served = await anyio.to_thread.run_sync(self._read)
+        await use(served)
+        task_status.started()
+        while True:
+            await self._env.clock.sleep(RELOAD_S)
+            self._metrics.reads()
+            try:
+                pair = await anyio.to_thread.run_sync(self._read)
+                if pair == served:
+                    continue
+                await use(pair)
+            except OSError as error:
+                self._metrics.read_errors()
+                log.warning("webhook.certificate_unreadable", directory=str(self._directory), error=str(error))
+            else:
+                served = pair
+                log.info("webhook.certificate_reloaded", directory=str(self._directory))
+
+    def _read(self) -> KeyPair:
+        return KeyPair((self._directory / "tls.crt").read_bytes(), (self._directory / "tls.key").read_bytes())
+
+
+class ServingContext:
+    """
+    The TLS context of a server whose certificate changes: give `context` to the listener, and pairs to `use`.
+
+    Args:
+        client_ca: Whoever connects must present a certificate of one of these CAs (a PEM file); without it, anybody
+            may. It is read again with each new pair.
+    """
+
+    def __init__(self, client_ca: Path | None = None) -> None:
+        self._client_ca = client_ca
+        self._latest: ssl.SSLContext | None = None
+        self.certificate = b""
+        """What is served now, PEM."""
+        self.context = self._new()
+        self.context.sni_callback = self._greet
+
+    async def use(self, pair: KeyPair) -> None:
+        """Serve new connections with this pair. OSError if it does not fit, or the CA cannot be read."""
+        self._latest = await anyio.to_thread.run_sync(self._load, pair)
+        self.certificate = pair.certificate
+
+    def _load(self, pair: KeyPair) -> ssl.SSLContext:
+        context = self._new()
+        with tempfile.TemporaryDirectory(prefix="ktrain-tls-") as directory:
+            # The standard library loads certificates from files only; this one, for a moment, is readable by us only.
+            path = Path(directory, "pair.pem")
+            path.touch(mode=0o600)
+            path.write_bytes(pair.key.rstrip() + b"\n" + pair.certificate)
+            context.load_cert_chain(path, password=_no_password)
+        return context
+
+    def _new(self) -> ssl.SSLContext:
+        context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cafile=self._client_ca)
+        context.minimum_version = ssl.TLSVersion.TLSv1_2
+        if self._client_ca is not None:
+            context.verify_mode = ssl.CERT_REQUIRED
+        return context
+
+    def _greet(self, connection: ssl.SSLObject, _name: str | None, _context: ssl.SSLContext) -> None:
+        if self._latest is not None:
+            connection.context = self._latest
+
+
+def _no_password() -> bytes:
+    """Keep OpenSSL from asking a terminal for the password of an encrypted key."""
+    raise ssl.SSLError("the key is encrypted")
