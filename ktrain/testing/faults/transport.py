@@ -64,7 +64,10 @@ class FaultTransport(Faults):
         end_s = asyncio.get_running_loop().time() + timeout_s
 
         async def send() -> Answer:
-            left_s = max(end_s - asyncio.get_running_loop().time(), 0.0)
+            left_s = end_s - asyncio.get_running_loop().time()
+            if left_s <= 0:
+                # Due before the timer, in code that was stopped: a call that is late must not be sent (`Transport`).
+                raise TransportError(f"{method} {path}: the time was over before the request could be sent")
             known = self._revisions
             asked, sent = known.in_query(query), known.in_body(body)
             answer = await self._inner.request(method, path, query=asked, headers=headers, body=sent, timeout_s=left_s)
