@@ -11,12 +11,15 @@ from typing import TYPE_CHECKING, Final
 
 from ktrain.framework.logging import configure
 
+from .applying import applies
 from .burst import burst
 from .figures import Outcome, render
 from .life import life
 from .micro import apiserver, watch_decode
 from .reconciling import reconcile_noop
+from .standing import failover, idle
 from .startup import first_line, framework_import, help_text
+from .syncing import foreign_objects, sync
 from .watching import watch_store
 
 if TYPE_CHECKING:
@@ -38,6 +41,11 @@ BENCHMARKS: Final[dict[str, Benchmark]] = {
     "watch_store": watch_store,
     "reconcile_noop": reconcile_noop,
     "framework_import": framework_import,
+    "applies": applies,
+    "sync": sync,
+    "foreign_objects": foreign_objects,
+    "idle": idle,
+    "failover": failover,
     "apiserver": apiserver,
 }
 

@@ -15,7 +15,7 @@ ROOT = Path(__file__).parents[2]
 
 def benchmarks(*arguments):
     command = [sys.executable, "-m", "benchmarks", *arguments]
-    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=120)
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=600)
 
 
 @pytest.mark.e2e
