@@ -253,7 +253,8 @@ class Client:
         dry_run = options.setdefault("dry_run", self._options.get("dry_run", False))
         response = await self.raw("DELETE", path, body=delete_body(options, uid=uid, resource_version=resource_version))
         if not dry_run:
-            note_deletion(resource, self._placed(resource, key), uid or "", response.body)
+            forced = options.get("grace_period_s") == 0
+            note_deletion(resource, self._placed(resource, key), uid or "", response.body, forced=forced)
 
     async def delete_collection(
         self,

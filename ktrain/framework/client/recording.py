@@ -41,14 +41,14 @@ def note_write(resource: Resource[Any], written: object) -> None:
         record(Write(resource.group, resource.plural, meta.key, meta.uid, version, meta.labels))
 
 
-def note_deletion(resource: Resource[Any], key: Key, uid: str, answer: bytes) -> None:
-    """Note a deletion: of an object that is gone, or the mark on one that stays for a while."""
+def note_deletion(resource: Resource[Any], key: Key, uid: str, answer: bytes, *, forced: bool) -> None:
+    """Note a deletion: of an object that is gone, or the mark on one that stays; a `forced` one gives no grace."""
     try:
         deleted = msgspec.json.decode(answer, type=_Deleted)
     except UNFIT as error:
         raise DecodeError(f"the answer to the deletion of {resource.kind} {key} cannot be read: {error}") from error
     meta = deleted.metadata or ObjectMeta()
-    if meta.deletion_timestamp and (meta.finalizers or meta.deletion_grace_period_seconds):
+    if meta.deletion_timestamp and (meta.finalizers or (meta.deletion_grace_period_seconds and not forced)):
         # Its finalizers may take for ever; what the cache will show soon is that it is being deleted.
         note_write(resource, Object(metadata=meta))
         return
