@@ -38,7 +38,7 @@ from ktrain import __version__
 from .address import parse_address
 from .cache.cache import Cache
 from .client.client import Client
-from .client.credentials import find_endpoint
+from .client.finding import find_endpoint
 from .client.http import HttpTransport
 from .controller import Controller
 from .election import LeaderElection, own_namespace

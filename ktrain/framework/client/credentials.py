@@ -45,6 +45,10 @@ class Credentials(ABC):
         """Certificate and key that came with the last headers, if these credentials bring their own."""
         return None
 
+    def ready(self) -> Mapping[str, str] | None:
+        """Headers for the next request if there are any without waiting; almost every request goes this way."""
+        return None
+
     @abstractmethod
     async def headers(self, *, refused: Mapping[str, str] | None = None) -> Mapping[str, str]:
         """
@@ -68,6 +72,10 @@ class StaticToken(Credentials):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "_headers", {"Authorization": f"Bearer {self.token}"} if self.token else {})
+
+    def ready(self) -> Mapping[str, str]:
+        """Return the Authorization header."""
+        return self._headers
 
     async def headers(self, *, refused: Mapping[str, str] | None = None) -> Mapping[str, str]:  # noqa: ARG002 - the protocol's
         """Return the Authorization header."""

@@ -12,6 +12,7 @@ import asyncio
 import io
 import ipaddress
 from contextlib import asynccontextmanager
+from functools import lru_cache
 from typing import TYPE_CHECKING, TypedDict
 from urllib.parse import quote, urlencode, urlsplit
 
@@ -74,7 +75,8 @@ class HttpTransport:
 
         deadline = asyncio.get_running_loop().time() + timeout_s
         url = self._url(path, query)
-        ours = await self._headers(deadline)
+        if (ours := self.endpoint.credentials.ready()) is None:
+            ours = await self._identity(deadline)
         while True:
             pools = await self._connections.take()
             try:
@@ -108,7 +110,8 @@ class HttpTransport:
         timeout = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_TIMEOUT_S, sock_read=idle_timeout_s)
         deadline = asyncio.get_running_loop().time() + idle_timeout_s
         url = self._url(path, query)
-        ours = await self._headers(deadline)
+        if (ours := self.endpoint.credentials.ready()) is None:
+            ours = await self._identity(deadline)
         while True:
             async with self._connections.use() as pools:
                 try:
@@ -136,7 +139,7 @@ class HttpTransport:
         await self._connections.aclose()
         await self.endpoint.credentials.aclose()
 
-    async def _headers(self, deadline: float, *, refused: Mapping[str, str] | None = None) -> Mapping[str, str]:
+    async def _identity(self, deadline: float, *, refused: Mapping[str, str] | None = None) -> Mapping[str, str]:
         try:
             async with asyncio.timeout_at(deadline):
                 return await self.endpoint.credentials.headers(refused=refused)
@@ -149,7 +152,7 @@ class HttpTransport:
         """After a 401: other credentials than those refused; None if there are none, and the 401 stands."""
         if not self.endpoint.credentials.can_refresh:
             return None
-        ours = await self._headers(deadline, refused=refused)
+        ours = await self._identity(deadline, refused=refused)
         # A plugin may also have brought another certificate.
         is_new = await self._connections.look() is not pools or ours is not refused
         return ours if is_new else None
@@ -165,7 +168,7 @@ class HttpTransport:
         from yarl import URL
 
         # Names in the path are already quoted; quoting them again would ask for other objects.
-        target = f"{self.endpoint.url}{path}?{urlencode(query, quote_via=quote)}" if query else self.endpoint.url + path
+        target = f"{self.endpoint.url}{path}?{_encoded(tuple(query))}" if query else self.endpoint.url + path
         return URL(target, encoded=True)
 
     def _extras(self) -> _Extra:
@@ -225,6 +228,12 @@ def _is_loopback(host: str) -> bool:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
         return False
+
+
+@lru_cache(maxsize=256)
+def _encoded(query: tuple[tuple[str, str], ...]) -> str:
+    # Most calls of a process carry one of a few: field manager, force, limit.
+    return urlencode(query, quote_via=quote)
 
 
 def _until(deadline: float) -> aiohttp.ClientTimeout:
