@@ -25,13 +25,13 @@ from .transport import Query, Response, Stream
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping
-    from types import SimpleNamespace
 
     import aiohttp
     from yarl import URL
 
     from ktrain.framework.env import Env
 
+    from .connector import Deadline
     from .credentials import Endpoint
     from .pools import Keepalive, Pools
 
@@ -57,7 +57,7 @@ class HttpTransport:
     ) -> None:
         self.endpoint = endpoint
         self._proxy = endpoint.proxy or proxy_from_environment(endpoint.url)
-        self._connections = Connections(endpoint, user_agent, _refuse_late, keepalive)
+        self._connections = Connections(endpoint, user_agent, keepalive)
         self._extra = self._extras()
 
     async def request(
@@ -86,7 +86,6 @@ class HttpTransport:
                     headers=self._merged(headers, ours),
                     data=io.BytesIO(body) if body and len(body) > LARGE_BODY_BYTES else body,
                     timeout=_until(deadline),
-                    trace_request_ctx=deadline,
                     allow_redirects=False,
                     **self._extra,
                 ) as answer:
@@ -236,24 +235,12 @@ def _encoded(query: tuple[tuple[str, str], ...]) -> str:
     return urlencode(query, quote_via=quote)
 
 
-def _until(deadline: float) -> aiohttp.ClientTimeout:
-    import aiohttp
+def _until(deadline: float) -> Deadline:
+    from .connector import Deadline
 
-    # Not 0, which would mean for ever; what is late by then is refused below.
+    # Not 0, which would mean for ever; what is late by then is refused by the connector.
     left_s = max(deadline - asyncio.get_running_loop().time(), 0.001)
-    return aiohttp.ClientTimeout(total=left_s, sock_connect=CONNECT_TIMEOUT_S)
-
-
-async def _refuse_late(_session: object, context: SimpleNamespace, _params: object) -> None:
-    """
-    Stop a request whose time is over before its first byte leaves.
-
-    In a process that was stopped and continued, a connection that became ready meanwhile is served before the time-out
-    that expired meanwhile; without this, a former leader's write would go out. aiohttp calls this before it writes.
-    """
-    deadline = context.trace_request_ctx
-    if deadline is not None and asyncio.get_running_loop().time() >= deadline:
-        raise TimeoutError("the time was over before the request could be sent")
+    return Deadline(left_s, connect_s=CONNECT_TIMEOUT_S, at_s=deadline)
 
 
 async def _lines(answer: aiohttp.ClientResponse, path: str) -> AsyncIterator[bytes]:
