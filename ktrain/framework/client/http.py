@@ -86,7 +86,6 @@ class HttpTransport:
                     headers=self._merged(headers, ours),
                     data=io.BytesIO(body) if body and len(body) > LARGE_BODY_BYTES else body,
                     timeout=_until(deadline),
-                    allow_redirects=False,
                     **self._extra,
                 ) as answer:
                     response = Response(answer.status, _lower(answer.headers), await answer.read())
@@ -118,7 +117,6 @@ class HttpTransport:
                         url,
                         headers=self._merged(headers, ours),
                         timeout=timeout,
-                        allow_redirects=False,
                         **self._extra,
                     )
                 except (aiohttp.ClientError, TimeoutError, OSError) as error:

@@ -23,7 +23,7 @@ import structlog
 from ktrain.framework.env import Env, system_env
 from ktrain.framework.errors import ConfigError
 
-from .credentials import Credentials
+from .credentials import Credentials, bearer
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -206,11 +206,10 @@ class TokenFile(Renewed):
         """Read the file, in a thread: it may lie on a network."""
         try:
             token = (await anyio.to_thread.run_sync(self._path.read_text, abandon_on_cancel=True)).strip()
-            problem = "is empty"
-        except (OSError, UnicodeDecodeError) as error:
-            token, problem = "", f"cannot be read: {error}"
-        if not token and last is not None:
-            return Grant(last.headers, lasts_s=TOKEN_AGE_S)
-        if not token and not self._first:
-            raise ConfigError(f"the token file {self._path} {problem}")
-        return Grant({"Authorization": f"Bearer {token or self._first}"}, lasts_s=TOKEN_AGE_S)
+            return Grant(bearer(token), lasts_s=TOKEN_AGE_S)
+        except (OSError, UnicodeDecodeError, ConfigError) as error:
+            problem = f"the token file {self._path} cannot be used: {error}"
+        if last is None and not self._first:
+            raise ConfigError(problem)
+        log.warning("client.token_file_unreadable", error=problem)
+        return Grant(last.headers if last else bearer(self._first), lasts_s=TOKEN_AGE_S)
