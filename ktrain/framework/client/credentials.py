@@ -30,6 +30,20 @@ PemPair = tuple[Pem, Pem]
 """A certificate, with those between it and its authority, and its key."""
 
 
+def bearer(token: str) -> dict[str, str]:
+    """
+    Return the header for a token.
+
+    Raises:
+        ConfigError: It is empty, or holds characters that no token has; a line break would begin a header of its own.
+    """
+    if not token:
+        raise ConfigError("the token is empty")
+    if not token.isprintable() or not token.isascii():
+        raise ConfigError("the token holds a line break or another character that no token has")
+    return {"Authorization": f"Bearer {token}"}
+
+
 class Credentials(ABC):
     """Who we are: headers, or a certificate, or both. Its `repr` shows no secret."""
 
@@ -43,6 +57,10 @@ class Credentials(ABC):
     @property
     def client_cert(self) -> PemPair | None:
         """Certificate and key that came with the last headers, if these credentials bring their own."""
+        return None
+
+    def ready(self) -> Mapping[str, str] | None:
+        """Headers for the next request if there are any without waiting; almost every request goes this way."""
         return None
 
     @abstractmethod
@@ -67,7 +85,11 @@ class StaticToken(Credentials):
     _headers: Mapping[str, str] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "_headers", {"Authorization": f"Bearer {self.token}"} if self.token else {})
+        object.__setattr__(self, "_headers", bearer(self.token) if self.token else {})
+
+    def ready(self) -> Mapping[str, str]:
+        """Return the Authorization header."""
+        return self._headers
 
     async def headers(self, *, refused: Mapping[str, str] | None = None) -> Mapping[str, str]:  # noqa: ARG002 - the protocol's
         """Return the Authorization header."""

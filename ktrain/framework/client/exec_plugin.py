@@ -22,6 +22,7 @@ import msgspec
 
 from ktrain.framework.errors import ConfigError
 
+from .credentials import bearer
 from .plugin_process import MAX_OUTPUT_BYTES, OutputTooLong, run
 from .renewal import Grant, Renewed
 
@@ -185,7 +186,10 @@ class ExecPlugin(Renewed):
         return status
 
     def _grant_of(self, status: _Status) -> Grant:
-        headers = {"Authorization": f"Bearer {status.token}"} if status.token else {}
+        try:
+            headers = bearer(status.token) if status.token else {}
+        except ConfigError as error:
+            raise self._error(f"gave no usable answer: {error}") from None
         pair = None
         if status.client_certificate_data and status.client_key_data:
             pair = (status.client_certificate_data.encode(), status.client_key_data.encode())

@@ -12,6 +12,7 @@ import asyncio
 import io
 import ipaddress
 from contextlib import asynccontextmanager
+from functools import lru_cache
 from typing import TYPE_CHECKING, TypedDict
 from urllib.parse import quote, urlencode, urlsplit
 
@@ -24,13 +25,13 @@ from .transport import Query, Response, Stream
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping
-    from types import SimpleNamespace
 
     import aiohttp
     from yarl import URL
 
     from ktrain.framework.env import Env
 
+    from .connector import Deadline
     from .credentials import Endpoint
     from .pools import Keepalive, Pools
 
@@ -56,7 +57,7 @@ class HttpTransport:
     ) -> None:
         self.endpoint = endpoint
         self._proxy = endpoint.proxy or proxy_from_environment(endpoint.url)
-        self._connections = Connections(endpoint, user_agent, _refuse_late, keepalive)
+        self._connections = Connections(endpoint, user_agent, keepalive)
         self._extra = self._extras()
 
     async def request(
@@ -74,7 +75,8 @@ class HttpTransport:
 
         deadline = asyncio.get_running_loop().time() + timeout_s
         url = self._url(path, query)
-        ours = await self._headers(deadline)
+        if (ours := self.endpoint.credentials.ready()) is None:
+            ours = await self._identity(deadline)
         while True:
             pools = await self._connections.take()
             try:
@@ -84,8 +86,6 @@ class HttpTransport:
                     headers=self._merged(headers, ours),
                     data=io.BytesIO(body) if body and len(body) > LARGE_BODY_BYTES else body,
                     timeout=_until(deadline),
-                    trace_request_ctx=deadline,
-                    allow_redirects=False,
                     **self._extra,
                 ) as answer:
                     response = Response(answer.status, _lower(answer.headers), await answer.read())
@@ -108,7 +108,8 @@ class HttpTransport:
         timeout = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_TIMEOUT_S, sock_read=idle_timeout_s)
         deadline = asyncio.get_running_loop().time() + idle_timeout_s
         url = self._url(path, query)
-        ours = await self._headers(deadline)
+        if (ours := self.endpoint.credentials.ready()) is None:
+            ours = await self._identity(deadline)
         while True:
             async with self._connections.use() as pools:
                 try:
@@ -116,7 +117,6 @@ class HttpTransport:
                         url,
                         headers=self._merged(headers, ours),
                         timeout=timeout,
-                        allow_redirects=False,
                         **self._extra,
                     )
                 except (aiohttp.ClientError, TimeoutError, OSError) as error:
@@ -136,7 +136,7 @@ class HttpTransport:
         await self._connections.aclose()
         await self.endpoint.credentials.aclose()
 
-    async def _headers(self, deadline: float, *, refused: Mapping[str, str] | None = None) -> Mapping[str, str]:
+    async def _identity(self, deadline: float, *, refused: Mapping[str, str] | None = None) -> Mapping[str, str]:
         try:
             async with asyncio.timeout_at(deadline):
                 return await self.endpoint.credentials.headers(refused=refused)
@@ -149,7 +149,7 @@ class HttpTransport:
         """After a 401: other credentials than those refused; None if there are none, and the 401 stands."""
         if not self.endpoint.credentials.can_refresh:
             return None
-        ours = await self._headers(deadline, refused=refused)
+        ours = await self._identity(deadline, refused=refused)
         # A plugin may also have brought another certificate.
         is_new = await self._connections.look() is not pools or ours is not refused
         return ours if is_new else None
@@ -165,7 +165,7 @@ class HttpTransport:
         from yarl import URL
 
         # Names in the path are already quoted; quoting them again would ask for other objects.
-        target = f"{self.endpoint.url}{path}?{urlencode(query, quote_via=quote)}" if query else self.endpoint.url + path
+        target = f"{self.endpoint.url}{path}?{_encoded(tuple(query))}" if query else self.endpoint.url + path
         return URL(target, encoded=True)
 
     def _extras(self) -> _Extra:
@@ -227,24 +227,18 @@ def _is_loopback(host: str) -> bool:
         return False
 
 
-def _until(deadline: float) -> aiohttp.ClientTimeout:
-    import aiohttp
+@lru_cache(maxsize=256)
+def _encoded(query: tuple[tuple[str, str], ...]) -> str:
+    # Most calls of a process carry one of a few: field manager, force, limit.
+    return urlencode(query, quote_via=quote)
 
-    # Not 0, which would mean for ever; what is late by then is refused below.
+
+def _until(deadline: float) -> Deadline:
+    from .connector import Deadline
+
+    # Not 0, which would mean for ever; what is late by then is refused by the connector.
     left_s = max(deadline - asyncio.get_running_loop().time(), 0.001)
-    return aiohttp.ClientTimeout(total=left_s, sock_connect=CONNECT_TIMEOUT_S)
-
-
-async def _refuse_late(_session: object, context: SimpleNamespace, _params: object) -> None:
-    """
-    Stop a request whose time is over before its first byte leaves.
-
-    In a process that was stopped and continued, a connection that became ready meanwhile is served before the time-out
-    that expired meanwhile; without this, a former leader's write would go out. aiohttp calls this before it writes.
-    """
-    deadline = context.trace_request_ctx
-    if deadline is not None and asyncio.get_running_loop().time() >= deadline:
-        raise TimeoutError("the time was over before the request could be sent")
+    return Deadline(left_s, connect_s=CONNECT_TIMEOUT_S, at_s=deadline)
 
 
 async def _lines(answer: aiohttp.ClientResponse, path: str) -> AsyncIterator[bytes]:

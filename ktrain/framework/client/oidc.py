@@ -23,6 +23,7 @@ import msgspec
 
 from ktrain.framework.errors import ConfigError
 
+from .credentials import bearer
 from .renewal import Grant, Renewed
 
 if TYPE_CHECKING:
@@ -105,8 +106,8 @@ class OidcProvider(Renewed):
         return replace(grant, lasts_s=max(grant.lasts_s, MIN_LIFE_S))
 
     def _grant_of(self, token: str) -> Grant:
-        headers = {"Authorization": f"Bearer {token}"}
         end = self._end_of(token)
+        headers = bearer(token)
         if end is None:
             return Grant(headers)
         # By the monotonic clock from here on: a step of the wall clock must not end it, nor prolong it.

@@ -22,7 +22,7 @@ import socket
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import anyio.to_thread
 import structlog
@@ -31,8 +31,7 @@ from ktrain.framework.errors import ConfigError
 
 if TYPE_CHECKING:
     import ssl
-    from collections.abc import AsyncIterator, Awaitable, Callable
-    from types import SimpleNamespace
+    from collections.abc import AsyncIterator
 
     import aiohttp
 
@@ -101,7 +100,6 @@ class Connections:
     Args:
         endpoint: Where, and with which certificates.
         user_agent: Sent with every request.
-        before_sending: Called before the first byte of a request; what it raises keeps the request from being sent.
         keepalive: When a silent peer counts as dead.
     """
 
@@ -109,12 +107,10 @@ class Connections:
         self,
         endpoint: Endpoint,
         user_agent: str,
-        before_sending: Callable[[object, SimpleNamespace, object], Awaitable[None]],
         keepalive: Keepalive | None = None,
     ) -> None:
         self._endpoint = endpoint
         self._user_agent = user_agent
-        self._before_sending = before_sending
         self._keepalive = keepalive or Keepalive()
         self._current: Pools | None = None
         self._retired: set[Pools] = set()
@@ -194,34 +190,21 @@ class Connections:
     async def _made(self, stamp: Stamp) -> Pools:
         import aiohttp
 
+        from .connector import Connector
+
         # In a thread: the system's authorities take 20 ms, and files may lie on a network. One context for both pools.
         context = await anyio.to_thread.run_sync(_ssl_context, self._endpoint, abandon_on_cancel=True)
-        tracing = aiohttp.TraceConfig()
-        tracing.on_request_headers_sent.append(self._before_sending)
 
         def session(limit: int) -> aiohttp.ClientSession:
             return aiohttp.ClientSession(
-                connector=aiohttp.TCPConnector(
-                    limit=limit, keepalive_timeout=KEEPALIVE_S, ssl=context, socket_factory=self._socket
-                ),
+                connector=Connector(limit=limit, idle_s=KEEPALIVE_S, context=context, keepalive=self._keepalive),
                 # API servers set no cookies; a proxy's would be another's session.
                 cookie_jar=aiohttp.DummyCookieJar(),
                 headers={"User-Agent": self._user_agent, "Accept-Encoding": "identity"},
                 read_bufsize=STREAM_BUFFER_BYTES,
-                trace_configs=[tracing],
             )
 
         return Pools(session(MAX_CALLS), session(0), stamp)
-
-    def _socket(self, address: tuple[Any, ...]) -> socket.socket:
-        family, kind, protocol = address[:3]
-        made = socket.socket(family, kind, protocol)
-        try:
-            self._keepalive.apply(made)
-        except OSError:
-            made.close()
-            raise
-        return made
 
 
 def _ssl_context(endpoint: Endpoint) -> ssl.SSLContext | bool:

@@ -23,7 +23,7 @@ import structlog
 from ktrain.framework.env import Env, system_env
 from ktrain.framework.errors import ConfigError
 
-from .credentials import Credentials
+from .credentials import Credentials, bearer
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -105,6 +105,15 @@ class Renewed(Credentials, ABC):
             ConfigError: It gives nothing that can be used.
         """
 
+    def ready(self) -> Mapping[str, str] | None:
+        """Return the headers of the newest grant if it can be used; starts its renewal when it is time to."""
+        now_s = self._env.clock.monotonic()
+        if self._grant is None or now_s >= self._useless_at_s:
+            return None
+        if now_s >= self._renew_at_s:
+            self._start(refused=False)
+        return self._grant.headers
+
     async def headers(self, *, refused: Mapping[str, str] | None = None) -> Mapping[str, str]:
         """
         Return the headers of the newest grant, waiting for it only if there is none that can be used.
@@ -112,20 +121,16 @@ class Renewed(Credentials, ABC):
         Raises:
             ConfigError: The source gives nothing, and the last grant is over or was refused.
         """
-        now_s = self._env.clock.monotonic()
-        grant = self._grant
-        if grant is None or now_s >= self._useless_at_s or self._is_due(refused, grant, now_s):
+        ready = self.ready()
+        if ready is None or (refused == ready and self._is_due()):
             return await self._next(refused=refused is not None)
-        if now_s >= self._renew_at_s:
-            self._start(refused=False)
-        return grant.headers
+        return ready
 
-    def _is_due(self, refused: Mapping[str, str] | None, grant: Grant, now_s: float) -> bool:
-        """Whether a 401 calls for a renewal."""
-        if refused is None or refused != grant.headers:
-            return False
+    def _is_due(self) -> bool:
+        """Whether a 401 for what we have calls for a renewal, or for waiting for the one under way."""
         if self._is_renewing:
             return True
+        now_s = self._env.clock.monotonic()
         if now_s - self._refused_at_s < self.refused_every_s:
             return False
         self._refused_at_s = now_s
@@ -201,11 +206,10 @@ class TokenFile(Renewed):
         """Read the file, in a thread: it may lie on a network."""
         try:
             token = (await anyio.to_thread.run_sync(self._path.read_text, abandon_on_cancel=True)).strip()
-            problem = "is empty"
-        except (OSError, UnicodeDecodeError) as error:
-            token, problem = "", f"cannot be read: {error}"
-        if not token and last is not None:
-            return Grant(last.headers, lasts_s=TOKEN_AGE_S)
-        if not token and not self._first:
-            raise ConfigError(f"the token file {self._path} {problem}")
-        return Grant({"Authorization": f"Bearer {token or self._first}"}, lasts_s=TOKEN_AGE_S)
+            return Grant(bearer(token), lasts_s=TOKEN_AGE_S)
+        except (OSError, UnicodeDecodeError, ConfigError) as error:
+            problem = f"the token file {self._path} cannot be used: {error}"
+        if last is None and not self._first:
+            raise ConfigError(problem)
+        log.warning("client.token_file_unreadable", error=problem)
+        return Grant(last.headers if last else bearer(self._first), lasts_s=TOKEN_AGE_S)
