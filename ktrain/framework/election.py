@@ -261,7 +261,7 @@ class _GivenUp:
             await self._event.wait()
         self._event.clear()
 
-    def replace(self, objects: dict[Key, Lease], version: int) -> None:
+    async def replace(self, objects: dict[Key, Lease], version: int) -> None:
         """Look at the lease, if there is one."""
         for key, lease in objects.items():
             self.put(key, lease, version)
