@@ -347,7 +347,7 @@ class _Watch:
             await self._event.wait()
         self._event.clear()
 
-    def replace(self, objects: dict[Key, Lease], version: int) -> None:  # noqa: ARG002 - a sink's
+    async def replace(self, objects: dict[Key, Lease], version: int) -> None:  # noqa: ARG002 - a sink's
         """Look at the lease, if there is one; that there is none, the attempts find out by themselves."""
         for lease in objects.values():
             self._look(lease)

@@ -16,6 +16,7 @@ Errors of the framework.
     ├── AlreadyOwned            the object has another controller
     ├── ConfigError             no API server is configured, or the configuration cannot be used
     ├── CacheSyncTimeout        an informer did not get its first content in time
+    ├── KindMissing             the API server does not serve a kind at all
     ├── LeadershipLost          this process may not write any more
     ├── ShutdownTimeout         something did not stop within the grace period
     └── TerminalError           raised by a reconciler: do not retry until the object changes
@@ -64,6 +65,10 @@ class ConfigError(FrameworkError):
 
 class CacheSyncTimeout(FrameworkError):
     """Informers without content when the time was up; the text names each and the last error it met."""
+
+
+class KindMissing(FrameworkError):
+    """The API server does not serve the kind: its CRD is not installed, or not any more."""
 
 
 class LeadershipLost(FrameworkError):
@@ -206,6 +211,7 @@ def error_from_status(status: Status, *, method: str = "", path: str = "") -> Ap
 
 def is_version_too_large(error: FrameworkError) -> bool:
     """Whether the server has not yet reached the resource version asked for (a restored etcd, a lagging replica)."""
-    return isinstance(error, ApiError) and any(
-        cause.reason == "ResourceVersionTooLarge" for cause in error.status.details.causes
+    return isinstance(error, ApiError) and (
+        any(cause.reason == "ResourceVersionTooLarge" for cause in error.status.details.causes)
+        or "Too large resource version" in error.status.message  # all that servers before 1.19 say
     )

@@ -26,13 +26,22 @@ Check = Callable[[], str | None]
 
 
 def cache_check(cache: Cache) -> Check:
-    """Return a check for readiness: every informer has its content, or why not."""
+    """
+    Return a check for readiness: every informer has its content and may go on reading, or why not.
+
+    One whose kind is missing does not fail it, since the CRD may come later, but is named beside what does. One that
+    the API server refuses (403) fails it, also if it has content: that grows old.
+    """
 
     def check() -> str | None:
-        missing = [
-            f"{name}: {s.last_error or 'no answer yet'}" for name, s in cache.statistics().items() if not s.synced
+        looks = cache.statistics()
+        missing = [f"{name}: {s.last_error}" for name, s in looks.items() if s.missing]
+        problems = [
+            f"{name}: {s.last_error or 'no answer yet'}"
+            for name, s in looks.items()
+            if s.forbidden or not (s.synced or s.missing)
         ]
-        return "; ".join(missing) or None
+        return "; ".join([*problems, *(f"(note) {text}" for text in missing)]) if problems else None
 
     return check
 

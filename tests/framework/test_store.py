@@ -45,7 +45,10 @@ def test_indexes_always_agree_with_the_content(steps, late):
                 assert store.remove(key) == model.pop(key, None)
             case ("replace", content):
                 before, model = model, {key: made(key, text) for key, text in content.items()}
-                changes = store.replace_all(model)
+                after = store.successor(dict(model))
+                for key, obj in model.items():
+                    after.index(key, obj)
+                changes = list(store.become(after))
                 assert sorted(changes, key=lambda change: change.key) == [
                     (key, before.get(key), model.get(key)) for key in sorted({*before, *model})
                 ]
@@ -65,6 +68,14 @@ def test_an_index_that_nobody_uses_any_more_keeps_nothing():
         store.put(KEYS[0], made(KEYS[0], chr(200 + n)))
     store.remove(KEYS[0])
     assert store._indexes["l"]._keys == {}
+
+
+def test_an_index_added_while_a_successor_is_built_is_there_afterwards():
+    store = Store()
+    after = store.successor({KEYS[0]: made(KEYS[0], "x")})
+    store.add_index("l", labels)
+    list(store.become(after))
+    assert [obj.metadata.name for obj in store.by_index("l", "x")] == ["a"]
 
 
 def test_a_name_is_taken_once():

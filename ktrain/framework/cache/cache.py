@@ -2,20 +2,24 @@
 All informers of a process: one per resource, type and scope, however many controllers ask.
 
 An informer must be asked for by name; nothing starts one behind the user's back. (Surprise informers over all
-namespaces are the top cause of controllers that run out of memory.)
+namespaces are the top cause of controllers that run out of memory.) Who asks for a kind that is held already, in
+another form or in a scope that overlaps, is warned: it costs memory twice, and the two views need not agree.
 """
 
 from __future__ import annotations
 
 import asyncio
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import anyio
+import structlog
 
 from ktrain.framework.errors import CacheSyncTimeout
+from ktrain.framework.metrics import Metrics
 
 from .informer import Informer, InformerStatistics, Scope
-from .reflector import Reflector
+from .reflector import WATCH_TIMEOUT_S, Reflector
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -27,47 +31,106 @@ if TYPE_CHECKING:
     from ktrain.framework.env import Env
     from ktrain.framework.writes import Write
 
+    from .intake import Transform
+
 T = TypeVar("T")
 
 # Informers of all types live in one table, hence Any: each was made, and is handed out, with its resource's own type.
 AnyInformer = Informer[Any]
 
+log = structlog.get_logger("ktrain.framework.cache")
+
+
+@dataclass(slots=True)
+class _Entry:
+    informer: AnyInformer
+    transform: Transform[Any] | None
+    users: int = 0
+    following: anyio.CancelScope = field(default_factory=anyio.CancelScope)
+
 
 class Cache:
-    """Informers over one API server, run as one service. Reading needs no `await`; see `Informer`."""
+    """
+    Informers over one API server, run as one service. Reading needs no `await`; see `Informer`.
 
-    def __init__(self, client: Client, env: Env) -> None:
+    Args:
+        metrics: Where each informer's count, memory, age and relists are shown.
+        name: Tells the caches of several clusters apart in metrics.
+        watch_timeout_s: See `Reflector`; shorter watches notice dead connections sooner.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        env: Env,
+        *,
+        metrics: Metrics | None = None,
+        name: str = "",
+        watch_timeout_s: tuple[int, int] = WATCH_TIMEOUT_S,
+    ) -> None:
+        self.name = name
         self._client = client
         self._env = env
-        self._informers: dict[tuple[Resource[Any], Scope], AnyInformer] = {}
+        self._metrics = metrics or Metrics()
+        self._watch_timeout_s = watch_timeout_s
+        self._entries: dict[tuple[Resource[Any], Scope], _Entry] = {}
         self._tasks: TaskGroup | None = None
 
     def informer(
-        self, resource: Resource[T], *, label_selector: str = "", field_selector: str = "", namespace: str = ""
+        self,
+        resource: Resource[T],
+        *,
+        label_selector: str = "",
+        field_selector: str = "",
+        namespace: str = "",
+        transform: Transform[T] | None = None,
     ) -> Informer[T]:
         """
         Return the informer of a resource in a scope; the same arguments give the same informer.
 
-        Selectors and namespace limit what the server sends, so memory follows them. Asked for while the cache runs, it
-        starts at once.
+        Selectors and namespace limit what the server sends, so memory follows them; a transform may drop what nobody
+        reads. Asked for while the cache runs, it starts at once. Whoever is done with it before the cache ends gives it
+        back by `release`, as often as it was asked for.
+
+        Raises:
+            ValueError: There is one already, with another transform.
         """
         scope = Scope(namespace, label_selector, field_selector)
-        found = self._informers.get((resource, scope))
-        if found is not None:
-            return found
-        informer = Informer(resource, scope)
-        self._informers[resource, scope] = informer
-        if self._tasks is not None:
-            self._start(informer)
-        return informer
+        entry = self._entries.get((resource, scope))
+        if entry is None:
+            entry = _Entry(Informer(resource, scope), transform)
+            self._warn_of_twins(entry.informer)
+            entry.informer.observe(self._env.clock, self._metrics, self.name)
+            self._entries[resource, scope] = entry
+            self._start(entry)
+        elif entry.transform is not transform:
+            raise ValueError(f"there is already an informer of {entry.informer}, with another transform")
+        entry.users += 1
+        return entry.informer
+
+    def release(self, informer: AnyInformer) -> None:
+        """
+        Give an informer back. With its last user it ends: watch, content, handlers (untold), metrics.
+
+        Raises:
+            ValueError: It is none of this cache's, or was released by everybody already.
+        """
+        entry = self._entries.get((informer.resource, informer.scope))
+        if entry is None or entry.informer is not informer:
+            raise ValueError(f"the informer of {informer} is not in use in this cache")
+        entry.users -= 1
+        if entry.users == 0:
+            del self._entries[informer.resource, informer.scope]
+            entry.following.cancel()
+            informer.release()
 
     async def run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
         """Follow the API server until cancelled. Started does not mean synced: see `wait_for_sync`."""
         async with anyio.create_task_group() as tasks:
             self._tasks = tasks
             try:
-                for informer in self._informers.values():
-                    self._start(informer)
+                for entry in self._entries.values():
+                    self._start(entry)
                 task_status.started()
                 await anyio.sleep_forever()
             finally:
@@ -75,19 +138,20 @@ class Cache:
 
     async def wait_for_sync(self, timeout_s: float = 120.0, *, informers: Iterable[AnyInformer] | None = None) -> None:
         """
-        Wait until informers (default: all there are now) have their first content.
+        Wait until informers (default: all there are now) have their first content, or are known to be missing.
 
         Raises:
             CacheSyncTimeout: Some have not; the text names each with the last error it met.
         """
-        awaited = list(self._informers.values() if informers is None else informers)
+        awaited = self._informers() if informers is None else list(informers)
         try:
             async with asyncio.timeout(timeout_s):
                 for informer in awaited:
-                    await informer.wait_for_sync()
+                    await informer.wait_for_decision()
         except TimeoutError:
-            missing = "; ".join(_describe(informer) for informer in awaited if not informer.synced)
-            raise CacheSyncTimeout(f"no content after {timeout_s:g} s of {missing}") from None
+            late = [informer for informer in awaited if not (informer.synced or informer.missing)]
+            reasons = "; ".join(f"{informer} ({informer.last_error or 'no answer yet'})" for informer in late)
+            raise CacheSyncTimeout(f"no content after {timeout_s:g} s of {reasons}") from None
 
     def shows(self, writes: Iterable[Write]) -> bool:
         """Whether every informer concerned shows these writes."""
@@ -107,7 +171,7 @@ class Cache:
         return [
             (informer, write)
             for write in writes
-            for informer in self._informers.values()
+            for informer in self._informers()
             if informer.resource.plural == write.plural
             and informer.resource.group == write.group
             and not informer.shows(write)
@@ -115,12 +179,22 @@ class Cache:
 
     def statistics(self) -> dict[str, InformerStatistics]:
         """A look at every informer, by resource and scope."""
-        return {_name(informer): informer.statistics() for informer in self._informers.values()}
+        looks: dict[str, InformerStatistics] = {}
+        for informer in self._informers():
+            name = str(informer)
+            looks[f"{name} as {informer.resource.type.__name__}" if name in looks else name] = informer.statistics()
+        return looks
 
-    def _start(self, informer: AnyInformer) -> None:
-        if self._tasks is None:
-            return
-        scope = informer.scope
+    def _informers(self) -> list[AnyInformer]:
+        return [entry.informer for entry in self._entries.values()]
+
+    def _start(self, entry: _Entry) -> None:
+        if self._tasks is not None:
+            entry.following = anyio.CancelScope()
+            self._tasks.start_soon(self._follow, entry, name=f"reflector {entry.informer}")
+
+    async def _follow(self, entry: _Entry) -> None:
+        informer, scope = entry.informer, entry.informer.scope
         reflector = Reflector(
             self._client,
             informer.resource,
@@ -129,16 +203,20 @@ class Cache:
             namespace=scope.namespace,
             label_selector=scope.label_selector,
             field_selector=scope.field_selector,
+            transform=entry.transform,
+            watch_timeout_s=self._watch_timeout_s,
+            record=informer.record,
         )
-        self._tasks.start_soon(reflector.run, name=f"reflector {_name(informer)}")
+        with entry.following:
+            await reflector.run()
 
-
-def _name(informer: AnyInformer) -> str:
-    scope = informer.scope
-    parts = (scope.namespace and f"in {scope.namespace}", scope.label_selector, scope.field_selector)
-    return " ".join([informer.resource.qualified_name, *(part for part in parts if part)])
-
-
-def _describe(informer: AnyInformer) -> str:
-    reason = informer.last_error or "no answer yet"
-    return f"{_name(informer)} ({reason})"
+    def _warn_of_twins(self, informer: AnyInformer) -> None:
+        for other in self._informers():
+            same = (other.resource.group, other.resource.plural) == (informer.resource.group, informer.resource.plural)
+            if same and (other.scope.covers(informer.scope) or informer.scope.covers(other.scope)):
+                log.warning(
+                    "informer.overlaps",
+                    informer=f"{informer} as {informer.resource.type.__name__}",
+                    other=f"{other} as {other.resource.type.__name__}",
+                    cost="objects in both are held twice",
+                )

@@ -1,56 +1,51 @@
 """
 One kind in one scope: content, indexes, handlers.
 
-Everything that follows from one event, the change of the store, of its indexes, the calls of the handlers, happens in
-one stretch without `await`. So a handler sees the store as the event left it, handlers of one informer see the same
-order, and nobody ever sees half a change. Handlers are therefore plain functions and quick: they put keys into queues.
+What must never be seen half done, and how that is kept without locks:
+
+- One event: the change of the store and of its indexes and the calls of the handlers happen in one stretch without
+  `await`. A handler sees the store as the event left it; handlers of one informer see the same order.
+- A whole list: 10,000 objects in one stretch would hold up a lease renewal. So the new content and its indexes are
+  built beside the old, a few at a time, then take their place in one step: readers see all of the old or all of the
+  new. After that handlers are told, a few at a time, in order. Meanwhile the store may be newer than what a handler
+  has heard, never older, and no later event is taken in before the last handler has heard the last of the list. Only
+  then is the informer synced. If that is cancelled half-way, the next list begins by telling the rest.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
-
-import anyio
-import structlog
+import asyncio
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
 from ktrain.api.selectors import LabelSelector
 from ktrain.framework.client.codec import metadata_of
+from ktrain.framework.errors import Forbidden, KindMissing
+from ktrain.framework.metrics.cache import InformerMetrics
 
+from .footprint import Footprint
+from .handlers import Handler, Handlers
+from .record import WatchRecord
+from .scope import Scope, describe
 from .store import IndexFunction, Store
+from .subscription import Subscription
 from .waiting import Waiters
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
     from ktrain.api.meta import Key, Resource
+    from ktrain.framework.env import Clock
     from ktrain.framework.errors import FrameworkError
+    from ktrain.framework.metrics import Metrics
     from ktrain.framework.writes import Write
 
+__all__ = ["Handler", "Informer", "InformerStatistics", "Scope"]
+
 T = TypeVar("T")
-T_contra = TypeVar("T_contra", contravariant=True)
 
-log = structlog.get_logger("ktrain.framework.cache")
-
-
-class Handler(Protocol[T_contra]):
-    """Told of every change, in order. Must not wait; what it raises is logged and costs this call only."""
-
-    def on_add(self, obj: T_contra, *, initial: bool) -> None:
-        """Handle an object that is new to the cache; `initial` if it was there before the handler came to know."""
-
-    def on_update(self, old: T_contra, new: T_contra) -> None:
-        """Handle a change. UIDs differ if the object was deleted and created again while nobody watched."""
-
-    def on_delete(self, obj: T_contra) -> None:
-        """Handle the end of an object, or of its matching the selectors, with the last state that is known."""
-
-
-@dataclass(frozen=True, slots=True)
-class Scope:
-    """Which objects of a kind an informer holds."""
-
-    namespace: str = ""
-    label_selector: str = ""
-    field_selector: str = ""
+OBJECTS_PER_TURN: Final = 128
+"""This many objects are put into new indexes in one go, then other tasks have a turn."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +56,19 @@ class InformerStatistics:
     version: int
     synced: bool
     last_error: str
+    missing: bool = False
+    forbidden: bool = False
+    """Whether the API server's last word was that this identity may not read the kind (403)."""
+    bytes: int = 0
+    """Memory of the objects, estimated from samples (see `footprint`)."""
+    age_s: float | None = None
+    """Seconds since the API server was last heard, by an event, a bookmark or a list; None if never."""
+    relists: Mapping[str, int] = field(default_factory=dict)
+    """Whole lists after the first, by reason."""
+    restarts: Mapping[str, int] = field(default_factory=dict)
+    """Watches that ended and went on from their last version, by reason."""
+    bad: Mapping[Key, str] = field(default_factory=dict)
+    """Objects that cannot be read and so are not here, and why; at most 100."""
 
 
 class Informer(Generic[T]):
@@ -73,11 +81,25 @@ class Informer(Generic[T]):
         """The resource version up to which the content is complete."""
         self.last_error: FrameworkError | None = None
         """Why the API server could not be followed, until it can."""
+        self.missing = False
+        """Whether the API server does not serve the kind at all: its CRD is not installed."""
+        self.released = False
+        """Whether the last user gave it back: it is empty, and follows nothing any more."""
+        self.record = WatchRecord()
+        """What the reflector counts."""
+        self._clock: Clock | None = None
+        self._footprint = Footprint()
         self._labels = LabelSelector.parse(scope.label_selector) if scope.label_selector else None
         self._store: Store[T] = Store()
-        self._handlers: list[Handler[T]] = []
+        self._handlers: Handlers[T] = Handlers(resource)
+        self._subscriptions: list[Subscription[T]] = []
+        self._telling: Iterator[None] = iter(())
         self._waiters = Waiters()
-        self._synced = anyio.Event()
+        self._synced = asyncio.Event()
+        self._decided = asyncio.Event()
+
+    def __str__(self) -> str:
+        return describe(self.resource, self.scope)
 
     # Reading
 
@@ -103,32 +125,88 @@ class Informer(Generic[T]):
     # Following
 
     def add_handler(self, handler: Handler[T]) -> None:
-        """Add a handler; it is told of what is there already (as initial), then of every change."""
-        self._handlers.append(handler)
-        for obj in self._store.values():
-            self._tell(handler, None, obj, initial=True)
+        """
+        Add a handler; it is told of what is there already (as initial), then of every change.
+
+        Raises:
+            RuntimeError: The informer was released.
+        """
+        self._check_alive()
+        self._handlers.join(handler, self._store.values())
 
     def remove_handler(self, handler: Handler[T]) -> None:
         """Tell a handler nothing more."""
-        self._handlers.remove(handler)
+        self._handlers.leave(handler)
+
+    def subscribe(self) -> Subscription[T]:
+        """
+        Follow the changes from a task that needs to wait between them; starts with what is there already.
+
+            with informer.subscribe() as changes:
+                async for change in changes: ...
+
+        Raises:
+            RuntimeError: The informer was released.
+        """
+        self._check_alive()
+        subscription: Subscription[T] = Subscription(self._unsubscribe)
+        self._subscriptions.append(subscription)
+        self._handlers.join(subscription, self._store.values())
+        return subscription
 
     @property
     def synced(self) -> bool:
-        """Whether the first content is complete and every handler was told of it."""
+        """Whether the first content is complete and every handler was told of it. Not any more if the kind vanished."""
         return self._synced.is_set()
 
     async def wait_for_sync(self) -> None:
-        """Wait until `synced`; without a limit of its own."""
-        await self._synced.wait()
+        """
+        Wait until `synced`; without a limit of its own, also while the kind is missing.
+
+        Raises:
+            RuntimeError: The informer was released.
+        """
+        while not self.synced:
+            self._check_alive()
+            await self._synced.wait()
+
+    async def wait_for_decision(self) -> None:
+        """Wait until `synced`, `missing` or `released`; without a limit of its own."""
+        while not (self.synced or self.missing or self.released):
+            await self._decided.wait()
 
     def statistics(self) -> InformerStatistics:
         """Count and state, for health checks and metrics."""
-        return InformerStatistics(len(self._store), self.version, self.synced, str(self.last_error or ""))
+        heard_at_s, clock = self.record.heard_at_s, self._clock
+        return InformerStatistics(
+            objects=len(self._store),
+            version=self.version,
+            synced=self.synced,
+            last_error=str(self.last_error or ""),
+            missing=self.missing,
+            forbidden=isinstance(self.last_error, Forbidden),
+            bytes=round(self._footprint.mean * len(self._store)),
+            age_s=None if heard_at_s is None or clock is None else clock.monotonic() - heard_at_s,
+            relists=dict(self.record.relists),
+            restarts=dict(self.record.restarts),
+            bad=dict(self.record.bad),
+        )
+
+    def observe(self, clock: Clock, metrics: Metrics, cache: str) -> None:
+        """Show the statistics as metrics, until it is released. `Cache.informer` calls this."""
+        self._clock = clock
+        self.record.metrics = InformerMetrics.of(
+            metrics, cache, self.resource.qualified_name, self.resource.type.__name__, str(self.scope), self.statistics
+        )
 
     # Own writes
 
     def shows(self, write: Write) -> bool:
-        """Whether the content includes this write, or never will because the object is outside the scope."""
+        """
+        Whether the content includes this write, or never will because the object is outside the scope.
+
+        An informer without content (yet, or because the kind is missing, or released) is not worth waiting for either.
+        """
         if not self.synced or (self.scope.namespace and write.key.namespace != self.scope.namespace):
             return True
         stored = self._store.get(write.key)
@@ -152,21 +230,35 @@ class Informer(Generic[T]):
 
     # The sink of the reflector
 
-    def replace(self, objects: dict[Key, T], version: int) -> None:
-        """Make this the whole content, then tell handlers: deletions first, then the rest in order."""
-        initial = not self.synced
-        changes = self._store.replace_all(objects)
-        self._advance(version)
-        for _, old, new in changes:
-            self._notify(old, new, initial=initial)
-        self._synced.set()
+    async def replace(self, objects: dict[Key, T], version: int) -> None:
+        """
+        Make this the whole content, then tell handlers: deletions first, then the rest in order (see above).
+
+        Takes over the dict. Safe to cancel: either nothing has changed, or the rest is told before the next content.
+        """
+        await self._tell_rest()
+        after = self._store.successor(objects)
+        for number, (key, obj) in enumerate(objects.items(), 1):
+            after.index(key, obj)
+            self._footprint.note(obj)
+            if number % OBJECTS_PER_TURN == 0:
+                await asyncio.sleep(0)
+        self._telling = self._handlers.telling(self._store.become(after), initial=not self.synced)
+        # Not the highest ever seen: a list may show that the server was put back to an earlier state.
+        self.version = version
+        self._heard()
         self._waiters.release_all()
+        await self._tell_rest()
+        self.missing = False
+        self._synced.set()
+        self._decided.set()
 
     def put(self, key: Key, obj: T, version: int) -> None:
         """Add or change an object."""
         old = self._store.put(key, obj)
+        self._footprint.note(obj)
         self._advance(version)
-        self._notify(old, obj)
+        self._handlers.tell(old, obj)
         self._waiters.release(key, self.version)
 
     def remove(self, key: Key, last: T | None, version: int) -> None:
@@ -174,7 +266,7 @@ class Informer(Generic[T]):
         old = self._store.remove(key)
         self._advance(version)
         if old is not None:
-            self._notify(old if last is None else last, None)
+            self._handlers.tell(old if last is None else last, None)
         self._waiters.release(key, self.version)
 
     def reached(self, version: int) -> None:
@@ -185,30 +277,45 @@ class Informer(Generic[T]):
     def failed(self, error: FrameworkError) -> None:
         """Remember why the API server cannot be followed."""
         self.last_error = error
+        if isinstance(error, KindMissing):
+            self.missing = True
+            self._synced.clear()
+            self._decided.set()
+            self._waiters.release_all()
+        elif isinstance(error, Forbidden):
+            # Whether the kind is there is not known to who may not ask.
+            self.missing = False
+
+    def release(self) -> None:
+        """Empty it and end its subscriptions; handlers are told nothing. `Cache.release` calls this."""
+        self.released = True
+        self.record.metrics.forget()
+        self._telling = iter(())
+        self._handlers.clear()
+        for subscription in tuple(self._subscriptions):
+            subscription.end()
+        self._store = Store()
+        self._synced.set()  # wakes those who wait, who then see that it was released
+        self._synced.clear()
+        self._decided.set()
+        self._waiters.release_all()
+
+    async def _tell_rest(self) -> None:
+        for _ in self._telling:
+            await asyncio.sleep(0)
 
     def _advance(self, version: int) -> None:
         self.version = max(self.version, version)
+        self._heard()
+
+    def _heard(self) -> None:
         self.last_error = None
 
-    def _notify(self, old: T | None, new: T | None, *, initial: bool = False) -> None:
-        if (
-            old is not None
-            and new is not None
-            and metadata_of(old).resource_version == metadata_of(new).resource_version
-        ):
-            return  # the same state again, after a relist
-        for handler in self._handlers:
-            self._tell(handler, old, new, initial=initial)
+    def _check_alive(self) -> None:
+        if self.released:
+            raise RuntimeError(f"the informer of {self} was released: ask the cache for it again")
 
-    def _tell(self, handler: Handler[T], old: T | None, new: T | None, *, initial: bool) -> None:
-        try:
-            if new is not None:
-                if old is None:
-                    handler.on_add(new, initial=initial)
-                else:
-                    handler.on_update(old, new)
-            elif old is not None:
-                handler.on_delete(old)
-        except Exception:
-            # The boundary to other people's code: one bad handler must not stop the cache for everybody.
-            log.exception("handler.failed", resource=self.resource.qualified_name, handler=repr(handler))
+    def _unsubscribe(self, subscription: Subscription[T]) -> None:
+        self._subscriptions.remove(subscription)
+        if not self.released:
+            self._handlers.leave(subscription)

@@ -11,20 +11,25 @@ Which resourceVersion to send decides how old the answer may be:
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
 from ktrain.framework.client.client import PAGE_SIZE, Client
 from ktrain.framework.client.codec import BadObject, accept_header, codec_for, metadata_of
 from ktrain.framework.errors import Gone
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from ktrain.api.meta import Key, Resource
     from ktrain.framework.client.transport import Query
 
 T = TypeVar("T")
 
-LIST_TIMEOUT_S = 60.0
+LIST_TIMEOUT_S: Final = 60.0
+ITEMS_PER_TURN: Final = 64
+"""This many items of a page are decoded in one go (some milliseconds), then other tasks have a turn."""
 
 
 @dataclass(slots=True)
@@ -32,15 +37,37 @@ class Content(Generic[T]):
     """Everything there is at one resource version."""
 
     objects: dict[Key, T] = field(default_factory=dict)
-    bad: list[BadObject] = field(default_factory=list)
+    bad: dict[Key, BadObject] = field(default_factory=dict)
     resource_version: str = ""
+
+    def add(self, key: Key, obj: T, *, deleted: bool = False) -> None:
+        """Put an object in, or take it out."""
+        self.bad.pop(key, None)
+        if deleted:
+            self.objects.pop(key, None)
+        else:
+            self.objects[key] = obj
+
+    def add_bad(self, bad: BadObject, *, deleted: bool = False) -> None:
+        """Note an object that cannot be read; what was known of it is out of date."""
+        self.objects.pop(bad.key, None)
+        if deleted:
+            self.bad.pop(bad.key, None)
+        else:
+            self.bad[bad.key] = bad
 
 
 async def list_all(
-    client: Client, resource: Resource[T], *, namespace: str, selectors: Query, not_older_than: str
+    client: Client,
+    resource: Resource[T],
+    keep: Callable[[T], T | BadObject],
+    *,
+    namespace: str,
+    selectors: Query,
+    not_older_than: str,
 ) -> Content[T]:
     """
-    Read the whole content.
+    Read the whole content; `keep` makes of each object the one to hold.
 
     Raises:
         Gone: The version is no longer there; the caller lists again without one. A continue token that expired is
@@ -64,11 +91,20 @@ async def list_all(
                 raise
             content, query = Content(), []
             continue
-        page = codec_for(resource).decode_page(response.body)
-        content.objects.update((metadata_of(item).key, item) for item in page.items)
-        content.bad += page.bad
-        content.resource_version = page.resource_version
-        if not page.continue_token:
+        codec = codec_for(resource)
+        metadata, raws = codec.split_page(response.body)
+        for number, raw in enumerate(raws, 1):
+            item = codec.decode_item(raw)
+            kept = item if isinstance(item, BadObject) else keep(item)
+            if isinstance(kept, BadObject):
+                content.add_bad(kept)
+            else:
+                content.add(metadata_of(kept).key, kept)
+            if number % ITEMS_PER_TURN == 0:
+                await asyncio.sleep(0)
+        content.resource_version = metadata.resource_version
+        if not metadata.continue_:
             return content
-        # A continued list has its version inside the token; sending one beside it is refused.
-        query = [("limit", str(PAGE_SIZE)), ("continue", page.continue_token)]
+        # A continued list has its version inside the token; sending one beside it is refused. Pages may come although
+        # none were asked for: a server without a watch cache answers so.
+        query = [("limit", str(PAGE_SIZE)), ("continue", metadata.continue_)]

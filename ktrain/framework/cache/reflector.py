@@ -2,39 +2,54 @@
 Keeps a sink equal to what the API server has: one initial content, then a watch that never ends.
 
 The initial content comes as a streaming list where the server has it (KEP-3157: objects as ADDED events, closed by a
-bookmark, and the same stream goes on as the watch), else as pages. After that only a 410 leads to a new list, at once
-after a watch that lived, with growing pauses if lists expire as soon as they are made.
+bookmark, and the same stream goes on as the watch), else as pages. After that these lead to a new list, nothing else:
+
+    expired     410: at once after a watch that lived, with growing pauses if lists expire as soon as they are made
+    went_back   the server was put back to an earlier state (a restored etcd)
+    missing     the kind was not served for a while
+    crashed     an index function, which is foreign code, raised: how far the store is right is not known
+
 Everything else that ends a watch, a cut connection, silence, throttling, a missing permission, leads to a new watch
-from the last version: relisting a whole kind because a proxy cuts streams is how clusters fall over
-(kubernetes/kubernetes#138552).
+from the last version, also if it was very short: relisting a whole kind because a proxy cuts streams is how clusters
+fall over (kubernetes/kubernetes#138552).
 """
 
 from __future__ import annotations
 
+import asyncio
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final, Generic, Protocol, TypeVar
 
 import structlog
 
-from ktrain.api.meta import Key, ObjectMeta, Resource
 from ktrain.framework.backoff import Backoff
 from ktrain.framework.client.client import Client, selector_query
-from ktrain.framework.client.codec import INITIAL_EVENTS_END, BadObject, accept_header, codec_for, metadata_of
+from ktrain.framework.client.codec import accept_header, codec_for
 from ktrain.framework.errors import (
     ApiError,
     BadRequest,
     DecodeError,
+    Forbidden,
     FrameworkError,
     Gone,
     Invalid,
-    Status,
+    KindMissing,
+    NotFound,
+    TooManyRequests,
     TransportError,
-    error_from_status,
+    Unauthorized,
     is_version_too_large,
 )
 
+from .intake import Intake, Taken, Transform, WentBack, version_number
 from .listing import Content, list_all
+from .record import WatchRecord
+from .silence import IDLE_TIMEOUT_S, Silence
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ktrain.api.meta import Key, Resource
     from ktrain.framework.client.transport import Stream
     from ktrain.framework.env import Env
 
@@ -42,21 +57,27 @@ T = TypeVar("T")
 
 log = structlog.get_logger("ktrain.framework.cache")
 
-IDLE_TIMEOUT_S: Final = 75.0
-"""The server sends a bookmark about once a minute; longer silence is a dead stream."""
 WATCH_TIMEOUT_S: Final = (300, 600)
 """The server ends watches after a random time in this range, so that reconnects spread out."""
 PRODUCTIVE_S: Final = 5.0
 """A stream that lived this long, or delivered something, was worth opening: the next opens at once."""
-EVENTS_PER_TURN: Final = 256
-"""Buffered events are decoded without waiting; after this many, others have a turn (about 5 ms)."""
+DUMB_S: Final = 60.0
+"""A resumed stream that lived this long and brought not even a bookmark is suspicious."""
+SHORT_WATCH_CAP_S: Final = 5.0
+"""Longest pause (times up to two) after watches that are accepted and end at once: a request costs a server little."""
+ABSENT_CAP_S: Final = 5.0
+"""Longest pause (times up to two) between looks for a kind that is missing: somebody waits for what was installed."""
+SLOW_LIST_S: Final = 10.0
+EVENTS_PER_TURN: Final = 64
+BYTES_PER_TURN: Final = 256 << 10
+"""Buffered events are decoded without waiting; after so many, or so much, others have a turn (some milliseconds)."""
 
 
 class Sink(Protocol[T]):
-    """Where content goes. Each call takes effect at once and never raises."""
+    """Where content goes. Calls that do not wait take effect at once; none raises."""
 
-    def replace(self, objects: dict[Key, T], version: int) -> None:
-        """Make this the whole content."""
+    async def replace(self, objects: dict[Key, T], version: int) -> None:
+        """Make this, which is the sink's from now on, the whole content."""
 
     def put(self, key: Key, obj: T, version: int) -> None:
         """Add or change an object."""
@@ -68,11 +89,20 @@ class Sink(Protocol[T]):
         """The content is complete up to this version."""
 
     def failed(self, error: FrameworkError) -> None:
-        """The API server cannot be followed at the moment; it is tried again."""
+        """The API server cannot be followed at the moment (`KindMissing`: it has no such kind); it is tried again."""
 
 
 class Reflector(Generic[T]):
-    """Runs until cancelled. One per informer."""
+    """
+    Runs until cancelled. One per informer. Cancelled and run again it goes on where it was; the sink sees no gap.
+
+    Args:
+        transform: See `Transform`.
+        watch_timeout_s: The server is asked to end each watch after a random time in this range. Shorter ones notice a
+            dead connection sooner (at most five seconds after the longest), at the price of that many reconnects. A
+            streaming list must fit into it.
+        record: Where counts are noted.
+    """
 
     def __init__(
         self,
@@ -84,22 +114,30 @@ class Reflector(Generic[T]):
         namespace: str = "",
         label_selector: str = "",
         field_selector: str = "",
+        transform: Transform[T] | None = None,
+        watch_timeout_s: tuple[int, int] = WATCH_TIMEOUT_S,
+        record: WatchRecord | None = None,
     ) -> None:
         self._client = client
         self._resource = resource
-        self._codec = codec_for(resource)
         self._sink = sink
         self._env = env
         self._namespace = namespace
         self._selectors = selector_query(label_selector, field_selector)
-        self._backoff = Backoff(env)
+        self._watch_timeout_s = watch_timeout_s
+        self._record = record or WatchRecord()
+        self._intake = Intake(resource, sink, self._record, transform)
+        self._silence = Silence()
+        self._refused = Backoff(env)
+        self._short = Backoff(env, cap_s=SHORT_WATCH_CAP_S)
+        self._absent = Backoff(env, cap_s=ABSENT_CAP_S)
         self._log = log.bind(resource=resource.qualified_name, namespace=namespace or "*")
         self._listed = False
         self._streaming_list = True
-        self._version = ""
-        self._initial: Content[T] | None = None
-        self._delivered = False
         self._installed_at_s = 0.0
+        self._not_found = False
+        self._missing = False
+        self._doubtful = False
 
     async def run(self) -> None:
         """Follow the API server for ever. Every error is logged, handed to the sink, and followed by a wait."""
@@ -108,18 +146,19 @@ class Reflector(Generic[T]):
                 await self._cycle()
             except Gone as error:
                 await self._on_gone(error)
+            except NotFound as error:
+                await self._on_not_found(error)
             except FrameworkError as error:
-                self._sink.failed(error)
-                if not self._listed and is_version_too_large(error):
-                    self._version = ""
-                retry_after = error.status.details.retry_after_seconds if isinstance(error, ApiError) else 0
-                self._log.warning("watch.failed" if self._listed else "list.failed", error=str(error))
-                await self._backoff.sleep(at_least_s=retry_after)
+                await self._on_failure(error)
             except Exception as error:  # noqa: BLE001 - what nobody foresaw, in one kind, must not stop the cache of all
                 await self._on_crash(error)
 
     async def _cycle(self) -> None:
-        if self._listed or self._streaming_list:
+        if self._doubtful:
+            await self._check_position()
+        if self._listed:
+            await self._watch()
+        elif self._streaming_list:
             try:
                 await self._watch()
             except (BadRequest, Invalid):
@@ -128,15 +167,125 @@ class Reflector(Generic[T]):
                 self._log.info("list.streaming_refused")
                 self._streaming_list = False
         else:
-            self._install(
-                await list_all(
-                    self._client,
-                    self._resource,
-                    namespace=self._namespace,
-                    selectors=self._selectors,
-                    not_older_than=self._version,
-                )
-            )
+            await self._list()
+
+    async def _list(self) -> None:
+        started_s = self._env.clock.monotonic()
+        content = await list_all(
+            self._client,
+            self._resource,
+            self._intake.transformed,
+            namespace=self._namespace,
+            selectors=self._selectors,
+            not_older_than=self._intake.version,
+        )
+        await self._install(content, started_s)
+
+    async def _install(self, content: Content[T], started_s: float) -> None:
+        self._intake.note(content)
+        await self._sink.replace(content.objects, version_number(content.resource_version))
+        now_s = self._env.clock.monotonic()
+        self._intake.version = content.resource_version
+        self._intake.content = None
+        self._listed, self._missing = True, False
+        self._installed_at_s = now_s
+        self._record.heard_at_s = now_s
+        self._record.metrics.list_duration(now_s - started_s)
+        self._log.debug("list.done", objects=len(content.objects), version=content.resource_version)
+
+    # One stream
+
+    async def _watch(self) -> None:
+        """Open one stream and follow it to its end. Raises what ended it, unless the stream was worth opening."""
+        started_s = self._env.clock.monotonic()
+        timeout_s = self._env.random.randint(*self._watch_timeout_s)
+        resumed = self._listed
+        self._intake.begin(resumed=resumed)
+        ended: FrameworkError = TransportError("the server ended the watch")
+        reason, opened = "ended", False
+        try:
+            async with (
+                asyncio.timeout(None) as limit,
+                self._client.stream(
+                    self._resource.path(self._namespace),
+                    query=self._query(timeout_s),
+                    headers=accept_header(self._resource),
+                    idle_timeout_s=IDLE_TIMEOUT_S,
+                ) as stream,
+            ):
+                opened, self._not_found = True, False
+                self._silence.opened(self._env.clock.monotonic(), timeout_s)
+                with self._impatience():
+                    await self._follow(stream, limit, started_s)
+        except TimeoutError:
+            self._silence.missed()
+            reason, ended = "silent", TransportError("the watch was silent although a bookmark, or its end, was due")
+        except (TransportError, DecodeError) as error:  # DecodeError: cut in the middle of a line
+            reason, ended = "cut", error
+        lived_s = self._env.clock.monotonic() - started_s
+        if resumed and not self._intake.delivered and lived_s >= DUMB_S:
+            self._doubtful = True
+        if not (opened and self._listed):
+            raise ended
+        if isinstance(ended, WentBack):
+            self._doubtful = True
+        self._record.restarted(reason)
+        self._log.debug("watch.restarted", version=self._intake.version, lived_s=lived_s, reason=str(ended))
+        if not (self._intake.delivered or not resumed or lived_s >= PRODUCTIVE_S):
+            # Accepted, and over at once: the server is squeezed, or something between cuts. Never a reason to list.
+            self._sink.failed(ended)
+            await self._short.sleep()
+
+    @contextmanager
+    def _impatience(self) -> Iterator[None]:
+        """While the first content is not complete, say so every ten seconds."""
+        loop = asyncio.get_running_loop()
+        started_s = loop.time()
+        timer: asyncio.TimerHandle
+
+        def warn() -> None:
+            nonlocal timer
+            if self._intake.content is not None:
+                objects = len(self._intake.content.objects)
+                self._log.warning("list.slow", seconds=round(loop.time() - started_s), objects=objects)
+                timer = loop.call_later(SLOW_LIST_S, warn)
+
+        timer = loop.call_later(SLOW_LIST_S, warn)
+        try:
+            yield
+        finally:
+            timer.cancel()
+
+    def _query(self, timeout_s: int) -> list[tuple[str, str]]:
+        query = [("watch", "true"), ("allowWatchBookmarks", "true"), ("timeoutSeconds", str(timeout_s))]
+        if not self._listed:
+            # A resumed watch must not ask for this again: it would get everything a second time.
+            query += [("sendInitialEvents", "true"), ("resourceVersionMatch", "NotOlderThan")]
+        if self._intake.version:
+            query.append(("resourceVersion", self._intake.version))
+        return [*query, *self._selectors]
+
+    async def _follow(self, stream: Stream, limit: asyncio.Timeout, started_s: float) -> None:
+        clock = self._env.clock
+        if self._listed:
+            limit.reschedule(self._silence.deadline_s)
+        events = size = 0
+        async for line in stream.lines:
+            self._record.heard_at_s = now_s = clock.monotonic()
+            taken = self._intake.take(line)
+            if taken is not Taken.EVENT:
+                if taken is Taken.INITIAL_END and self._intake.content is not None:
+                    await self._install(self._intake.content, started_s)
+                if self._listed:
+                    self._silence.bookmark(now_s)
+                    limit.reschedule(self._silence.deadline_s)
+            events += 1
+            size += len(line)
+            if events >= EVENTS_PER_TURN or size >= BYTES_PER_TURN:
+                events = size = 0
+                await clock.sleep(0)
+
+    # What to do when it ends otherwise
 
     async def _on_gone(self, error: Gone) -> None:
         """
@@ -145,114 +294,91 @@ class Reflector(Generic[T]):
         At once, if the content was good for a while; a server whose lists expire at once must not be asked for whole
         kinds in a loop.
         """
-        self._log.info("watch.expired" if self._listed else "list.expired", version=self._version)
+        self._log.info("watch.expired" if self._listed else "list.expired", version=self._intake.version)
         if self._listed:
-            self._listed = False
+            self._list_again("expired")
             at_once = self._env.clock.monotonic() - self._installed_at_s >= PRODUCTIVE_S
         else:
-            at_once = bool(self._version)
-            self._version = ""
+            at_once = bool(self._intake.version)
+            self._intake.version = ""
         if not at_once:
             self._sink.failed(error)
-            await self._backoff.sleep()
+            await self._refused.sleep()
+
+    async def _on_not_found(self, error: NotFound) -> None:
+        """
+        Wait for the kind to come (back): its CRD is not installed.
+
+        A kind that was there is believed to be gone at the second answer only: one replica of the API server may not
+        have heard of a CRD yet, and to tell every controller that all is deleted is not a small thing.
+        """
+        if self._listed and not self._not_found:
+            self._not_found = True
+            self._record.restarted("error")
+            self._sink.failed(error)
+            await self._refused.sleep()
+            return
+        if self._listed:
+            await self._sink.replace({}, 0)
+            self._list_again("missing")
+        self._intake.version = ""
+        if not self._missing:
+            self._log.warning("kind.missing", error=str(error))
+        self._missing = True
+        name = f"{self._resource.qualified_name} {self._resource.version}"
+        self._sink.failed(KindMissing(f"the API server does not serve {name}: its CRD is not installed"))
+        await self._absent.sleep()
+
+    async def _on_failure(self, error: FrameworkError) -> None:
+        """Back off, then go on from the same version: nothing but a 410 is a reason to list a whole kind again."""
+        self._sink.failed(error)
+        if is_version_too_large(error):
+            if not self._listed and self._intake.version:
+                self._intake.version = ""
+                return
+            self._doubtful = self._listed
+        if self._listed:
+            self._record.restarted(_reason(error))
+        retry_after_s = error.status.details.retry_after_seconds if isinstance(error, ApiError) else 0
+        self._log.warning("watch.failed" if self._listed else "list.failed", error=str(error))
+        await self._refused.sleep(at_least_s=retry_after_s)
 
     async def _on_crash(self, error: Exception) -> None:
         """Begin anew after a pause: what the exception left half done is not known."""
         self._log.error("watch.crashed", error=repr(error), exc_info=error)
         self._sink.failed(FrameworkError(f"unexpected {type(error).__name__} while following the API server: {error}"))
+        if self._listed:
+            self._list_again("crashed")
+        await self._refused.sleep()
+
+    async def _check_position(self) -> None:
+        """
+        Ask where the server is, after a watch that went suspiciously.
+
+        A watch from a version that the server has not reached opens, says nothing, and ends in good order. This is what
+        a restored etcd looks like: without this question the cache would show the lost future for ever.
+        """
+        response = await self._client.raw(
+            "GET",
+            self._resource.path(self._namespace),
+            query=[("limit", "1"), *self._selectors],
+            headers=accept_header(self._resource, many=True),
+        )
+        now_at = codec_for(self._resource).split_page(response.body)[0].resource_version
+        self._doubtful = False
+        if 0 < version_number(now_at) < version_number(self._intake.version):
+            self._log.warning("watch.went_back", version=now_at, seen=self._intake.version)
+            self._intake.version = ""
+            self._list_again("went_back")
+
+    def _list_again(self, reason: str) -> None:
         self._listed = False
-        await self._backoff.sleep()
-
-    async def _watch(self) -> None:
-        """Open one stream and follow it to its end. Raises what ended it, unless the stream was worth opening."""
-        started = self._env.clock.monotonic()
-        self._initial = None if self._listed else Content()
-        self._delivered = False
-        ended: FrameworkError = TransportError("the server ended the watch")
-        try:
-            async with self._client.stream(
-                self._resource.path(self._namespace),
-                query=self._query(),
-                headers=accept_header(self._resource),
-                idle_timeout_s=IDLE_TIMEOUT_S,
-            ) as stream:
-                await self._follow(stream)
-        except (TransportError, DecodeError) as error:  # DecodeError: cut in the middle of a line
-            ended = error
-        lived_s = self._env.clock.monotonic() - started
-        if not self._listed or not (self._delivered or lived_s >= PRODUCTIVE_S):
-            raise ended
-        self._log.debug("watch.restarted", version=self._version, lived_s=lived_s, reason=str(ended))
-
-    def _query(self) -> list[tuple[str, str]]:
-        timeout_s = self._env.random.randint(*WATCH_TIMEOUT_S)
-        query = [("watch", "true"), ("allowWatchBookmarks", "true"), ("timeoutSeconds", str(timeout_s))]
-        if not self._listed:
-            # A resumed watch must not ask for this again: it would get everything a second time.
-            query += [("sendInitialEvents", "true"), ("resourceVersionMatch", "NotOlderThan")]
-        if self._version:
-            query.append(("resourceVersion", self._version))
-        return [*query, *self._selectors]
-
-    async def _follow(self, stream: Stream) -> None:
-        count = 0
-        async for line in stream.lines:
-            self._handle(*self._codec.decode_event(line))
-            count += 1
-            if count % EVENTS_PER_TURN == 0:
-                await self._env.clock.sleep(0)
-
-    def _handle(self, kind: str, payload: T | ObjectMeta | Status | BadObject) -> None:
-        if isinstance(payload, Status):
-            raise error_from_status(payload, method="GET", path=self._resource.path(self._namespace))
-        if isinstance(payload, ObjectMeta):
-            self._on_bookmark(payload)
-            return
-        self._delivered = True
-        if isinstance(payload, BadObject):
-            self._on_bad(payload, deleted=kind == "DELETED")
-            return
-        meta = metadata_of(payload)
-        key = meta.key
-        if self._initial is not None:
-            # Initial events come in no order of versions: the bookmark at their end says where the watch goes on.
-            if kind == "DELETED":
-                self._initial.objects.pop(key, None)
-            else:
-                self._initial.objects[key] = payload
-            return
-        self._version = meta.resource_version
-        if kind == "DELETED":
-            self._sink.remove(key, payload, version_number(self._version))
-        else:
-            self._sink.put(key, payload, version_number(self._version))
-
-    def _on_bookmark(self, meta: ObjectMeta) -> None:
-        if self._initial is None:
-            self._version = meta.resource_version
-            self._sink.reached(version_number(self._version))
-        elif meta.annotations.get(INITIAL_EVENTS_END) == "true":
-            self._initial.resource_version = meta.resource_version
-            self._install(self._initial)
-            self._initial = None
-
-    def _on_bad(self, bad: BadObject, *, deleted: bool) -> None:
-        """Drop an object that cannot be read: nobody may act on a copy known to be out of date."""
-        self._log.error("object.unreadable", key=str(bad.key), reason=bad.reason, deleted=deleted)
-        if self._initial is None:
-            self._sink.remove(bad.key, None, 0)
-
-    def _install(self, content: Content[T]) -> None:
-        for bad in content.bad:
-            self._log.error("object.unreadable", key=str(bad.key), reason=bad.reason, deleted=False)
-        self._listed = True
-        self._delivered = True
-        self._installed_at_s = self._env.clock.monotonic()
-        self._version = content.resource_version
-        self._sink.replace(content.objects, version_number(self._version))
-        self._log.debug("list.done", objects=len(content.objects), version=self._version)
+        self._record.relisted(reason)
 
 
-def version_number(version: str) -> int:
-    """A resource version as the integer it is (comparable within one resource since KEP-5504); 0 if it is none."""
-    return int(version) if version.isdecimal() else 0
+def _reason(error: FrameworkError) -> str:
+    if isinstance(error, TooManyRequests):
+        return "throttled"
+    if isinstance(error, Forbidden | Unauthorized):
+        return "forbidden"
+    return "cut" if isinstance(error, TransportError) else "error"

@@ -7,7 +7,7 @@ keep insertion order, which makes a simulation repeat itself whatever the hash s
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ class Index(Generic[T]):
     """Keys by a value computed from the object. The function must be pure: it runs again to find the old values."""
 
     def __init__(self, function: IndexFunction[T]) -> None:
-        self._function = function
+        self.function = function
         self._keys: dict[str, dict[Key, None]] = {}
 
     def keys(self, value: str) -> Iterable[Key]:
@@ -39,8 +39,8 @@ class Index(Generic[T]):
 
     def replace(self, key: Key, old: T | None, new: T | None) -> None:
         """Move one object from its old values to its new ones."""
-        before = () if old is None else tuple(self._function(old))
-        after = () if new is None else tuple(self._function(new))
+        before = () if old is None else tuple(self.function(old))
+        after = () if new is None else tuple(self.function(new))
         if before == after:
             return
         for value in before:
@@ -105,13 +105,35 @@ class Store(Generic[T]):
                 index.replace(key, old, None)
         return old
 
-    def replace_all(self, objects: Mapping[Key, T]) -> list[Change[T]]:
-        """Make this the whole content; return what changed, deletions first."""
-        gone = [Change(key, old, None) for key, old in self._objects.items() if key not in objects]
-        kept = [Change(key, self._objects.get(key), new) for key, new in objects.items()]
-        changes = gone + kept
-        self._objects = dict(objects)
+    def successor(self, objects: dict[Key, T]) -> Store[T]:
+        """
+        Begin the next whole content beside this one; it owns the dict from now on.
+
+        Its indexes are empty yet: call its `index` for every object, in as many turns as needed, then `become` it.
+        """
+        after: Store[T] = Store()
+        after._objects = objects
+        after._indexes = {name: Index(index.function) for name, index in self._indexes.items()}
+        return after
+
+    def index(self, key: Key, obj: T) -> None:
+        """Put an object of a successor into its indexes."""
         for index in self._indexes.values():
-            for change in changes:
-                index.replace(*change)
-        return changes
+            index.replace(key, None, obj)
+
+    def become(self, after: Store[T]) -> Iterator[Change[T]]:
+        """Take over a finished successor in one step; yields what changed, deletions first."""
+        before = self._objects
+        late = [(name, index.function) for name, index in self._indexes.items() if name not in after._indexes]
+        self._objects, self._indexes = after._objects, after._indexes
+        for name, function in late:  # added while the successor was built
+            self.add_index(name, function)
+        return _differences(before, dict(self._objects))
+
+
+def _differences(before: Mapping[Key, T], after: Mapping[Key, T]) -> Iterator[Change[T]]:
+    for key, old in before.items():
+        if key not in after:
+            yield Change(key, old, None)
+    for key, new in after.items():
+        yield Change(key, before.get(key), new)

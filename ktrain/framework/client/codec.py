@@ -64,6 +64,8 @@ class BadObject:
 
     key: Key
     reason: str
+    resource_version: str = ""
+    """Of this state of the object, if so much of it can be read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +83,11 @@ def metadata_of(obj: object) -> ObjectMeta:
     if isinstance(obj, dict):
         return msgspec.convert(obj.get("metadata") or {}, ObjectMeta)
     return cast("Object", obj).metadata
+
+
+def kind_of(obj: object) -> str:
+    """The kind of a typed object, or of one decoded to a dict."""
+    return str(obj.get("kind")) if isinstance(obj, dict) else cast("Object", obj).kind
 
 
 class Codec(Generic[T]):
@@ -106,18 +113,35 @@ class Codec(Generic[T]):
 
     def decode_page(self, body: bytes) -> Page[T]:
         """Decode one page of a list. Items that do not fit are in `bad`, not raised; a body that is no list is."""
-        try:
-            metadata, raws = _split_page(body)
-        except msgspec.MsgspecError as error:
-            raise DecodeError(f"a list of {self._resource.plural} cannot be read: {error}") from error
+        metadata, raws = self.split_page(body)
         items: list[T] = []
         bad: list[BadObject] = []
         for raw in raws:
-            try:
-                items.append(self._finish(self._object.decode(raw)))
-            except UNFIT as error:
-                bad.append(BadObject(_key_of(raw), str(error)))
+            item = self.decode_item(raw)
+            if isinstance(item, BadObject):
+                bad.append(item)
+            else:
+                items.append(item)
         return Page(items, bad, metadata.resource_version, metadata.continue_)
+
+    def split_page(self, body: bytes) -> tuple[ListMeta, Sequence[bytes | msgspec.Raw]]:
+        """
+        Find the items of a page without decoding them: for those who take turns between items.
+
+        Raises:
+            DecodeError: The body is no list.
+        """
+        try:
+            return _split_page(body)
+        except msgspec.MsgspecError as error:
+            raise DecodeError(f"a list of {self._resource.plural} cannot be read: {error}") from error
+
+    def decode_item(self, raw: bytes | msgspec.Raw) -> T | BadObject:
+        """Decode one item of a page."""
+        try:
+            return self._finish(self._object.decode(raw))
+        except UNFIT as error:
+            return _bad(raw, error)
 
     def decode_event(self, line: bytes) -> tuple[str, T | ObjectMeta | Status | BadObject]:
         """
@@ -192,22 +216,25 @@ def _decode_unfit(line: bytes, error: Exception | None) -> tuple[str, ObjectMeta
             return event.type, _METADATA.decode(event.object).metadata
     except msgspec.MsgspecError as malformed:
         raise DecodeError(f"a line of a watch cannot be read: {malformed}") from malformed
-    return event.type, BadObject(_key_of(event.object), str(error))
+    return event.type, _bad(event.object, error)
 
 
-def _key_of(raw: bytes | msgspec.Raw) -> Key:
-    """Find out as much of an object's key as can be read."""
+def _bad(raw: bytes | msgspec.Raw, error: Exception | None) -> BadObject:
+    """Find out as much of which object it is as can be read."""
     try:
-        return _METADATA.decode(raw).key
+        meta = _METADATA.decode(raw).metadata
     except RecursionError:
-        return _key_of(cut(bytes(raw), _KEY_LEVELS)[0])
+        return _bad(cut(bytes(raw), _KEY_LEVELS)[0], error)
     except msgspec.MsgspecError:
         pass
+    else:
+        return BadObject(meta.key, str(error), meta.resource_version)
     try:
         document: Json = msgspec.json.decode(raw)
-        return Key(str(document["metadata"].get("namespace", "")), str(document["metadata"]["name"]))
+        key = Key(str(document["metadata"].get("namespace", "")), str(document["metadata"]["name"]))
     except (msgspec.MsgspecError, KeyError, TypeError, AttributeError):
-        return Key("", "?")
+        key = Key("", "?")
+    return BadObject(key, str(error))
 
 
 def _detacher(type_: type) -> Detach | None:

@@ -29,7 +29,7 @@ class World:
         """Let the cache see everything as it is now."""
         for resource, informer in ((JOBS, self.jobs), (PODS, self.pods)):
             found = await self.client.list(resource)
-            informer.replace({obj.key: obj for obj in found.items}, int(found.resource_version))
+            await informer.replace({obj.key: obj for obj in found.items}, int(found.resource_version))
 
     async def run(self):
         """One pass of the controller, which then sees what it did."""

@@ -80,7 +80,7 @@ async def a_world(names, transport=lambda inner: inner):
     client = Client(transport(ApiServer(env).transport()), env, field_manager="test")
     node = await one_gpu(client)
     pods, nodes = Informer(PODS, Scope()), Informer(NODES, Scope())
-    nodes.replace({node.key: node}, 1)
+    await nodes.replace({node.key: node}, 1)
     world = World(client, Scheduler(client, env, pods, nodes, Informer(PERSISTENT_VOLUME_CLAIMS, Scope())), pods)
     for name in names:
         await client.create(PODS, gpu_pod(name))

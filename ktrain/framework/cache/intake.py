@@ -1,0 +1,196 @@
+"""
+From the lines of a watch to the sink: what each event means.
+
+- An object of another kind, a `Table`, or an event of a type nobody knows is logged and skipped; the stream goes on.
+- An object that cannot be read, or that a transform fails on, leaves the sink: nobody may act on a copy known to be
+  out of date. It costs itself only.
+- Initial events (a streaming list) come in no order of versions. They are gathered and handed out as one content when
+  the bookmark says that they are complete; the version to go on from is the bookmark's.
+- The version to resume from moves with every event and bookmark; a DELETED event carries that of the deletion. Only if
+  a watch began without any version, its leading ADDED events come in no order either and do not move it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from enum import Enum, auto
+from typing import TYPE_CHECKING, Final, Generic, TypeVar
+
+import structlog
+
+from ktrain.api.meta import ObjectMeta
+from ktrain.framework.client.codec import INITIAL_EVENTS_END, BadObject, codec_for, kind_of, metadata_of
+from ktrain.framework.errors import Status, TransportError, error_from_status
+
+from .listing import Content
+
+if TYPE_CHECKING:
+    from ktrain.api.meta import Resource
+
+    from .record import WatchRecord
+    from .reflector import Sink
+
+T = TypeVar("T")
+
+Transform = Callable[[T], T]
+"""Makes of an object the one to keep, for example without large annotations. Runs once per object; it must be pure,
+and keep the metadata that says which object, and which state of it, this is."""
+
+CHANGES: Final = ("ADDED", "MODIFIED", "DELETED")
+
+log = structlog.get_logger("ktrain.framework.cache")
+
+
+class Taken(Enum):
+    """What a line was."""
+
+    EVENT = auto()
+    BOOKMARK = auto()
+    INITIAL_END = auto()
+    """The bookmark that completes the initial events: `content` is to be installed."""
+
+
+class Intake(Generic[T]):
+    """The position in the history of one kind, and the way in. Lives as long as its reflector."""
+
+    def __init__(
+        self, resource: Resource[T], sink: Sink[T], record: WatchRecord, transform: Transform[T] | None
+    ) -> None:
+        self.version = ""
+        """Where a watch resumes, or what a list must not be older than."""
+        self.content: Content[T] | None = None
+        """Initial events so far; None once the content is installed."""
+        self.delivered = False
+        """Whether the present stream brought anything at all."""
+        self._resource = resource
+        self._codec = codec_for(resource)
+        self._sink = sink
+        self._record = record
+        self._transform = transform
+        self._unordered = False
+
+    def begin(self, *, resumed: bool) -> None:
+        """Prepare for a new stream: one that goes on from `version`, or one that begins with initial events."""
+        self.content = None if resumed else Content()
+        self.delivered = False
+        self._unordered = resumed and version_number(self.version) == 0
+
+    def take(self, line: bytes) -> Taken:
+        """
+        Take one line in.
+
+        Raises:
+            ApiError: The line is an ERROR event.
+            DecodeError: The line is no event: the stream was cut in the middle of it.
+            TransportError: The server is at an earlier version than this watch began with.
+        """
+        event, payload = self._codec.decode_event(line)
+        if isinstance(payload, Status):
+            raise error_from_status(payload, method="WATCH", path=self._resource.path())
+        if isinstance(payload, ObjectMeta):
+            return self._take_bookmark(payload)
+        self.delivered = True
+        if event not in CHANGES:
+            log.warning("watch.event_skipped", resource=self._resource.qualified_name, type=event)
+        elif isinstance(payload, BadObject):
+            self._take_bad(payload, deleted=event == "DELETED")
+        elif (kind := kind_of(payload)) != self._resource.kind:
+            log.warning("watch.event_skipped", resource=self._resource.qualified_name, kind=kind)
+        else:
+            self._take_object(event, payload)
+        return Taken.EVENT
+
+    def note(self, content: Content[T]) -> None:
+        """Note which objects of a whole content cannot be read."""
+        self._record.bad.clear()
+        for bad in content.bad.values():
+            self._note_bad(bad, deleted=False)
+
+    def transformed(self, obj: T) -> T | BadObject:
+        """The object as it is to be kept."""
+        if self._transform is None:
+            return obj
+        before = metadata_of(obj)
+        try:
+            changed = self._transform(obj)
+            after = metadata_of(changed)
+        except Exception as error:  # noqa: BLE001 - the boundary to other people's code
+            return BadObject(before.key, f"the transform failed: {error!r}", before.resource_version)
+        # Without these nobody could tell one state of an object from another, or from its successor.
+        for name in ("namespace", "name", "uid", "resource_version"):
+            if getattr(before, name) != getattr(after, name):
+                return BadObject(before.key, f"the transform changed metadata.{name}", before.resource_version)
+        return changed
+
+    def _take_object(self, event: str, obj: T) -> None:
+        meta = metadata_of(obj)
+        key = meta.key
+        if self._transform is not None:
+            changed = self.transformed(obj)
+            if isinstance(changed, BadObject):
+                self._take_bad(changed, deleted=event == "DELETED")
+                return
+            obj = changed
+        if self.content is not None:
+            self.content.add(key, obj, deleted=event == "DELETED")
+            return
+        self._record.readable(key)
+        self._move(event, meta.resource_version)
+        number = version_number(meta.resource_version)
+        if event == "DELETED":
+            self._sink.remove(key, obj, number)
+        else:
+            self._sink.put(key, obj, number)
+
+    def _take_bookmark(self, meta: ObjectMeta) -> Taken:
+        if self.content is not None:
+            if meta.annotations.get(INITIAL_EVENTS_END) != "true":
+                return Taken.BOOKMARK
+            self.content.resource_version = meta.resource_version
+            return Taken.INITIAL_END
+        self.delivered = True
+        number = version_number(meta.resource_version)
+        if 0 < number < version_number(self.version):
+            raise WentBack(
+                f"the API server is at version {number} of {self._resource.plural}, "
+                f"which is before the {self.version} that was seen"
+            )
+        self._unordered = False
+        self.version = meta.resource_version
+        self._sink.reached(number)
+        return Taken.BOOKMARK
+
+    def _take_bad(self, bad: BadObject, *, deleted: bool) -> None:
+        if self.content is not None:
+            self.content.add_bad(bad, deleted=deleted)
+            return
+        self._note_bad(bad, deleted=deleted)
+        self._move("DELETED" if deleted else "MODIFIED", bad.resource_version)
+        self._sink.remove(bad.key, None, version_number(bad.resource_version))
+
+    def _note_bad(self, bad: BadObject, *, deleted: bool) -> None:
+        log.error(
+            "object.unreadable",
+            resource=self._resource.qualified_name,
+            key=str(bad.key),
+            reason=bad.reason,
+            deleted=deleted,
+        )
+        if deleted:
+            self._record.readable(bad.key)
+        else:
+            self._record.unreadable(bad)
+
+    def _move(self, event: str, version: str) -> None:
+        self._unordered = self._unordered and event == "ADDED"
+        if version and not self._unordered:
+            self.version = version
+
+
+class WentBack(TransportError):
+    """The server was put back to an earlier state, or lags far behind: the position must be checked."""
+
+
+def version_number(version: str) -> int:
+    """A resource version as the integer it is (comparable within one resource since KEP-5504); 0 if it is none."""
+    return int(version) if version.isdecimal() else 0

@@ -1,0 +1,48 @@
+"""How it went: what a reflector notes while it follows the API server, for statistics and metrics."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from ktrain.framework.metrics.cache import RELIST_REASONS, RESTART_REASONS, InformerMetrics
+
+if TYPE_CHECKING:
+    from ktrain.api.meta import Key
+    from ktrain.framework.client.codec import BadObject
+
+MAX_BAD: Final = 100
+"""This many unreadable objects are named; all are counted."""
+
+
+@dataclass(slots=True)
+class WatchRecord:
+    """Counts since the start, and which objects cannot be read now."""
+
+    metrics: InformerMetrics = field(default_factory=InformerMetrics)
+    relists: dict[str, int] = field(default_factory=lambda: dict.fromkeys(RELIST_REASONS, 0))
+    restarts: dict[str, int] = field(default_factory=lambda: dict.fromkeys(RESTART_REASONS, 0))
+    bad: dict[Key, str] = field(default_factory=dict)
+    heard_at_s: float | None = None
+    """When the API server last sent a line or a page, on the clock's own scale."""
+
+    def relisted(self, reason: str) -> None:
+        """Count a list that follows one that was good."""
+        self.relists[reason] += 1
+        self.metrics.relist(reason)
+
+    def restarted(self, reason: str) -> None:
+        """Count the end of a watch that goes on from where it was."""
+        self.restarts[reason] += 1
+        self.metrics.restart(reason)
+
+    def unreadable(self, bad: BadObject) -> None:
+        """Note an object that cannot be read."""
+        self.metrics.bad_object()
+        if len(self.bad) < MAX_BAD:
+            self.bad[bad.key] = bad.reason
+
+    def readable(self, key: Key) -> None:
+        """Note that an object can be read, or is gone."""
+        if self.bad:
+            self.bad.pop(key, None)

@@ -1,0 +1,105 @@
+"""Instruments of an informer. Its labels: `cache` (a cluster), `resource`, `type` (how it is decoded), `scope`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import nan
+from typing import TYPE_CHECKING, Final, Protocol
+
+from .registry import Add, Observe, nothing
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from .registry import Metrics
+
+RELIST_REASONS: Final = ("expired", "went_back", "missing", "crashed")
+"""410; a server put back to an earlier state; the kind was gone; an error in code that the informer calls."""
+RESTART_REASONS: Final = ("ended", "cut", "silent", "throttled", "forbidden", "error")
+LIST_BUCKETS: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
+"""Seconds."""
+_PREFIX: Final = "ktrain_informer"
+
+
+class Statistics(Protocol):
+    """What is read of an informer when somebody scrapes (`InformerStatistics`)."""
+
+    @property
+    def objects(self) -> int:
+        """Objects held."""
+
+    @property
+    def bytes(self) -> int:
+        """Their memory, estimated."""
+
+    @property
+    def age_s(self) -> float | None:
+        """Seconds since the API server was last heard."""
+
+    @property
+    def synced(self) -> bool:
+        """Whether the content is complete."""
+
+    @property
+    def missing(self) -> bool:
+        """Whether the kind is not served."""
+
+
+@dataclass(frozen=True, slots=True)
+class InformerMetrics:
+    """What an informer counts."""
+
+    relist: Callable[[str], None] = nothing
+    """Count a whole list after the first, by reason."""
+    restart: Callable[[str], None] = nothing
+    """Count the end of a watch that goes on from its last version, by reason."""
+    bad_object: Add = nothing
+    list_duration: Observe = nothing
+    """Seconds from the request to the last object of a whole list."""
+    forget: Callable[[], None] = nothing
+    """Drop every series: the informer was released."""
+
+    @classmethod
+    def of(
+        cls, metrics: Metrics, cache: str, resource: str, type_: str, scope: str, look: Callable[[], Statistics]
+    ) -> InformerMetrics:
+        """Make them for one informer."""
+        labels = {"cache": cache, "resource": resource, "type": type_, "scope": scope}
+        made: list[tuple[str, dict[str, str]]] = []
+
+        def name(what: str, extra: dict[str, str]) -> str:
+            made.append((f"{_PREFIX}_{what}", extra))
+            return made[-1][0]
+
+        def gauge(what: str, text: str, read: Callable[[], float]) -> None:
+            metrics.gauge_read(name(what, labels), text, labels, read)
+
+        def by_reason(what: str, text: str, reasons: tuple[str, ...]) -> Callable[[str], None]:
+            counters: dict[str, Add] = {}
+            for reason in reasons:
+                extra = {**labels, "reason": reason}
+                counters[reason] = metrics.counter(name(what, extra), text, extra)
+            return lambda reason: counters[reason]()
+
+        def forget() -> None:
+            for series, extra in made:
+                metrics.forget(series, extra)
+
+        gauge("objects", "Objects held.", lambda: look().objects)
+        gauge("bytes", "Memory of the objects held, estimated from samples.", lambda: look().bytes)
+        gauge(
+            "last_event_age_seconds",
+            "Since the API server was last heard: events and bookmarks. NaN if never.",
+            lambda: nan if (age := look().age_s) is None else age,
+        )
+        gauge("synced", "1 while the content is complete.", lambda: look().synced)
+        gauge("missing", "1 while the API server does not serve the kind.", lambda: look().missing)
+        return cls(
+            relist=by_reason("relists", "Whole lists after the first.", RELIST_REASONS),
+            restart=by_reason("watch_restarts", "Watches that ended and went on.", RESTART_REASONS),
+            bad_object=metrics.counter(name("bad_objects", labels), "Objects that could not be read.", labels),
+            list_duration=metrics.histogram(
+                name("list_duration_seconds", labels), "Length of whole lists.", LIST_BUCKETS, labels
+            ),
+            forget=forget,
+        )
