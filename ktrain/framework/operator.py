@@ -26,7 +26,6 @@ import os
 import secrets
 import socket
 from contextlib import AsyncExitStack
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Final, TypedDict
 
@@ -42,16 +41,16 @@ from .client.finding import find_endpoint
 from .client.http import HttpTransport
 from .controller import Controller
 from .election import LeaderElection
+from .endpoints import Cluster, Endpoints, Servers, process_registry
 from .env import Env, system_env
 from .events import EventRecorder
-from .health import HealthServer, MetricsServer, cache_check
 from .logging import configure
 from .manager import Manager
 from .metrics import Metrics
 from .settings import Settings
 from .signals import Signals
+from .stuck import LoopWatchdog
 from .tracing import Tracing
-from .webhook import WebhookServer
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -61,35 +60,20 @@ if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
     from typing_extensions import Unpack
 
+    from ktrain.api.meta import Key
+
     from .client.transport import Transport
     from .controller import Reconcile
     from .groups import Runnable
-    from .health import Check
-    from .webhook import AdmissionHandler
+    from .health import Check, Route
+    from .limiters import Limiter
+    from .webhook.admission import Handlers
+    from .webhook.certificates import CertificateSource
+    from .webhook.conversion import Conversion
 
 log = structlog.get_logger("ktrain.framework.operator")
 
 EXIT_KILLED: Final = 1
-
-
-@dataclass(frozen=True, slots=True)
-class Cluster:
-    """
-    One API server, as an operator works with it.
-
-    Attributes:
-        name: In readiness; empty for the operator's own cluster.
-        client: For controllers: writes only while this process leads.
-        unguarded: For what runs in every replica: writes always.
-        cache: Its informers.
-        recorder: Its events.
-    """
-
-    name: str
-    client: Client
-    unguarded: Client
-    cache: Cache
-    recorder: EventRecorder
 
 
 class ControllerOptions(TypedDict, total=False):
@@ -98,6 +82,10 @@ class ControllerOptions(TypedDict, total=False):
     max_concurrent_reconciles: int
     reconcile_timeout_s: float | None
     sync_timeout_s: float
+    limiter: Limiter[Key] | None
+    ageing_s: float | None
+    stuck_after_s: float | None
+    needs_leader: bool
 
 
 class Operator:
@@ -120,7 +108,7 @@ class Operator:
         metrics: For instruments of your own.
         tracing: For spans of your own.
         election: None without one.
-        health, metrics_server, webhooks: The servers, once `run` has been called, with the `port` they have.
+        servers: Those there are, once `run` has been called, with the `port` that each has.
     """
 
     def __init__(
@@ -137,19 +125,15 @@ class Operator:
         self.settings = settings or Settings()
         self.env = env or system_env()
         if registry is None and parse_address(self.settings.metrics_address) is not None:
-            registry = _process_registry()
+            registry = process_registry()
         self.metrics = Metrics(registry)
         self.tracing = tracing or Tracing()
         self.election: LeaderElection | None = None
-        self.health: HealthServer | None = None
-        self.metrics_server: MetricsServer | None = None
-        self.webhooks: WebhookServer | None = None
+        self.servers = Servers()
         self._transport = transport
         self._clusters: list[Cluster] = []
         self._runnables: list[Runnable] = []
-        self._admission: dict[str, AdmissionHandler] = {}
-        self._live: dict[str, Check] = {}
-        self._ready: dict[str, Check] = {}
+        self._endpoints = Endpoints()
         self._manager: Manager | None = None
         self._stack = AsyncExitStack()
 
@@ -172,9 +156,7 @@ class Operator:
                 if self.settings.leader_election:
                     agent = self._user_agent("/leader-election")
                     for_election = await self._open(stack, HttpTransport(endpoint, user_agent=agent))
-            if self.settings.leader_election:
-                self.election = self._make_election(for_election or transport)
-            self._clusters.append(self._cluster("", transport))
+            self._clusters.append(self._cluster("", transport, for_election=for_election))
             self._stack = stack.pop_all()
         return self
 
@@ -255,7 +237,9 @@ class Operator:
         """
         options.setdefault("sync_timeout_s", self.settings.sync_timeout_s)
         cache = (cluster or self.main).cache
-        controller = Controller(name, reconcile, env=self.env, cache=cache, metrics=self.metrics, **options)
+        controller = Controller(
+            name, reconcile, env=self.env, cache=cache, metrics=self.metrics, tracing=self.tracing, **options
+        )
         self.add(controller)
         return controller
 
@@ -263,23 +247,41 @@ class Operator:
         """Have something run: a controller made elsewhere, or whatever else. Also during `run`; see `Manager.add`."""
         if self._manager is not None:
             self._manager.add(runnable)
-        else:
-            self._runnables.append(runnable)
+        self._runnables.append(runnable)
 
-    def admission(self, path: str, handler: AdmissionHandler) -> None:
+    def admission(self, path: str, handlers: Handlers) -> None:
         """Answer admission reviews at a path, such as `/validate-website`, from every replica. Before `run`."""
         self._must_not_run("a webhook")
-        self._admission[path] = handler
+        self._endpoints.admission[path] = handlers
+
+    def conversion(self, conversion: Conversion) -> None:
+        """Convert objects of a kind between its versions, from every replica. Before `run`."""
+        self._must_not_run("a webhook")
+        self._endpoints.conversions.append(conversion)
+
+    def certificates(self, source: CertificateSource) -> None:
+        """
+        Serve webhooks with certificates from here, not from `Settings.webhook_cert_dir`. Before `run`.
+
+        For `SelfManagedCertificates`, which want `main.unguarded` as their client.
+        """
+        self._must_not_run("certificates")
+        self._endpoints.certificates = source
+
+    def metrics_route(self, path: str, route: Route) -> None:
+        """Serve something of your own beside `/metrics`, on the same terms. Before `run`."""
+        self._must_not_run("a route")
+        self._endpoints.routes[path] = route
 
     def live_check(self, name: str, check: Check) -> None:
         """Have `/healthz` ask this: a failure asks for a restart. Before `run`."""
         self._must_not_run("a check")
-        self._live[name] = check
+        self._endpoints.live[name] = check
 
     def ready_check(self, name: str, check: Check) -> None:
         """Have `/readyz` ask this: a failure keeps requests to webhooks away. Before `run`."""
         self._must_not_run("a check")
-        self._ready[name] = check
+        self._endpoints.ready[name] = check
 
     # Life
 
@@ -292,10 +294,13 @@ class Operator:
         """
         self._must_not_run("a second run")
         main, *others = self._clusters
+        self.servers = self._endpoints.serve(
+            self.settings, self.env, self.metrics, self._clusters, self.election, self._controllers
+        )
         self._manager = manager = Manager(
             cache=main.cache,
             caches=[cluster.cache for cluster in others],
-            services=[*self._servers(), *(cluster.recorder for cluster in others)],
+            services=[*self._watchdog(), *self.servers.started(), *(cluster.recorder for cluster in others)],
             runnables=self._runnables,
             recorder=main.recorder,
             leader_election=self.election,
@@ -329,43 +334,43 @@ class Operator:
 
     # How the parts belong together
 
-    def _servers(self) -> list[Runnable]:
-        settings = self.settings
-        servers: list[Runnable] = []
-        if (address := parse_address(settings.health_address)) is not None:
-            ready = {_check_name(cluster): cache_check(cluster.cache) for cluster in self._clusters}
-            self.health = HealthServer(*address, live=self._live, ready={**ready, **self._ready})
-            servers.append(self.health)
-        if (address := parse_address(settings.metrics_address)) is not None and self.metrics.registry is not None:
-            self.metrics_server = MetricsServer(*address, self.metrics.registry)
-            servers.append(self.metrics_server)
-        if self._admission and (address := parse_address(settings.webhook_address)) is not None:
-            host, port = address
-            self.webhooks = WebhookServer(
-                self._admission, settings.webhook_cert_dir, self.env, host=host, port=port, metrics=self.metrics
-            )
-            servers.append(self.webhooks)
-        return servers
+    def _watchdog(self) -> list[Runnable]:
+        return [LoopWatchdog(metrics=self.metrics)] if self.settings.owns_process else []
 
-    def _cluster(self, name: str, transport: Transport) -> Cluster:
+    def _controllers(self) -> list[Controller]:
+        return [one for one in self._runnables if isinstance(one, Controller)]
+
+    def _cluster(self, name: str, transport: Transport, *, for_election: Transport | None = None) -> Cluster:
         make = partial(
-            Client, transport, self.env, field_manager=self.settings.field_manager or self.name, metrics=self.metrics
+            Client,
+            transport,
+            self.env,
+            field_manager=self.settings.field_manager or self.name,
+            metrics=self.metrics,
+            tracing=self.tracing,
         )
-        client = make(guard=self.election.guard if self.election else None)
         # Events are sent to the end, also when the lease has been given up.
         unguarded = make()
         recorder = EventRecorder(unguarded, self.env, component=self.name)
+        if for_election is not None and self.settings.leader_election:
+            self.election = self._make_election(for_election, recorder)
+        client = make(guard=self.election.guard if self.election else None)
         return Cluster(name, client, unguarded, Cache(client, self.env), recorder)
 
-    def _make_election(self, transport: Transport) -> LeaderElection:
+    def _make_election(self, transport: Transport, recorder: EventRecorder) -> LeaderElection:
         settings = self.settings
+        manager = settings.field_manager or self.name
+        # It waits for nobody's turn.
+        client = Client(transport, self.env, field_manager=manager, max_in_flight=None)
         return LeaderElection(
-            Client(transport, self.env, field_manager=settings.field_manager or self.name),
+            client,
             self.env,
             name=settings.leader_election,
             namespace=settings.leader_election_namespace,
             identity=settings.identity or f"{socket.gethostname()}_{secrets.token_hex(8)}",
             timing=settings.timing,
+            labels=settings.leader_election_labels,
+            recorder=recorder,
             metrics=self.metrics,
         )
 
@@ -379,16 +384,3 @@ class Operator:
     def _must_not_run(self, what: str) -> None:
         if self._manager is not None:
             raise RuntimeError(f"the operator {self.name} runs: it is too late for {what}")
-
-
-def _check_name(cluster: Cluster) -> str:
-    return f"informers-{cluster.name}" if cluster.name else "informers"
-
-
-def _process_registry() -> CollectorRegistry:
-    from prometheus_client import CollectorRegistry, PlatformCollector, ProcessCollector
-
-    registry = CollectorRegistry()
-    ProcessCollector(registry=registry)
-    PlatformCollector(registry=registry)
-    return registry

@@ -7,12 +7,17 @@ listens on a port unless asked to. Durations are seconds.
 
 from __future__ import annotations
 
+import ipaddress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final, Literal, get_args
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Final, Literal, get_args
 
 from .address import parse_address
 from .election import Timing
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 LogFormat = Literal["auto", "json", "text"]
 
@@ -42,6 +47,8 @@ class Settings:
     so only where there is never a second one (a rolling update makes one)."""
     leader_election_namespace: str = ""
     """Namespace of the Lease. Default: `$POD_NAMESPACE`, else that of the pod's service account, else an error."""
+    leader_election_labels: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    """Labels that the Lease gets, for whoever looks for it. Default: none."""
     identity: str = ""
     """Who holds the Lease. Default: host name and a random part. No two processes may share one."""
     timing: Timing = field(default_factory=Timing)
@@ -49,8 +56,19 @@ class Settings:
 
     metrics_address: str = OFF
     """`HOST:PORT` or `:PORT` of `/metrics`. Default: `0`, off; `:8080` is usual."""
+    metrics_tls: bool = False
+    """Serve metrics by TLS. Default: False, as most scrapers are set up for a cluster's own network."""
+    metrics_cert_dir: Path | None = None
+    """Directory with `tls.crt` and `tls.key` for metrics, read again when they change. Default: a certificate that
+    this process signs for itself, which encrypts and proves nothing."""
+    metrics_auth: bool = False
+    """Let only those read metrics whose bearer token may `get` the path (TokenReview, SubjectAccessReview). Needs
+    `metrics_tls`: tokens are passwords. Default: False."""
     health_address: str = OFF
     """`HOST:PORT` or `:PORT` of `/healthz` and `/readyz`. Default: `0`, off; `:8081` is usual."""
+    debug_address: str = OFF
+    """`HOST:PORT` for a look inside: tasks with their stacks, queues, informers. Loopback only, as it asks nobody who
+    they are. Default: `0`, off."""
     webhook_address: str = ":9443"
     """`HOST:PORT` or `:PORT` of the webhooks; opened only if there are any."""
     webhook_cert_dir: Path = CERT_DIR
@@ -73,14 +91,27 @@ class Settings:
 
     def __post_init__(self) -> None:
         """Refuse what cannot work."""
-        for name in ("metrics_address", "health_address", "webhook_address"):
+        for name in ("metrics_address", "health_address", "debug_address", "webhook_address"):
             try:
-                parse_address(getattr(self, name))
+                address = parse_address(getattr(self, name))
             except ValueError as error:
                 raise ValueError(f"{name}: {error}") from None
+            if name == "debug_address" and address is not None and not _is_loopback(address[0]):
+                raise ValueError(f"debug_address: {self.debug_address!r} is not loopback (127.0.0.1:PORT, [::1]:PORT)")
+        if self.metrics_auth and not self.metrics_tls:
+            raise ValueError("metrics_auth: needs metrics_tls, or tokens would cross the network in the clear")
+        if self.metrics_cert_dir is not None and not self.metrics_tls:
+            raise ValueError("metrics_cert_dir: has no effect without metrics_tls")
         if self.sync_timeout_s <= 0:
             raise ValueError(f"sync_timeout_s: must be more than 0 s, not {self.sync_timeout_s:g}")
         if self.log_level not in _LEVELS:
             raise ValueError(f"log_level: {self.log_level!r} is not one of {', '.join(_LEVELS)}")
         if self.log_format not in get_args(LogFormat):
             raise ValueError(f"log_format: {self.log_format!r} is not one of {', '.join(get_args(LogFormat))}")
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False

@@ -1,10 +1,16 @@
 """`Operator`: a whole operator on the embedded server, in virtual time."""
 
+from dataclasses import replace
+from pathlib import Path
+
+import aiohttp
 import anyio
 import pytest
 
 from ktrain.api.core import CONFIG_MAPS, LEASES
+from ktrain.framework.env import system_env
 from ktrain.framework.errors import LeadershipLost
+from ktrain.framework.health import Note
 from ktrain.framework.operator import Operator
 from ktrain.framework.settings import Settings
 from ktrain.local.apiserver.server import ApiServer
@@ -120,3 +126,47 @@ def test_outside_of_its_context_an_operator_says_how_to_use_it():
 def test_settings_that_cannot_work_are_refused_by_name(wrong, text):
     with pytest.raises(ValueError, match=text):
         Settings(**wrong)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "text"),
+    [
+        ({"metrics_auth": True}, "metrics_auth: needs metrics_tls"),
+        ({"metrics_cert_dir": Path("/certs")}, "metrics_cert_dir: has no effect without metrics_tls"),
+    ],
+)
+def test_tokens_are_asked_for_by_tls_only(wrong, text):
+    with pytest.raises(ValueError, match=text):
+        Settings(metrics_address=":8443", **wrong)
+
+
+async def test_its_servers_answer_and_readiness_tells_of_election_and_informers():
+    settings = replace(IN_A_TEST, health_address="127.0.0.1:0", metrics_address="127.0.0.1:0")
+    operator = Operator("copier", settings, transport=ApiServer(system_env()).transport())
+    async with operator as op, anyio.create_task_group() as tasks:
+        copier(op)
+        op.live_check("mine", lambda: None)
+        op.ready_check("mine", lambda: Note("as new"))
+        await tasks.start(op.run)
+        await op._manager.elected.wait()
+        async with aiohttp.ClientSession() as session:
+
+            async def ask(server, path):
+                async with session.get(f"http://127.0.0.1:{server.port}{path}") as answer:
+                    return await answer.text()
+
+            live = await ask(op.servers.health, "/healthz?verbose")
+            ready = await ask(op.servers.health, "/readyz?verbose")
+            metrics = await ask(op.servers.metrics, "/metrics")
+        op.stop()
+
+    assert live.splitlines() == ["[+]leader-election ok", "[+]mine ok", "ok"]
+    assert ready.splitlines() == [
+        "[+]informers ok",
+        "[+]leader-election ok: this process leads",
+        "[+]mine ok: as new",
+        "ok",
+    ]
+    assert 'leader_election_master_status{name="copier"} 1.0' in metrics
+    assert 'leader_election_slowpath_total{name="copier"} 0.0' in metrics
+    assert 'controller_runtime_max_concurrent_reconciles{controller="copier"} 1.0' in metrics

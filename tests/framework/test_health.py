@@ -8,7 +8,7 @@ from ktrain.api.core import PODS
 from ktrain.framework.cache.cache import Cache
 from ktrain.framework.client.client import Client
 from ktrain.framework.env import system_env
-from ktrain.framework.health import HealthServer, MetricsServer, cache_check
+from ktrain.framework.health import HealthServer, MetricsServer, Note, cache_check
 from ktrain.framework.metrics import Metrics
 from ktrain.framework.metrics.client import ClientMetrics
 from ktrain.framework.metrics.controller import ControllerMetrics
@@ -40,7 +40,37 @@ async def test_a_failing_check_makes_its_endpoint_fail_and_says_why():
         assert (await ask("/readyz/good"))[0] == 200
         assert (await ask("/readyz/bad"))[0] == 500
         assert (await ask("/readyz?exclude=bad&verbose")) == (200, "[+]good ok\nok\n")
+        unknown = "[+]good ok\nthere is no check named worse to exclude\nok\n"
+        assert (await ask("/readyz?exclude=bad&exclude=worse")) == (200, unknown)
         assert (await ask("/readyz/other"))[0] == 404
+
+
+async def test_without_checks_there_is_one_that_answers():
+    async with asking(HealthServer("127.0.0.1", 0)) as ask:
+        assert await ask("/healthz/ping") == (200, "ok")
+        assert await ask("/readyz?verbose") == (200, "[+]ping ok\nok\n")
+
+
+async def test_a_check_that_hangs_or_raises_fails_by_its_name_and_the_others_are_heard():
+    async def hangs():
+        await anyio.sleep_forever()
+
+    async def well():
+        return Note("as new")
+
+    def raises():
+        raise KeyError("x")
+
+    ready = {"hangs": hangs, "raises": raises, "well": well}
+    async with asking(HealthServer("127.0.0.1", 0, ready=ready)) as ask:
+        status, text = await ask("/readyz")
+    assert status == 500
+    assert text.splitlines() == [
+        "[-]hangs failed: no answer in 0.8 s",
+        "[-]raises failed: KeyError('x')",
+        "[+]well ok: as new",
+        "not healthy",
+    ]
 
 
 async def test_readiness_of_a_cache_names_what_is_missing(script):

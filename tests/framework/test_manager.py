@@ -1,15 +1,16 @@
 import asyncio
-from contextlib import suppress
+from contextlib import asynccontextmanager, suppress
 
 import anyio
 import pytest
 
 from ktrain.api.core import CONFIG_MAPS, EVENTS, LEASES, untyped
+from ktrain.api.meta import Key
 from ktrain.framework.cache.cache import Cache
 from ktrain.framework.client.client import Client
 from ktrain.framework.controller import Controller
 from ktrain.framework.election import LeaderElection
-from ktrain.framework.errors import CacheSyncTimeout, ShutdownTimeout, TransportError
+from ktrain.framework.errors import CacheSyncTimeout, LeadershipLost, NotFound, ShutdownTimeout, TransportError
 from ktrain.framework.events import EventRecorder
 from ktrain.framework.manager import Manager
 from ktrain.local.apiserver.server import ApiServer
@@ -225,3 +226,267 @@ def test_an_event_that_is_still_to_be_sent_does_not_keep_the_lease_and_is_sent_a
 
     assert simulate(scenario) == ["Done"]
     assert order == ["event", "lease", "event"]
+
+
+class Part:
+    """A runnable that writes down its life; `ends` is what it does when it runs."""
+
+    def __init__(self, name, journal, ends=None, *, needs_leader=True):
+        self.name = name
+        self.journal = journal
+        self.ends = ends
+        self.needs_leader = needs_leader
+
+    async def run(self, *, task_status=anyio.TASK_STATUS_IGNORED):
+        self.journal.append(f"start {self.name}")
+        task_status.started()
+        try:
+            await (self.ends or anyio.sleep_forever)()
+        finally:
+            self.journal.append(f"stop {self.name}")
+
+
+async def stopped(env, manager, after_s):
+    """Run a manager, ask it to stop after a while, and return the error it ended with."""
+    error = None
+
+    async def run(*, task_status):
+        nonlocal error
+        try:
+            await manager.run(task_status=task_status)
+        except Exception as raised:  # noqa: BLE001 - returned below
+            error = raised
+
+    async with anyio.create_task_group() as tasks:
+        await tasks.start(run)
+        await env.clock.sleep(after_s)
+        manager.stop()
+    return error
+
+
+def failing(env, error, after_s=1.0):
+    async def fail():
+        await env.clock.sleep(after_s)
+        raise error
+
+    return fail
+
+
+def election(world, identity="me"):
+    client = Client(world.server.transport(), world.env, field_manager=identity)
+    return LeaderElection(client, world.env, name="op", namespace="default", identity=identity)
+
+
+def test_an_error_of_a_service_lets_the_pass_under_way_end_and_is_raised():
+    async def scenario(env):
+        world = World(env, work_s=5)
+        await world.create()
+        broken = Part("health", world.journal, failing(env, OSError("socket gone")))
+        with pytest.raises(OSError, match="socket gone"):
+            await world.manager(services=[broken]).run()
+        return world.journal, env.clock.monotonic()
+
+    journal, ended = simulate(scenario)
+    assert journal == ["start health", "begin", "stop health", "end"]
+    assert ended == pytest.approx(5, abs=0.1)
+
+
+def test_an_error_and_a_stop_that_takes_too_long_are_raised_together():
+    async def scenario(env):
+        world = World(env, work_s=1000)
+        await world.create()
+        broken = Part("broken", world.journal, failing(env, OSError("gone")))
+        with pytest.raises(ExceptionGroup) as raised:
+            await world.manager(runnables=[broken], grace_s=10).run()
+        return [str(error) for error in raised.value.exceptions]
+
+    assert simulate(scenario) == ["gone", "reconciles of test were cancelled 10 s after the stop"]
+
+
+def test_errors_that_come_during_the_stop_are_logged_and_cancellations_are_none():
+    async def scenario(env):
+        world = World(env)
+
+        async def fails_when_asked_to_end():
+            try:
+                await anyio.sleep_forever()
+            finally:
+                raise ValueError("late")
+
+        late = Part("late", world.journal, fails_when_asked_to_end)
+        first = Part("first", world.journal, failing(env, OSError("first")))
+        with pytest.raises(OSError, match="first"):
+            await world.manager(runnables=[late, first]).run()
+        return await stopped(env, World(env).manager(runnables=[Part("late", [], fails_when_asked_to_end)]), 1)
+
+    assert simulate(scenario) is None
+
+
+def test_with_a_grace_of_0_passes_are_cancelled_at_once_and_that_is_no_error():
+    async def scenario(env):
+        world = World(env, work_s=1000)
+        await world.create()
+        error = await stopped(env, world.manager(grace_s=0), 1)
+        return error, world.journal, env.clock.monotonic()
+
+    assert simulate(scenario) == (None, ["begin", "cancelled"], 1.0)
+
+
+def test_with_a_negative_grace_passes_have_all_the_time_they_want():
+    async def scenario(env):
+        world = World(env, work_s=100)
+        await world.create()
+        error = await stopped(env, world.manager(grace_s=-1), 1)
+        return error, world.journal, round(env.clock.monotonic())
+
+    assert simulate(scenario) == (None, ["begin", "end"], 100)
+
+
+def test_what_needs_no_leader_runs_in_a_standby_and_the_rest_does_not():
+    async def scenario(env):
+        world = World(env)
+        async with other_leader(world, env):
+            runnables = [Part("leader", world.journal), Part("follower", world.journal, needs_leader=False)]
+            manager = world.manager(leader_election=election(world), runnables=runnables)
+            error = await stopped(env, manager, 30)
+            return error, world.journal, manager.elected.is_set()
+
+    assert simulate(scenario) == (None, ["start follower", "stop follower"], False)
+
+
+@asynccontextmanager
+async def other_leader(world, env):
+    other = election(world, "other")
+    await other.acquire()
+    async with other.leading():
+        yield other
+
+
+def test_elected_is_told_when_the_leaders_have_started():
+    async def scenario(env):
+        world = World(env)
+        manager = world.manager(leader_election=election(world), runnables=[Part("leader", world.journal)])
+
+        async def note(*, task_status=None):
+            await manager.elected.wait()
+            world.journal.append("elected")
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(note)
+            await tasks.start(manager.run)
+            await env.clock.sleep(1)
+            manager.stop()
+        return world.journal
+
+    assert simulate(scenario) == ["start leader", "elected", "stop leader"]
+
+
+def test_what_is_added_to_a_standby_waits_for_its_turn():
+    async def scenario(env):
+        world = World(env)
+        manager = world.manager(leader_election=election(world))
+        async with anyio.create_task_group() as tasks:
+            async with other_leader(world, env):
+                await tasks.start(manager.run)
+                manager.add(Part("leader", world.journal))
+                manager.add(Part("follower", world.journal, needs_leader=False))
+                await env.clock.sleep(30)
+                world.journal.append("handed over")
+            await env.clock.sleep(1)
+            manager.stop()
+        return world.journal
+
+    assert simulate(scenario)[:3] == ["start follower", "handed over", "start leader"]
+
+
+def test_a_lost_lease_ends_passes_without_grace_and_is_an_error():
+    async def scenario(env):
+        world = World(env, work_s=1000)
+        await world.create()
+        candidate = election(world)
+        taken = {"spec": {"holderIdentity": "somebody", "leaseDurationSeconds": 60}}
+
+        async def take():
+            await env.clock.sleep(5)
+            await world.client.patch(LEASES, Key("default", "op"), taken)
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(take)
+            with pytest.raises(LeadershipLost, match="its last known holder is somebody"):
+                await world.manager(leader_election=candidate, grace_s=60).run()
+        lease = await world.client.get(LEASES, "op", "default")
+        return world.journal, env.clock.monotonic() < 8, lease.spec.holder_identity
+
+    assert simulate(scenario) == (["begin", "cancelled"], True, "somebody")
+
+
+def test_a_controller_that_waits_for_its_informer_does_not_hold_up_the_others(script):
+    async def scenario(env):
+        world = World(env)
+        await world.create()
+        # A cache of its own for a kind that never comes; the manager waits for the main one only.
+        script.streams += [(403, {"kind": "Status", "code": 403, "message": "you may not"})] * 1000
+        silent = Cache(Client(script, env, field_manager="t"), env)
+        waiting = Controller("waiting", world.reconcile, env=env, cache=silent, sync_timeout_s=1000)
+        waiting.watches(silent.informer(CONFIG_MAPS))
+        manager = Manager(cache=world.cache, controllers=[waiting, world.controller], services=[silent])
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(manager.run)
+            await env.clock.sleep(60)
+            manager.stop()
+        return world.journal
+
+    assert simulate(scenario) == ["begin", "end"]
+
+
+def test_the_caches_of_all_clusters_are_filled_before_any_controller_works(script):
+    async def scenario(env):
+        script.streams += [(403, {"kind": "Status", "code": 403, "message": "you may not"})] * 100
+        edge = Cache(Client(script, env, field_manager="t"), env)
+        edge.informer(CONFIG_MAPS)
+        world = World(env)
+        await world.create()
+        with pytest.raises(CacheSyncTimeout, match="you may not"):
+            await world.manager(caches=[edge], sync_timeout_s=20).run()
+        return world.journal
+
+    assert simulate(scenario) == []
+
+
+def test_a_runnable_that_ends_by_itself_or_reports_nothing_is_no_error():
+    async def scenario(env):
+        class Short:
+            async def run(self, *, task_status):
+                return
+
+        world = World(env)
+        return await stopped(env, world.manager(runnables=[Short()], services=[Short()]), 10)
+
+    assert simulate(scenario) is None
+
+
+@pytest.mark.parametrize("steps", range(0, 60, 1))
+def test_a_cancellation_at_any_step_of_the_start_stops_what_has_started_in_order(steps):
+    async def scenario(env):
+        world = World(env)
+        await world.create()
+        services = [Part("health", world.journal), Part("webhooks", world.journal)]
+        runnables = [Part("leader", world.journal), Part("follower", world.journal, needs_leader=False)]
+        manager = world.manager(services=services, runnables=runnables, leader_election=election(world))
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(manager.run)
+            for _ in range(steps):
+                await asyncio.sleep(0)
+            tasks.cancel_scope.cancel()
+        lives = [line for line in world.journal if line.startswith(("start", "stop"))]
+        with suppress(NotFound):
+            world.journal.append((await world.client.get(LEASES, "op", "default")).spec.holder_identity)
+        return lives, world.journal[-1:]
+
+    lives, holder = simulate(scenario)
+    started = [line.removeprefix("start ") for line in lives if line.startswith("start")]
+    ended = [line.removeprefix("stop ") for line in lives if line.startswith("stop")]
+    assert sorted(started) == sorted(ended)
+    services = [name for name in started if name in ("health", "webhooks")]
+    assert [name for name in ended if name in services] == services[::-1]
+    assert holder != ["me"]

@@ -1,0 +1,166 @@
+"""
+What an operator answers when it is asked from outside: probes, scrapes, admission reviews, and people with a question.
+
+Registered piece by piece while an operator is put together, and made into servers when it runs.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from .address import parse_address
+from .authorization import Authorizer
+from .debug import DebugServer
+from .health import HealthServer, MetricsServer, Note, cache_check
+from .self_signed import SelfSigned
+from .webhook.certificates import CertificateDirectory
+from .webhook.server import WebhookServer
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from prometheus_client import CollectorRegistry
+
+    from .cache.cache import Cache
+    from .client.client import Client
+    from .controller import Controller
+    from .election import LeaderElection
+    from .env import Env
+    from .events import EventRecorder
+    from .groups import Runnable
+    from .health import Check, Route
+    from .metrics import Metrics
+    from .settings import Settings
+    from .webhook.admission import Handlers
+    from .webhook.certificates import CertificateSource
+    from .webhook.conversion import Conversion
+
+
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    """
+    One API server, as an operator works with it.
+
+    Attributes:
+        name: In readiness; empty for the operator's own cluster.
+        client: For controllers: writes only while this process leads.
+        unguarded: For what runs in every replica: writes always.
+        cache: Its informers.
+        recorder: Its events.
+    """
+
+    name: str
+    client: Client
+    unguarded: Client
+    cache: Cache
+    recorder: EventRecorder
+
+
+@dataclass(frozen=True, slots=True)
+class Servers:
+    """The servers of a running operator; None for those that nobody asked for."""
+
+    health: HealthServer | None = None
+    debug: DebugServer | None = None
+    metrics: MetricsServer | None = None
+    webhooks: WebhookServer | None = None
+
+    def started(self) -> list[Runnable]:
+        """In the order in which they start."""
+        return [one for one in (self.health, self.debug, self.metrics, self.webhooks) if one is not None]
+
+
+@dataclass(slots=True)
+class Endpoints:
+    """What was registered."""
+
+    live: dict[str, Check] = field(default_factory=dict)
+    ready: dict[str, Check] = field(default_factory=dict)
+    routes: dict[str, Route] = field(default_factory=dict)
+    admission: dict[str, Handlers] = field(default_factory=dict)
+    conversions: list[Conversion] = field(default_factory=list)
+    certificates: CertificateSource | None = None
+
+    def serve(
+        self,
+        settings: Settings,
+        env: Env,
+        metrics: Metrics,
+        clusters: list[Cluster],
+        election: LeaderElection | None,
+        controllers: Callable[[], list[Controller]],
+    ) -> Servers:
+        """Make the servers that the settings ask for. The first cluster is the operator's own."""
+        webhooks = self._webhooks(settings, env, metrics)
+        return Servers(
+            health=self._health(settings, clusters, election, webhooks),
+            debug=_debug(settings, clusters, controllers),
+            metrics=self._metrics(settings, env, metrics, clusters[0]),
+            webhooks=webhooks,
+        )
+
+    def _health(
+        self,
+        settings: Settings,
+        clusters: list[Cluster],
+        election: LeaderElection | None,
+        webhooks: WebhookServer | None,
+    ) -> HealthServer | None:
+        if (address := parse_address(settings.health_address)) is None:
+            return None
+        live: dict[str, Check] = {}
+        ready: dict[str, Check] = {_check_name(cluster): cache_check(cluster.cache) for cluster in clusters}
+        if election is not None:
+            live["leader-election"] = election.check
+            # A standby is ready: it serves webhooks, and a rollout must not wait for it to lead.
+            ready["leader-election"] = lambda: Note(election.describe())
+        if webhooks is not None:
+            ready["webhooks"] = webhooks.check
+        return HealthServer(*address, live={**live, **self.live}, ready={**ready, **self.ready})
+
+    def _metrics(self, settings: Settings, env: Env, metrics: Metrics, main: Cluster) -> MetricsServer | None:
+        if (address := parse_address(settings.metrics_address)) is None or metrics.registry is None:
+            return None
+        certificates: CertificateSource | None = None
+        if settings.metrics_tls:
+            directory = settings.metrics_cert_dir
+            certificates = SelfSigned(env) if directory is None else CertificateDirectory(directory, env)
+        authorizer = Authorizer(main.unguarded, env) if settings.metrics_auth else None
+        return MetricsServer(
+            *address, metrics.registry, certificates=certificates, authorizer=authorizer, routes=self.routes
+        )
+
+    def _webhooks(self, settings: Settings, env: Env, metrics: Metrics) -> WebhookServer | None:
+        address = parse_address(settings.webhook_address)
+        if address is None or not (self.admission or self.conversions):
+            return None
+        host, port = address
+        certificates = self.certificates or settings.webhook_cert_dir
+        server = WebhookServer(self.admission, certificates, env, host=host, port=port, metrics=metrics)
+        for conversion in self.conversions:
+            server.conversion(conversion)
+        return server
+
+
+def _debug(
+    settings: Settings, clusters: list[Cluster], controllers: Callable[[], list[Controller]]
+) -> DebugServer | None:
+    if (address := parse_address(settings.debug_address)) is None:
+        return None
+    caches = {cluster.name: cluster.cache for cluster in clusters}
+    return DebugServer(*address, controllers=controllers, caches=caches)
+
+
+def _check_name(cluster: Cluster) -> str:
+    return f"informers-{cluster.name}" if cluster.name else "informers"
+
+
+def process_registry() -> CollectorRegistry:
+    """Make a registry that has what every process has: memory, CPU time, files, the version of Python."""
+    from prometheus_client import CollectorRegistry, PlatformCollector, ProcessCollector
+
+    registry = CollectorRegistry()
+    ProcessCollector(registry=registry)
+    PlatformCollector(registry=registry)
+    return registry
