@@ -83,7 +83,7 @@ class Rotation:
             issued = self._issue(now)
             return "created", State(issued.pair, (issued.ca, *self._alive(state, now))[:MAX_BUNDLE])
         if state.next is None:
-            due = serving.ends - (serving.ends - serving.begins) / 3
+            due = serving.ends - (serving.ends - serving.begins - authority.SKEW) / 3
             return ("announced", self.announce(state, now)) if now >= due else None
         following = authority.validity(state.next.certificate)
         if following.ends <= now or not self._certifies(following):

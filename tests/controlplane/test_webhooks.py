@@ -1,0 +1,290 @@
+"""Webhooks of the framework as an API server calls them: by URL, with certificates that they manage themselves."""
+
+from contextlib import asynccontextmanager, suppress
+from datetime import timedelta
+
+import anyio
+import pytest
+
+from ktrain.api.core import CONFIG_MAPS, CUSTOM_RESOURCE_DEFINITIONS, SECRETS, untyped
+from ktrain.api.meta import Key, Resource
+from ktrain.framework.client.client import Client
+from ktrain.framework.errors import ApiError, NotFound
+from ktrain.framework.webhook import (
+    Allowed,
+    CannotConvert,
+    Conversion,
+    Denied,
+    Registrations,
+    SelfManagedCertificates,
+    WebhookAddress,
+    WebhookServer,
+    defaulter,
+    keep,
+    recall,
+)
+from ktrain.framework.webhook.injection import MUTATING_WEBHOOK_CONFIGURATIONS, VALIDATING_WEBHOOK_CONFIGURATIONS
+
+MAPS = untyped(CONFIG_MAPS)
+DEFINITIONS = untyped(CUSTOM_RESOURCE_DEFINITIONS)
+RULE = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["*"], "resources": ["configmaps"]}
+
+
+@pytest.fixture
+def webhooks(control_plane):
+    """`async with webhooks(validate=..., mutate=..., conversion=...):` serves and registers them for this namespace."""
+    if not control_plane.is_real:
+        pytest.skip("this API server does not call webhooks")
+
+    @asynccontextmanager
+    async def run(*, validate=None, mutate=None, conversion=None, policy="Fail", timeout_s=5, **rotation):
+        client, name = control_plane.client(), control_plane.namespace
+        address = WebhookAddress.of_hosts("127.0.0.1")
+        wanted = [
+            (VALIDATING_WEBHOOK_CONFIGURATIONS, "/validate", validate),
+            (MUTATING_WEBHOOK_CONFIGURATIONS, "/mutate", mutate),
+        ]
+        handlers = {path: handler for _, path, handler in wanted if handler is not None}
+        registrations = Registrations(
+            validating=(name,) if validate else (),
+            mutating=(name,) if mutate else (),
+            definitions=(f"sites.{name}.test",) if conversion else (),
+        )
+        source = SelfManagedCertificates(
+            client,
+            control_plane.env,
+            secret=Key(name, "webhook"),
+            address=address,
+            registrations=registrations,
+            **{"check_s": 0.3, **rotation},
+        )
+        server = WebhookServer(handlers, source, control_plane.env, host="127.0.0.1", port=0)
+        if conversion is not None:
+            server.conversion(conversion)
+        made = []
+        async with anyio.create_task_group() as tasks:
+            await tasks.start(server.run)
+            url = f"https://127.0.0.1:{server.port}"
+            try:
+                for resource, path, handler in wanted:
+                    if handler is not None:
+                        body = configuration(resource, name, f"{url}{path}", policy, timeout_s)
+                        made.append((resource, (await client.create(resource, body))["metadata"]["name"]))
+                if conversion is not None:
+                    await client.create(DEFINITIONS, definition(f"{name}.test", f"{url}/convert"))
+                    made.append((DEFINITIONS, f"sites.{name}.test"))
+                for resource, one in made:
+                    await control_plane.wait_for(resource, one, carries_bundle)
+                yield server
+            finally:
+                with anyio.CancelScope(shield=True):
+                    for resource, one in made:
+                        await client.delete(resource, Key("", one))
+                tasks.cancel_scope.cancel()
+
+    return run
+
+
+def configuration(resource, name, url, policy, timeout_s):
+    entry = {
+        "name": "hook.ktrain.test",
+        "clientConfig": {"url": url},
+        "rules": [RULE],
+        "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": name}},
+        "sideEffects": "None",
+        "admissionReviewVersions": ["v1"],
+        "failurePolicy": policy,
+        "timeoutSeconds": timeout_s,
+    }
+    return {
+        "apiVersion": resource.api_version,
+        "kind": resource.kind,
+        "metadata": {"name": name},
+        "webhooks": [entry],
+    }
+
+
+def definition(group, url):
+    schema = {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}
+    client_config = {"url": url, "caBundle": ""}
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": f"sites.{group}"},
+        "spec": {
+            "group": group,
+            "scope": "Namespaced",
+            "names": {"plural": "sites", "singular": "site", "kind": "Site", "listKind": "SiteList"},
+            "versions": [
+                {"name": "v2", "served": True, "storage": True, "schema": schema},
+                {"name": "v1", "served": True, "storage": False, "schema": schema},
+            ],
+            "conversion": {
+                "strategy": "Webhook",
+                "webhook": {"clientConfig": client_config, "conversionReviewVersions": ["v1"]},
+            },
+        },
+    }
+
+
+def carries_bundle(registration):
+    if registration is None:
+        return False
+    if "webhooks" in registration:
+        return bool(registration["webhooks"][0]["clientConfig"].get("caBundle"))
+    return bool(registration["spec"]["conversion"]["webhook"]["clientConfig"].get("caBundle"))
+
+
+@pytest.fixture
+def create(control_plane, config_map):
+    """Create a ConfigMap. An API server learns of a new configuration in its own time, so wait for the first effect."""
+    client = control_plane.client()
+
+    async def create(name, *, effect, data=None):
+        with anyio.fail_after(20):
+            while True:
+                try:
+                    made = await client.create(MAPS, config_map(name, data))
+                except ApiError as error:
+                    if effect(error):
+                        return error
+                    made = None
+                if made is not None and effect(made):
+                    return made
+                if made is not None:
+                    await client.delete(MAPS, Key(control_plane.namespace, name))
+                await anyio.sleep(0.1)
+
+    return create
+
+
+def refuse_bad(request):
+    if request.operation == "DELETE":
+        return Allowed()
+    bad = (request.object.get("data") or {}).get("bad")
+    return Denied("bad is not good", 422, "Invalid", ({"field": "data.bad", "message": "no"},)) if bad else Allowed()
+
+
+def default_color(obj):
+    obj["data"] = {"color": "blue", **(obj.get("data") or {})}
+
+
+async def test_a_mutation_is_stored_and_a_denial_says_why(webhooks, create, control_plane):
+    client, namespace = control_plane.client(), control_plane.namespace
+    async with webhooks(validate=refuse_bad, mutate=defaulter(default_color)):
+        made = await create("a", effect=lambda made: isinstance(made, dict) and "color" in made.get("data", {}))
+        assert made["data"] == {"color": "blue"}
+
+        refused = await create("b", data={"bad": "1"}, effect=lambda error: isinstance(error, ApiError))
+        assert (refused.code, refused.reason) == (422, "Invalid")
+        assert 'admission webhook "hook.ktrain.test" denied the request: bad is not good' in str(refused)
+        assert [cause.field for cause in refused.status.details.causes] == ["data.bad"]
+
+        await client.delete(MAPS, Key(namespace, "a"))  # neither defaulted nor refused
+
+
+async def test_a_handler_that_crashes_or_takes_too_long_refuses_with_its_reason(webhooks, create):
+    async def handler(request):
+        if request.name == "slow":
+            await anyio.sleep(30)
+        raise KeyError("oops")
+
+    async with webhooks(validate=handler, timeout_s=1):
+        crashed = await create("a", effect=lambda error: isinstance(error, ApiError))
+        assert (crashed.code, "the webhook failed: KeyError('oops')" in str(crashed)) == (500, True)
+        slow = await create("slow", effect=lambda error: isinstance(error, ApiError))
+        assert (slow.code, "the webhook did not decide in 0.9 s" in str(slow)) == (504, True)
+
+
+def up(site):
+    site["spec"] = {"hosts": [site["spec"]["host"]], **recall(site)}
+    return site
+
+
+def down(site):
+    hosts = site["spec"]["hosts"]
+    if not hosts:
+        raise CannotConvert("it has no host")
+    site["spec"] = {"host": hosts[0]}
+    return keep(site, {"hosts": hosts}) if len(hosts) > 1 else site
+
+
+async def test_objects_are_converted_between_versions_and_lose_nothing(webhooks, control_plane):
+    client, namespace = control_plane.client(), control_plane.namespace
+    group = f"{namespace}.test"
+    conversion = Conversion(group, "Site", hub="v2")
+    conversion.spoke("v1", to_hub=up, from_hub=down)
+    old, new = (Resource(group, version, "Site", "sites", namespaced=True, type=dict) for version in ("v1", "v2"))
+
+    def site(resource, name, spec):
+        metadata = {"name": name, "namespace": namespace}
+        return {"apiVersion": resource.api_version, "kind": "Site", "metadata": metadata, "spec": spec}
+
+    async def served(resource, body):
+        with anyio.fail_after(20):
+            while True:
+                try:
+                    return await client.create(resource, body)
+                except (NotFound, ApiError) as error:
+                    if error.code not in (404, 500):
+                        raise
+                    await anyio.sleep(0.1)
+
+    async with webhooks(conversion=conversion):
+        await served(old, site(old, "a", {"host": "one"}))
+        assert (await client.get(new, "a", namespace))["spec"] == {"hosts": ["one"]}
+
+        await served(new, site(new, "b", {"hosts": ["one", "two"]}))
+        seen = await client.get(old, "b", namespace)
+        assert seen["spec"] == {"host": "one"}
+        await client.update(old, seen | {"spec": {"host": "one"}})
+        back = await client.get(new, "b", namespace)
+        assert back["spec"] == {"hosts": ["one", "two"]}
+        assert "annotations" not in back["metadata"]
+        assert {one["spec"]["host"] for one in (await client.list(old, namespace)).items} == {"one"}
+
+        await client.create(new, site(new, "c", {"hosts": []}))
+        with pytest.raises(ApiError, match=r"Site .*/c of .* cannot be converted to .*/v1: it has no host"):
+            await client.get(old, "c", namespace)
+
+
+async def test_no_request_fails_while_certificates_rotate_and_the_secret_is_deleted(webhooks, create, control_plane):
+    client, namespace = control_plane.client(), control_plane.namespace
+    quick = {"lifetime": timedelta(seconds=12), "overlap": timedelta(seconds=2)}
+    secret = Resource("", "v1", "Secret", "secrets", namespaced=True, type=dict)
+    certificates = set()
+    async with webhooks(mutate=defaulter(default_color), **quick):
+        await create("first", effect=lambda made: isinstance(made, dict) and "data" in made)
+        for n in range(70):
+            body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": f"n{n}", "namespace": namespace}}
+            made = await client.create(MAPS, body)
+            assert made["data"] == {"color": "blue"}
+            with suppress(NotFound):
+                certificates.add((await client.get(secret, "webhook", namespace))["data"]["tls.crt"])
+            if n == 5:
+                await client.delete(untyped(SECRETS), Key(namespace, "webhook"))
+            await anyio.sleep(0.2)
+    assert len(certificates) >= 3
+
+
+async def test_replicas_that_start_at_once_agree_on_one_pair(control_plane):
+    pairs = []
+
+    async def use(pair):
+        pairs.append(pair)
+
+    address = WebhookAddress.of_service(control_plane.namespace, "hook")
+    async with anyio.create_task_group() as tasks:
+        async with anyio.create_task_group() as starting:
+            for n in range(6):
+                client = Client(control_plane.transport, control_plane.env, field_manager=f"replica-{n}")
+                source = SelfManagedCertificates(
+                    client, control_plane.env, secret=Key(control_plane.namespace, "webhook"), address=address
+                )
+
+                async def start(source=source):
+                    await tasks.start(source.run, use)
+
+                starting.start_soon(start)
+        tasks.cancel_scope.cancel()
+    assert (len(pairs), len(set(pairs))) == (6, 1)
