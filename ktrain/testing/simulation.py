@@ -54,6 +54,8 @@ log = structlog.get_logger("ktrain.testing.simulation")
 
 _VOLATILE: Final = ("uid", "resourceVersion", "creationTimestamp", "managedFields", "generation")
 _LAST_CALLS: Final = 25
+LATENCY_S: Final = 0.001
+"""Every call takes so long on its way; without it a controller that writes in a circle would stop the world's time."""
 
 
 class Moment(Enum):
@@ -197,6 +199,7 @@ class _Life:
     async def _next(self) -> Moment | None:
         if self.dead:
             await self._nothing_more()
+        await self._process.env.clock.sleep(LATENCY_S)
         self._process.calls += 1
         crash = self._process.crash
         if crash is None or self._process.calls != crash.call:

@@ -98,6 +98,10 @@ class Operator:
             raise NotOurs(f"ConfigMap {child.key} is not controlled by Widget {found.key}")
         data = {"text": found.spec.text}
         if child is None:
+            # The cache may be late: what is made for a Widget that is gone is only collected again.
+            live = await client.get(WIDGETS, *reversed(found.key))
+            if live.metadata.uid != found.metadata.uid or live.metadata.deletion_timestamp:
+                raise NotOurs(f"Widget {found.key} is another one by now")
             await client.create(CONFIG_MAPS, self.child(found, data))
         elif child.data != data:
             body = self.child(found, data)
