@@ -38,9 +38,10 @@ def environment() -> Mapping[str, str]:
 
 @dataclass(frozen=True, slots=True)
 class Finished:
-    """A program that has ended: how long it took, and the most memory that it held."""
+    """A program that has ended: how long it took, by the clock and of CPU time, and the most memory that it held."""
 
     wall_ms: float
+    cpu_ms: float
     peak_mb: float
 
 
@@ -55,8 +56,8 @@ def run(command: Sequence[str]) -> Finished:
     done = subprocess.run(weigh, env=environment(), stdout=subprocess.PIPE, text=True, check=False)
     if done.returncode:
         raise RuntimeError(f"{' '.join(command)} exited with code {done.returncode}")
-    wall_ms, peak_kb = done.stdout.split()
-    return Finished(float(wall_ms), float(peak_kb) / 1e3)
+    wall_ms, used_ms, peak_kb = map(float, done.stdout.split())
+    return Finished(wall_ms, used_ms, peak_kb / 1e3)
 
 
 def time_to_line(command: Sequence[str], wanted: str, cwd: Path) -> float:

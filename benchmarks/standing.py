@@ -36,8 +36,6 @@ if TYPE_CHECKING:
 
 OBJECTS: Final = 100
 DEFAULT_TIMES: Final = (15.0, 10.0, 2.0)
-LONGEST_RETRY: Final = 2.2
-"""A candidate waits up to so many retry periods for its next attempt, as client-go's does."""
 SETTLE_S: Final = 3.0
 
 
@@ -85,7 +83,7 @@ def failover(*, smoke: bool) -> Outcome:
             crash = [_hand_over(kubeconfig, times, signal.SIGKILL) for _ in range(runs)]
         figures += [
             Figure(f"{name}: after SIGTERM", "s", graceful, Goal(1), lease),
-            Figure(f"{name}: after SIGKILL", "s", crash, Goal(lease_s + LONGEST_RETRY * retry_s), lease),
+            Figure(f"{name}: after SIGKILL", "s", crash, Goal(lease_s + retry_s), lease),
         ]
     return Outcome(figures, notes(smoke=smoke))
 

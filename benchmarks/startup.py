@@ -64,18 +64,20 @@ def framework_import(*, smoke: bool) -> Outcome:
         return once
 
     in_turns(1 if smoke else 20, measured(bare), measured(subject))
-    walls = [Figure("python -c pass", "ms", [one.wall_ms for one in finished[bare]])]
-    peaks = [Figure("python -c pass", "MB", [one.peak_mb for one in finished[bare]])]
-    wall_beyond = [one.wall_ms - walls[0].median for one in finished[subject]]
-    peak_beyond = [one.peak_mb - peaks[0].median for one in finished[subject]]
+    ours, python = finished[subject], finished[bare]
     return Outcome(
         [
-            *walls,
-            Figure("all of ktrain.framework, beyond that", "ms", wall_beyond, Goal(250), walls[0]),
-            *peaks,
-            Figure("all of ktrain.framework, beyond that", "MB", peak_beyond, Goal(60), peaks[0]),
+            *_beyond("ms", [one.wall_ms for one in ours], [one.wall_ms for one in python], Goal(250)),
+            *_beyond("ms of CPU", [one.cpu_ms for one in ours], [one.cpu_ms for one in python], None),
+            *_beyond("MB", [one.peak_mb for one in ours], [one.peak_mb for one in python], Goal(60)),
         ]
     )
+
+
+def _beyond(unit: str, ours: Sequence[float], python: Sequence[float], goal: Goal | None) -> list[Figure]:
+    baseline = Figure("python -c pass", unit, python)
+    more = [value - baseline.median for value in ours]
+    return [baseline, Figure("all of ktrain.framework, beyond that", unit, more, goal, baseline)]
 
 
 def first_line(*, smoke: bool) -> Outcome:

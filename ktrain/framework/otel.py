@@ -24,7 +24,7 @@ from opentelemetry.trace import Link, SpanContext, SpanKind, StatusCode
 
 from ktrain import __version__
 
-from .errors import ConfigError
+from .errors import ApiError, ConfigError
 from .tracing import Cause, Span, Tracing
 
 if TYPE_CHECKING:
@@ -49,12 +49,13 @@ _OF_A_NAMESPACE: Final = ("status", "finalize")
 class CurrentSpan:
     """An OpenTelemetry span that is current while its block runs and ends with it."""
 
-    __slots__ = ("_failed", "_span", "_token")
+    __slots__ = ("_failed", "_retries", "_span", "_token")
 
     def __init__(self, span: trace.Span) -> None:
         self._span = span
         self._token: Token[Context] | None = None
         self._failed = False
+        self._retries = 0
 
     def __enter__(self) -> Span:
         self._token = contexts.attach(trace.set_span_in_context(self._span))
@@ -80,9 +81,16 @@ class CurrentSpan:
         if self._failed:
             return
         self._failed = True
-        self._span.set_attribute("error.type", type(error).__qualname__)
+        for name, value in self._describe(error).items():
+            self._span.set_attribute(name, value)
         self._span.record_exception(error)
         self._span.set_status(StatusCode.ERROR, str(error) or type(error).__qualname__)
+
+    def retried(self, code: str) -> None:
+        """See `Span`."""
+        self._retries += 1
+        self._span.add_event("retry", {"code": code})
+        self._span.set_attribute("http.request.resend_count", self._retries)
 
     def headers(self) -> Mapping[str, str]:
         """See `Span`."""
@@ -98,6 +106,20 @@ class CurrentSpan:
         """See `Span`."""
         own = self._span.get_span_context()
         return f"{own.trace_id:032x}" if own.trace_flags.sampled else ""
+
+    def _describe(self, error: BaseException) -> dict[str, str | int]:
+        return {"error.type": type(error).__qualname__}
+
+
+class CallSpan(CurrentSpan):
+    """That of an API call: a refusal is told as the conventions for HTTP want it."""
+
+    __slots__ = ()
+
+    def _describe(self, error: BaseException) -> dict[str, str | int]:
+        if isinstance(error, ApiError):
+            return {"error.type": str(error.code), "http.response.status_code": error.code}
+        return super()._describe(error)
 
 
 class OpenTelemetry(Tracing):
@@ -143,7 +165,7 @@ class OpenTelemetry(Tracing):
         attributes = {"http.request.method": method, "url.path": path, "url.template": template}
         if server:
             attributes["server.address"] = server
-        return CurrentSpan(
+        return CallSpan(
             self._tracer.start_span(
                 f"{method} {template}",
                 kind=SpanKind.CLIENT,

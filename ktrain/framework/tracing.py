@@ -37,6 +37,9 @@ class Span(Protocol):
     def fail(self, error: BaseException) -> None:
         """Say that the work failed, and why. The first error counts."""
 
+    def retried(self, code: str) -> None:
+        """Say that a call is sent again after an answer with this code."""
+
     def headers(self) -> Mapping[str, str]:
         """Headers that make the server's spans children of this one (W3C Trace Context); none when tracing is off."""
 
@@ -52,6 +55,9 @@ class _NoSpan:
         """Do nothing."""
 
     def fail(self, error: BaseException) -> None:
+        """Do nothing."""
+
+    def retried(self, code: str) -> None:
         """Do nothing."""
 
     def headers(self) -> Mapping[str, str]:
@@ -118,8 +124,7 @@ class Tracing:
         """
         Be current during one call of the API server, all its attempts included; not for watches, which last.
 
-        `server` is the host's name or address. Set `http.response.status_code`, and `http.request.resend_count` when a
-        call was sent again.
+        `server` is the host's name or address. Set `http.response.status_code`; that of a refusal is in its error.
         """
         return _NO_SPAN
 

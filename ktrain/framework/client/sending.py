@@ -14,7 +14,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from ktrain.framework.errors import FrameworkError, TransportError, error_from
+from ktrain.framework.errors import TransportError, error_from
 from ktrain.framework.metrics.client import ClientMetrics
 
 from .fairness import FLOW, Fairness
@@ -71,20 +71,21 @@ class Sender:
         timeout_s: float | None,
     ) -> Response:
         """Send a request, again where that is right, and return its answer, which has a status below 400."""
-        attempt = partial(self._attempt, method, path, query, headers, body, timeout_s or self.timeout_s)
-        with self._tracing.call(method, path) as span:
-            try:
-                response = await send_with_retries(
-                    attempt,
-                    self.env,
-                    method=method,
-                    path=path,
-                    budget_s=self._retry_budget_s,
-                    on_retry=lambda code: self._metrics.retries(code, method, self._metrics.host),
-                )
-            except FrameworkError as error:
-                span.fail(error)
-                raise
+        with self._tracing.call(method, path, server=self._metrics.host) as span:
+
+            def on_retry(code: str) -> None:
+                self._metrics.retries(code, method, self._metrics.host)
+                span.retried(code)
+
+            sent = {**headers, **span.headers()}
+            response = await send_with_retries(
+                partial(self._attempt, method, path, query, sent, body, timeout_s or self.timeout_s),
+                self.env,
+                method=method,
+                path=path,
+                budget_s=self._retry_budget_s,
+                on_retry=on_retry,
+            )
             span.set("http.response.status_code", response.status)
         if warning := response.headers.get("warning"):
             self._warnings.note(warning, method=method, path=path)
