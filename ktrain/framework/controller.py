@@ -239,7 +239,7 @@ class Controller:
             await self._cache.wait_for_sync(self._sync_timeout_s, informers=self._informers)
         except CacheSyncTimeout as error:
             raise CacheSyncTimeout(f"controller {self.name}: {error}") from None
-        missing = [informer for informer in self._informers if getattr(informer, "missing", False)]
+        missing = [informer for informer in self._informers if informer.missing]
         if missing:
             # Their CRDs may come with the next apply, or with this operator itself; others go on meanwhile.
             kinds = [informer.resource.qualified_name for informer in missing]

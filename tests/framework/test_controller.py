@@ -12,6 +12,7 @@ from ktrain.framework.client.client import Client
 from ktrain.framework.controller import Controller, Result
 from ktrain.framework.errors import TerminalError
 from ktrain.framework.metrics import Metrics
+from ktrain.framework.predicates import GENERATION_CHANGED, label_selector
 from ktrain.local.apiserver.server import ApiServer
 from ktrain.testing.time import simulate
 
@@ -262,6 +263,69 @@ def test_results_are_counted_under_the_names_of_controller_runtime():
     assert value("controller_runtime_max_concurrent_reconciles", {"controller": "test"}) == 1
     assert value("workqueue_depth", {"name": "test", "controller": "test", "priority": "0"}) == 0
     assert value("workqueue_adds_total", {"name": "test", "controller": "test"}) >= 2
+
+
+def test_holds_are_bounded_beyond_that_the_worker_waits_with_its_key(monkeypatch):
+    monkeypatch.setattr("ktrain.framework.controller.MAX_HOLDS", 2)
+    registry = pytest.importorskip("prometheus_client").CollectorRegistry()
+
+    async def scenario(env):
+        starts, held = [], []
+
+        async def reconcile(client, informer, key):
+            if key.namespace == "default" and (stored := informer.get(key)) and not stored.data.get("x"):
+                starts.append((key.name, env.clock.monotonic()))
+                await client.patch(CONFIG_MAPS, key, {"data": {"x": "1"}})
+            held.append(registry.get_sample_value("ktrain_own_write_holds", {"controller": "test"}))
+
+        options = {"transport": lambda server: Late(server.transport(), env), "metrics": Metrics(registry)}
+        async with running(env, reconcile, **options) as (_, client):
+            for name in "abcd":
+                await client.create(CONFIG_MAPS, config_map(name))
+            await env.clock.sleep(60)
+        return starts, max(held)
+
+    starts, most = simulate(scenario)
+    assert [name for name, _ in starts] == ["a", "b", "c", "d"]
+    assert most <= 2
+    assert registry.get_sample_value("ktrain_own_write_holds", {"controller": "test"}) == 0
+    waits = registry.get_sample_value("ktrain_own_write_wait_seconds_count", {"controller": "test"})
+    assert waits == 4
+
+
+def test_status_writes_wake_nobody_who_asked_for_the_generation():
+    async def scenario(env):
+        passes = []
+
+        async def reconcile(key):
+            passes.append((key.name, env.clock.monotonic()))
+
+        server = ApiServer(env)
+        client = Client(server.transport(), env, field_manager="test")
+        cache = Cache(client, env)
+        controller = Controller("test", reconcile, env=env, cache=cache)
+        controller.for_(cache.informer(PODS), predicate=GENERATION_CHANGED & label_selector("team=a"))
+        meta = {"name": "p", "namespace": "default", "labels": {"team": "a"}}
+        spec = {"containers": [{"name": "c", "image": "i"}]}
+        key = Key("default", "p")
+        async with anyio.create_task_group() as tasks:
+            await tasks.start(cache.run)
+            await tasks.start(controller.run)
+            await client.create(PODS, {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": spec})
+            await env.clock.sleep(1)
+            await client.patch(PODS, key, {"status": {"phase": "Running"}}, subresource="status")
+            await env.clock.sleep(1)
+            await client.patch(PODS, key, {"metadata": {"labels": {"team": "b"}}})
+            await env.clock.sleep(1)
+            await client.patch(PODS, key, {"metadata": {"labels": {"team": "a"}}})
+            await env.clock.sleep(1)
+            await client.delete(PODS, key, grace_period_seconds=0)
+            await env.clock.sleep(1)
+            tasks.cancel_scope.cancel()
+        return [round(when) for _, when in passes]
+
+    # Created, left the selector, came back, deleted: the status is no news.
+    assert simulate(scenario) == [0, 2, 3, 4]
 
 
 class Late:
