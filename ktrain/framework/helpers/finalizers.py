@@ -46,7 +46,7 @@ async def add_finalizer(client: Client, resource: Resource[Any], obj: object, fi
         if finalizer in meta.finalizers:
             return []
         if not meta.finalizers:
-            # An absent list is null to a test, and has no end to add to.
+            # An absent list is null to a test, but has no end to add to.
             return [_test("", None), _operation("add", "", [finalizer])]
         return [_test("", [*meta.finalizers]), _operation("add", "/-", finalizer)]
 
