@@ -126,7 +126,7 @@ def _move(doc: Any, origin: list[str], path: list[str]) -> Any:  # noqa: ANN401 
 
 def _test(doc: Any, path: list[str], value: Any) -> Any:  # noqa: ANN401 - any JSON value
     container = _get(doc, path[:-1])
-    # The RFC says nothing of it, but to the API server a member that is absent is null: so an absent list can be tested.
+    # The RFC does not say so, but to the API server an absent member is null: so that there is no list can be tested.
     absent = path and isinstance(container, dict) and path[-1] not in container
     if not equal(None if absent else _get(doc, path), value):
         raise PatchError(f"test of {_show(path)!r} failed: the document has another value there")

@@ -78,6 +78,7 @@ async def remove_finalizer(client: Client, resource: Resource[Any], obj: object,
 async def _edit(client: Client, resource: Resource[Any], obj: object, edit: Callable[[ObjectMeta], list[Json]]) -> bool:
     meta = metadata_of(obj)
     anything, key, uid = untyped(resource), meta.key, meta.uid
+    refusal: Invalid | None = None
     for _ in range(ATTEMPTS):
         operations = edit(meta)
         if not operations:
