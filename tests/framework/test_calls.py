@@ -430,7 +430,8 @@ def event(type_, version, **fields):
 def test_a_watch_goes_on_from_the_last_version_when_its_connection_breaks(script):
     script.streams += [
         [event("ADDED", "3"), event("BOOKMARK", "5"), TransportError("cut")],
-        [event("MODIFIED", "6")],
+        (429, {"code": 429, "message": "busy"}),
+        [event("MODIFIED", "6"), {"type": "ERROR", "object": {"code": 500, "message": "etcd"}}],
         [event("DELETED", "7")],
     ]
 
@@ -444,7 +445,7 @@ def test_a_watch_goes_on_from_the_last_version_when_its_connection_breaks(script
         return seen
 
     assert call(script, use)[0] == [("ADDED", "3"), ("MODIFIED", "6"), ("DELETED", "7")]
-    assert [each.query["resourceVersion"] for each in script.calls] == ["1", "5", "6"]
+    assert [each.query["resourceVersion"] for each in script.calls] == ["1", "5", "5", "6"]
     assert {each.query["labelSelector"] for each in script.calls} == {"a=b"}
 
 

@@ -168,7 +168,7 @@ class Client:
         bookmarks: bool = False,
     ) -> AsyncGenerator[WatchEvent[T], None]:
         """
-        Follow what happens after a version, for ever, also across broken connections.
+        Follow what happens after a version, for ever, also across broken connections and a server that is busy.
 
         Without a version it begins with everything there is, as ADDED. Leave it under `contextlib.aclosing`, so that
         the connection is closed at once:

@@ -44,7 +44,8 @@ async def send_with_retries(
     """
     give_up_at_s = env.clock.monotonic() + budget_s
     earlier: FrameworkError | None = None
-    for attempt in range(MAX_ATTEMPTS):
+    attempt = 0
+    while True:
         failure: ApiError | TransportError
         try:
             response = await send()
@@ -57,12 +58,12 @@ async def send_with_retries(
             failure, code = error_from(response.status, response.body, method=method, path=path), str(response.status)
             delay = _asked_delay_s(response, attempt, env)
         _chain(failure, earlier)
-        if delay is None or env.clock.monotonic() + delay > give_up_at_s:
-            break
+        attempt += 1
+        if delay is None or attempt == MAX_ATTEMPTS or env.clock.monotonic() + delay > give_up_at_s:
+            raise failure
         earlier = failure
         on_retry(code)
         await env.clock.sleep(delay)
-    raise failure
 
 
 def retry_after_s(response: Response) -> float | None:
