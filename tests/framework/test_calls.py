@@ -15,7 +15,7 @@ from ktrain.framework.client.client import Client
 from ktrain.framework.client.subresources import bind, evict, read_log, read_scale, request_token, scale
 from ktrain.framework.client.transport import Response
 from ktrain.framework.client.warnings import MAX_TEXTS, WarningLog
-from ktrain.framework.errors import Conflict, DecodeError, Gone, ServerError, TooManyRequests, TransportError
+from ktrain.framework.errors import ApiError, Conflict, DecodeError, Gone, ServerError, TooManyRequests, TransportError
 from ktrain.framework.metrics import Metrics
 from ktrain.framework.tracing import Tracing
 from ktrain.framework.writes import recording
@@ -145,6 +145,17 @@ def test_a_throttled_object_costs_its_own_caller_the_budget_and_no_more(script):
     assert 1 <= took <= 2.5
 
 
+def test_an_eviction_that_a_budget_forbids_is_no_sign_of_a_busy_server(script):
+    script.answers.append(refusal(429, details={"causes": [{"reason": "DisruptionBudget"}]}))
+
+    async def use(client):
+        with pytest.raises(TooManyRequests):
+            await evict(client, KEY)
+
+    assert call(script, use)[1] == 0
+    assert len(script.calls) == 1
+
+
 # What is seen of a call
 
 
@@ -199,20 +210,28 @@ def test_durations_and_sizes_are_measured_only_if_that_is_wanted(script):
 class Spans(Tracing):
     """Writes down what is said of each call."""
 
+    trace_id = ""
+
     def __init__(self):
         self.seen = []
-        self.trace_id = ""
 
     @contextmanager
-    def call(self, method, path):
-        self.seen.append((method, path))
-        yield self
+    def call(self, method, path, *, server=""):
+        self.seen.append((method, path, server))
+        try:
+            yield self
+        except ApiError as error:
+            self.seen.append(error.code)
+            raise
 
     def set(self, name, value):
         self.seen.append((name, value))
 
-    def fail(self, error):
-        self.seen.append(type(error))
+    def retried(self, code):
+        self.seen.append(("again after", code))
+
+    def headers(self):
+        return {"traceparent": "x"}
 
 
 def test_a_call_with_all_its_attempts_is_one_span(script):
@@ -226,8 +245,10 @@ def test_a_call_with_all_its_attempts_is_one_span(script):
 
     call(script, use, tracing=spans)
 
-    path = "/api/v1/namespaces/ns/configmaps/a"
-    assert spans.seen == [("GET", path), ("http.response.status_code", 200), ("PUT", path), Conflict]
+    call_of = ("/api/v1/namespaces/ns/configmaps/a", "in-process")
+    got = [("GET", *call_of), ("again after", "429"), ("http.response.status_code", 200)]
+    assert spans.seen == [*got, ("PUT", *call_of), 409]
+    assert {each.headers["traceparent"] for each in script.calls} == {"x"}
 
 
 def test_each_warning_is_logged_once_with_the_call_it_came_with(script):

@@ -5,6 +5,7 @@ from contextlib import suppress
 
 import anyio
 import pytest
+import structlog
 
 from ktrain.api.core import CONFIG_MAPS
 from ktrain.api.meta import Key
@@ -221,6 +222,18 @@ def test_a_client_of_an_election_never_waits():
         return server.most, env.clock.monotonic()
 
     assert simulate(main) == (500, 1.0)
+
+
+def test_a_long_wait_is_logged_with_whose_it_was_and_a_short_one_is_not():
+    async def main(env):
+        client = Client(Slow(), env, field_manager="me", max_in_flight=2)
+        await get_all(client, "some", ["0.5"] * 4)
+
+    with structlog.testing.capture_logs() as logs:
+        simulate(main)
+
+    (line,) = logs
+    assert (line["event"], line["flow"], line["seconds"], line["path"][-3:]) == ("api.waited", "some", 1.5, "0.5")
 
 
 def test_waits_are_measured_and_calls_that_did_not_wait_are_not():
