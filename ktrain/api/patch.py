@@ -106,9 +106,7 @@ def _operate(doc: Any, operation: Any) -> Any:  # noqa: ANN401 - any JSON value
         case "remove":
             return _remove(doc, path)
         case "test":
-            if not equal(_get(doc, path), _value(operation)):
-                raise PatchError(f"test of {operation['path']!r} failed: the document has another value there")
-            return doc
+            return _test(doc, path, _value(operation))
         case "copy":
             return _add(doc, path, _get(doc, _pointer(operation, "from")))
         case "move":
@@ -124,6 +122,15 @@ def _move(doc: Any, origin: list[str], path: list[str]) -> Any:  # noqa: ANN401 
     if path[: len(origin)] == origin:
         raise PatchError(f"cannot move {_show(origin)!r} into itself")
     return _add(_remove(doc, origin), path, value)
+
+
+def _test(doc: Any, path: list[str], value: Any) -> Any:  # noqa: ANN401 - any JSON value
+    container = _get(doc, path[:-1])
+    # The RFC does not say so, but to the API server an absent member is null: so that there is no list can be tested.
+    absent = path and isinstance(container, dict) and path[-1] not in container
+    if not equal(None if absent else _get(doc, path), value):
+        raise PatchError(f"test of {_show(path)!r} failed: the document has another value there")
+    return doc
 
 
 def _value(operation: Json) -> Any:  # noqa: ANN401 - any JSON value

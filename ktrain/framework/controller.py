@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 import anyio
 import structlog
 
+from .client.fairness import FLOW
 from .errors import CacheSyncTimeout
 from .metrics import Metrics
 from .metrics.controller import ControllerMetrics
@@ -270,6 +271,7 @@ class Controller:
 
     async def _work(self, holders: TaskGroup) -> None:
         task = cast("asyncio.Task[None]", asyncio.current_task())
+        FLOW.set(self.name)
         passes = 0
         while True:
             try:

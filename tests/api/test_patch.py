@@ -96,6 +96,7 @@ DOC = {"a": {"b": [1, 2]}, "~x/y": 1, "": 2}
         ([{"op": "move", "from": "/a", "path": "/a"}], DOC),
         ([{"op": "copy", "from": "/a/b", "path": "/c"}], {**DOC, "c": [1, 2]}),
         ([{"op": "test", "path": "/a", "value": {"b": [1, 2.0]}}], DOC),
+        ([{"op": "test", "path": "/a/none", "value": None}], DOC),
         ([{"op": "replace", "path": "", "value": [1]}], [1]),
         ([], DOC),
     ],
@@ -112,6 +113,9 @@ def test_json_patch_follows_rfc_6902(operations, expected):
     [
         ({"op": "test", "path": "/a/b/0", "value": True}, "another value"),
         ({"op": "test", "path": "/a"}, "test needs a value"),
+        ({"op": "test", "path": "/none", "value": 1}, "another value"),
+        ({"op": "test", "path": "/none/a", "value": None}, "there is no"),
+        ({"op": "test", "path": "/a/b/9", "value": None}, "there is no"),
         ({"op": "remove", "path": "/nope"}, "there is no 'nope'"),
         ({"op": "replace", "path": "/a/b/2", "value": 1}, "there is no '2'"),
         ({"op": "replace", "path": "/a/b/01", "value": 1}, "there is no '01'"),

@@ -9,8 +9,8 @@ from ktrain.api.core import CONFIG_MAPS, CUSTOM_RESOURCE_DEFINITIONS, NAMESPACES
 from ktrain.api.meta import Key, Object, Resource
 from ktrain.api.trainer import TRAINING_RUNTIMES
 from ktrain.framework import PatchType
-from ktrain.framework.client.subresources import bind, read_scale, scale
-from ktrain.framework.errors import BadRequest, Conflict, NotFound
+from ktrain.framework.client.subresources import bind, evict, read_scale, request_token, scale
+from ktrain.framework.errors import BadRequest, Conflict, Invalid, NotFound
 from ktrain.framework.writes import recording
 
 ANY_MAPS = untyped(CONFIG_MAPS)
@@ -205,6 +205,63 @@ async def test_names_with_every_legal_character_come_back_as_they_went(client, c
         found = await client.get(CONFIG_MAPS, name, control_plane.namespace)
         assert found.metadata.name == name
         await client.delete(CONFIG_MAPS, found.key)
+
+
+async def test_a_name_that_is_no_domain_name_is_quoted_on_its_way(client, control_plane):
+    roles = Resource("rbac.authorization.k8s.io", "v1", "ClusterRole", "clusterroles", namespaced=False, type=Object)
+    name = f"system:{control_plane.namespace} a?b=c&d#e;f+g@ü.$"
+    body = {"apiVersion": roles.api_version, "kind": "ClusterRole", "metadata": {"name": name}}
+
+    created = await client.create(roles, body)
+    try:
+        assert created.metadata.name == name
+        assert await client.get(roles, name) == created
+        with pytest.raises(Invalid, match="may not contain '%'"):
+            await client.create(roles, {**body, "metadata": {"name": "a%2Fb"}})
+    finally:
+        await client.delete(roles, Key("", name))
+
+
+@pytest.fixture
+def all_subresources(control_plane):
+    if not control_plane.is_real:
+        pytest.skip("the embedded server does not serve eviction, token and ephemeralcontainers")
+
+
+@pytest.mark.usefixtures("all_subresources")
+async def test_a_pod_is_evicted_unless_that_is_only_tried(client, key, pod):
+    await client.create(PODS, pod)
+
+    await evict(client, key, dry_run=True)
+    await evict(client.with_options(dry_run=True), key)
+    await client.get(PODS, *reversed(key))
+    await evict(client, key)
+
+    with pytest.raises(NotFound):
+        await client.get(PODS, *reversed(key))
+
+
+@pytest.mark.usefixtures("all_subresources")
+async def test_a_token_of_a_service_account_can_be_had(client, key):
+    accounts = Resource("", "v1", "ServiceAccount", "serviceaccounts", namespaced=True, type=Object)
+    body = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": key.name, "namespace": key.namespace}}
+    await client.create(accounts, body)
+
+    given = await request_token(client, key, lasts_s=600)
+
+    assert given.status.token.count(".") == 2
+    assert given.status.expiration_timestamp is not None
+
+
+@pytest.mark.usefixtures("all_subresources")
+async def test_a_container_to_look_around_is_added_to_a_pod(client, key, pod):
+    await client.create(PODS, pod)
+    debugger = {"spec": {"ephemeralContainers": [{"name": "look", "image": "none"}]}}
+
+    await client.patch(PODS, key, debugger, type=PatchType.STRATEGIC, subresource="ephemeralcontainers")
+
+    stored = await client.get(untyped(PODS), *reversed(key))
+    assert [each["name"] for each in stored["spec"]["ephemeralContainers"]] == ["look"]
 
 
 async def test_an_object_of_a_megabyte_can_be_written_listed_and_patched(client, control_plane, config_map, key):

@@ -3,12 +3,17 @@
 import asyncio
 from contextlib import suppress
 
+import anyio
 import pytest
+import structlog
 
 from ktrain.api.core import CONFIG_MAPS
+from ktrain.api.meta import Key
+from ktrain.framework.cache.cache import Cache
 from ktrain.framework.client.client import Client
 from ktrain.framework.client.fairness import FLOW, Fairness
 from ktrain.framework.client.transport import Response
+from ktrain.framework.controller import Controller
 from ktrain.framework.errors import ClientBusy, TooManyRequests, TransportError
 from ktrain.testing.time import simulate
 
@@ -117,6 +122,33 @@ def test_an_object_that_is_throttled_holds_no_turn_while_it_waits_and_no_worker_
     assert 1 < throttled_s <= 2.5
 
 
+def test_a_controller_whose_calls_all_hang_does_not_hold_up_another():
+    async def main(env):
+        client = Client(Slow(), env, field_manager="me", max_in_flight=10)
+        cache = Cache(client, env)
+        done_s = []
+
+        async def hang(key):
+            await get_all(client, FLOW.get(), ["99"] * 50, (TransportError, ClientBusy))
+
+        async def go_on(key):
+            await client.get(CONFIG_MAPS, "0.1", "ns")
+            done_s.append(env.clock.monotonic())
+
+        async with anyio.create_task_group() as tasks:
+            await tasks.start(cache.run)
+            for name, reconcile in (("hanging", hang), ("other", go_on)):
+                controller = Controller(name, reconcile, env=env, cache=cache)
+                await tasks.start(controller.run)
+                controller.enqueue(Key("ns", "a"))
+                await env.clock.sleep(1)
+            tasks.cancel_scope.cancel()
+        return done_s
+
+    (done_s,) = simulate(main)
+    assert done_s < 1.5
+
+
 def test_turns_alternate_between_flows_that_wait():
     async def main(env):
         server = Slow()
@@ -190,6 +222,18 @@ def test_a_client_of_an_election_never_waits():
         return server.most, env.clock.monotonic()
 
     assert simulate(main) == (500, 1.0)
+
+
+def test_a_long_wait_is_logged_with_whose_it_was_and_a_short_one_is_not():
+    async def main(env):
+        client = Client(Slow(), env, field_manager="me", max_in_flight=2)
+        await get_all(client, "some", ["0.5"] * 4)
+
+    with structlog.testing.capture_logs() as logs:
+        simulate(main)
+
+    (line,) = logs
+    assert (line["event"], line["flow"], line["seconds"], line["path"][-3:]) == ("api.waited", "some", 1.5, "0.5")
 
 
 def test_waits_are_measured_and_calls_that_did_not_wait_are_not():

@@ -12,7 +12,7 @@ common ones have functions in `subresources.py`.
 from __future__ import annotations
 
 import copy
-from typing import TYPE_CHECKING, TypeVar, Unpack, cast
+from typing import TYPE_CHECKING, TypeVar, Unpack
 
 import msgspec
 
@@ -29,6 +29,7 @@ from .options import (
     PatchType,
     WriteOptions,
     delete_body,
+    override,
     selector_query,
     write_query,
 )
@@ -104,7 +105,7 @@ class Client:
     @property
     def field_manager(self) -> str:
         """The name that owns the fields this client writes."""
-        return self._options["field_manager"] or ""
+        return self._options.get("field_manager") or ""
 
     def with_options(self, *, namespace: str = "", **options: Unpack[WriteOptions]) -> Client:
         """
@@ -113,7 +114,7 @@ class Client:
         With a namespace, calls about namespaced kinds go there; one that names another raises ValueError.
         """
         other = copy.copy(self)
-        other._options = WriteOptions(**{**self._options, **options})  # noqa: SLF001 - it is this class
+        other._options = override(self._options, options)  # noqa: SLF001 - it is this class
         other._namespace = namespace or self._namespace  # noqa: SLF001
         return other
 
@@ -168,7 +169,7 @@ class Client:
         bookmarks: bool = False,
     ) -> AsyncGenerator[WatchEvent[T], None]:
         """
-        Follow what happens after a version, for ever, also across broken connections.
+        Follow what happens after a version, for ever, also across broken connections and a server that is busy.
 
         Without a version it begins with everything there is, as ADDED. Leave it under `contextlib.aclosing`, so that
         the connection is closed at once:
@@ -323,7 +324,7 @@ class Client:
         options: WriteOptions,
         query: Query = (),
     ) -> T:
-        options = cast("WriteOptions", self._options | {k: v for k, v in options.items() if v is not None})
+        options = override(self._options, options)
         query = [*write_query(options), *query]
         response = await self.raw(method, path, query=query, body=body, headers={"Content-Type": content_type})
         written = codec_for(resource).decode(response.body)

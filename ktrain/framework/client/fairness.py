@@ -63,9 +63,9 @@ class Fairness:
         """Calls without a slot."""
         return sum(map(len, self._waiting.values()))
 
-    async def acquire(self, flow: str, *, timeout_s: float) -> None:
+    async def acquire(self, flow: str, *, timeout_s: float) -> float:
         """
-        Take a slot for a flow; `release` it afterwards. Safe to cancel.
+        Take a slot for a flow, and return how many seconds that took; `release` it afterwards. Safe to cancel.
 
         Raises:
             ClientBusy: No turn came within `timeout_s` seconds.
@@ -73,7 +73,7 @@ class Fairness:
         held = self._held.get(flow, 0)
         if held < self._free and flow not in self._waiting:
             self._take(flow)
-            return
+            return 0.0
         began_s = self._env.clock.monotonic()
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting.setdefault(flow, deque()).append(turn)
@@ -91,7 +91,9 @@ class Fairness:
                     f"them by {flow or 'the flow without a name'}, and {self.waiting} more wait"
                 ) from None
             raise
-        self._waited(self._env.clock.monotonic() - began_s)
+        took_s = self._env.clock.monotonic() - began_s
+        self._waited(took_s)
+        return took_s
 
     def release(self, flow: str) -> None:
         """Give a slot back, and to whoever waits."""

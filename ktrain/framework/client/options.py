@@ -8,7 +8,7 @@ can have some of them fixed (`Client.with_options`).
 from __future__ import annotations
 
 from enum import Enum
-from typing import TYPE_CHECKING, Any, Final, Literal, TypedDict
+from typing import TYPE_CHECKING, Any, Final, Literal, TypedDict, cast
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -50,6 +50,11 @@ class DeleteOptions(TypedDict, total=False):
     propagation: Propagation | None
     grace_period_s: int | None
     dry_run: bool
+
+
+def override(fixed: WriteOptions, given: WriteOptions) -> WriteOptions:
+    """Return what is given, and what is fixed where nothing is given or None."""
+    return cast("WriteOptions", {**fixed, **_given(given)})
 
 
 def write_query(options: WriteOptions) -> list[tuple[str, str]]:

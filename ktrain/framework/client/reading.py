@@ -10,9 +10,19 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Generic, Literal, TypeVar, cast
 
+import structlog
+
 from ktrain.api.meta import ObjectMeta
 from ktrain.framework.backoff import Backoff
-from ktrain.framework.errors import DecodeError, Gone, Status, TransportError, error_from_status
+from ktrain.framework.errors import (
+    DecodeError,
+    Gone,
+    ServerError,
+    Status,
+    TooManyRequests,
+    TransportError,
+    error_from_status,
+)
 
 from .codec import BadObject, Page, accept_header, codec_for, metadata_of
 
@@ -25,6 +35,8 @@ if TYPE_CHECKING:
     from .transport import Query
 
 T = TypeVar("T")
+
+log = structlog.get_logger("ktrain.framework.client")
 
 PAGE_SIZE: Final = 500
 LIST_PATIENCE: Final = 3
@@ -75,6 +87,7 @@ async def read_pages(
 async def read_list(client: Client, resource: Resource[T], path: str, *, selectors: Query) -> ObjectList[T]:
     """Read a whole collection (`Client.list`)."""
     items: list[T] = []
+    version = ""
     try:
         async for page in read_pages(client, resource, path, selectors=selectors, page_size=PAGE_SIZE):
             items += page.items
@@ -108,8 +121,8 @@ async def follow(
                     backoff.reset()
                     if bookmarks or event.type != "BOOKMARK":
                         yield event
-        except TransportError:
-            pass
+        except (TransportError, TooManyRequests, ServerError) as error:
+            log.warning("watch.interrupted", path=path, resource_version=version, error=str(error))
         await backoff.sleep()
 
 

@@ -2,7 +2,8 @@
 What an answer says about the object that was written, noted for read-your-own-writes.
 
 Nothing is noted of a write that stored nothing (a dry run), of one whose answer is not about the object (a binding, an
-eviction, a token), and of a deletion of many.
+eviction, a token), and of a deletion of many. A Scale is about its object but does not have its labels: informers with
+a label selector cannot know that it concerns them, and do not wait for it.
 """
 
 from __future__ import annotations

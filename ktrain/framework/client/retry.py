@@ -44,7 +44,8 @@ async def send_with_retries(
     """
     give_up_at_s = env.clock.monotonic() + budget_s
     earlier: FrameworkError | None = None
-    for attempt in range(MAX_ATTEMPTS):
+    attempt = 0
+    while True:
         failure: ApiError | TransportError
         try:
             response = await send()
@@ -54,21 +55,27 @@ async def send_with_retries(
         else:
             if response.status < 400:
                 return response
-            failure, code = error_from(response.status, response.body, method=method, path=path), str(response.status)
-            delay = _asked_delay_s(response, attempt, env)
+            failure = refusal = error_from(response.status, response.body, method=method, path=path)
+            code = str(response.status)
+            delay = None if _is_disruption(refusal) else _asked_delay_s(response, attempt, env)
         _chain(failure, earlier)
-        if delay is None or env.clock.monotonic() + delay > give_up_at_s:
-            break
+        attempt += 1
+        if delay is None or attempt == MAX_ATTEMPTS or env.clock.monotonic() + delay > give_up_at_s:
+            raise failure
         earlier = failure
         on_retry(code)
         await env.clock.sleep(delay)
-    raise failure
 
 
 def retry_after_s(response: Response) -> float | None:
     """The Retry-After header in seconds, if there is a usable one; the API server never sends the date form."""
     text = response.headers.get("retry-after", "")
     return float(text) if text.isdecimal() else None
+
+
+def _is_disruption(refusal: ApiError) -> bool:
+    """Whether a budget forbids an eviction: that is a 429, too, but the server is not busy, and pods take long."""
+    return any(cause.reason == "DisruptionBudget" for cause in refusal.status.details.causes)
 
 
 def _asked_delay_s(response: Response, attempt: int, env: Env) -> float | None:

@@ -11,8 +11,10 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
+
+import structlog
 
 from ktrain.framework.errors import TransportError, error_from
 from ktrain.framework.metrics.client import ClientMetrics
@@ -30,6 +32,12 @@ if TYPE_CHECKING:
 
 WriteGuard = Callable[[], float]
 """Seconds for which this process may still write; raises when it may not. Asked before every attempt to write."""
+
+
+LONG_WAIT_S: Final = 1.0
+"""A wait for a turn that is worth a line in the log. All waits are in the metric."""
+
+log = structlog.get_logger("ktrain.framework.client")
 
 
 class Sender:
@@ -117,7 +125,9 @@ class Sender:
         if self._fairness is None:
             return await self._request(method, path, query, headers, body, timeout_s)
         flow = FLOW.get()
-        await self._fairness.acquire(flow, timeout_s=timeout_s)
+        waited_s = await self._fairness.acquire(flow, timeout_s=timeout_s)
+        if waited_s > LONG_WAIT_S:
+            log.info("api.waited", method=method, path=path, flow=flow, seconds=round(waited_s, 3))
         try:
             return await self._request(method, path, query, headers, body, timeout_s)
         finally:

@@ -78,9 +78,12 @@ async def evict(client: Client, key: Key, *, uid: str | None = None, **options: 
     """
     Delete a pod as a drain does: only if its disruption budgets allow it.
 
+    With `uid`, only that pod; but the API server tries for 10 s before it says that it is another one, which is longer
+    than a call may take by default.
+
     Raises:
         TooManyRequests: A budget does not allow it now.
-        Conflict: `uid` was given, and the pod is another one.
+        Conflict, TransportError: The pod is another one.
     """
     body = {
         "apiVersion": "policy/v1",

@@ -46,7 +46,7 @@ async def add_finalizer(client: Client, resource: Resource[Any], obj: object, fi
         if finalizer in meta.finalizers:
             return []
         if not meta.finalizers:
-            # An absent list is null to a test, and has no end to add to.
+            # An absent list is null to a test, but has no end to add to.
             return [_test("", None), _operation("add", "", [finalizer])]
         return [_test("", [*meta.finalizers]), _operation("add", "/-", finalizer)]
 
@@ -78,6 +78,7 @@ async def remove_finalizer(client: Client, resource: Resource[Any], obj: object,
 async def _edit(client: Client, resource: Resource[Any], obj: object, edit: Callable[[ObjectMeta], list[Json]]) -> bool:
     meta = metadata_of(obj)
     anything, key, uid = untyped(resource), meta.key, meta.uid
+    refusal: Invalid | None = None
     for _ in range(ATTEMPTS):
         operations = edit(meta)
         if not operations:
