@@ -72,3 +72,44 @@ async def test_certificates_that_cannot_be_loaded_are_named(tmp_path):
     http = HttpTransport(Endpoint("https://127.0.0.1:1", ca_file=str(tmp_path / "missing.crt")))
     with pytest.raises(ConfigError, match=r"missing\.crt"):
         await http.request("GET", "/")
+
+
+async def test_an_authority_file_that_is_emptied_or_removed_changes_nothing(
+    transport, tmp_path, issue, mutual_tls, monkeypatch
+):
+    monkeypatch.setattr(pools, "LOOK_S", 0.0)
+    issue(tmp_path / "server", "server")
+    trusted = tmp_path / "ca.crt"
+    shutil.copy(tmp_path / "server" / "tls.crt", trusted)
+
+    async def handler(request):
+        return web.Response()
+
+    async with transport(handler, tls=mutual_tls(tmp_path / "server"), ca_file=str(trusted)) as http:
+        statuses = [(await http.request("GET", "/")).status]
+        trusted.write_text("")
+        statuses.append((await http.request("GET", "/")).status)
+        trusted.unlink()
+        statuses.append((await http.request("GET", "/")).status)
+
+    assert statuses == [200] * 3
+
+
+async def test_new_authorities_mean_new_connections_for_those_who_were_trusted_only_before(
+    transport, tmp_path, issue, mutual_tls, monkeypatch
+):
+    """A connection that was trusted once does not go on for ever."""
+    monkeypatch.setattr(pools, "LOOK_S", 0.0)
+    for name in ("server", "other"):
+        issue(tmp_path / name, name)
+    trusted = tmp_path / "ca.crt"
+    shutil.copy(tmp_path / "server" / "tls.crt", trusted)
+
+    async def handler(request):
+        return web.Response()
+
+    async with transport(handler, tls=mutual_tls(tmp_path / "server"), ca_file=str(trusted)) as http:
+        assert (await http.request("GET", "/")).status == 200
+        shutil.copy(tmp_path / "other" / "tls.crt", trusted)
+        with pytest.raises(TransportError, match="certificate"):
+            await http.request("GET", "/")

@@ -1,8 +1,10 @@
 import asyncio
 import base64
 import json
+import os
 import shutil
 import stat
+import sys
 import time
 from itertools import pairwise
 from pathlib import Path
@@ -393,3 +395,28 @@ async def test_the_call_that_meets_the_rotation_of_its_token_succeeds(script, tm
         await http.aclose()
 
     assert statuses == [200] * 200
+
+
+async def test_a_plugin_that_may_ask_somebody_has_the_terminal_and_what_it_says_is_shown(script, monkeypatch, capfd):
+    """Stdin is a terminal: the plugin reads it, and its prompt is seen."""
+    ours, theirs = os.openpty()
+    monkeypatch.setattr(sys, "stdin", os.fdopen(os.dup(theirs), closefd=True))
+    kept = os.dup(0)
+    os.dup2(theirs, 0)
+    os.write(ours, b"answer\n")
+    text = credential(token="%s-%s")
+    told = """case "$KUBERNETES_EXEC_INFO" in *'"interactive":true'*) told=1;; esac"""
+    plugin = script(f"""echo 'Password:' >&2\nread said\n{told}\nprintf '{text}' "$said" "$told" """)
+    try:
+        headers = await ExecPlugin(Plugin(plugin, interactive_mode="Always")).headers()
+        never = ExecPlugin(Plugin(plugin, interactive_mode="Never"), timeout_s=5)
+        with pytest.raises(ConfigError, match="ended with code 1; the end of its stderr: Password:"):
+            await never.headers()
+    finally:
+        os.dup2(kept, 0)
+        for one in (kept, ours, theirs):
+            os.close(one)
+        sys.stdin.close()
+
+    assert headers == {"Authorization": "Bearer answer-1"}
+    assert capfd.readouterr().err.count("Password:") == 1

@@ -151,7 +151,7 @@ class ExecPlugin(Renewed):
 
     def _is_interactive(self) -> bool:
         mode = self._plugin.interactive_mode
-        has_terminal = sys.stdin is not None and sys.stdin.isatty()
+        has_terminal = sys.stdin is not None and not sys.stdin.closed and sys.stdin.isatty()
         if mode == "Always" and not has_terminal:
             raise self._error("wants to ask somebody (interactiveMode: Always), but stdin is no terminal")
         return mode != "Never" and has_terminal
