@@ -16,6 +16,8 @@ import msgspec
 SAMPLE_EVERY: Final = 64
 MEAN_OF: Final = 64
 """The mean forgets: a new sample weighs at least 1/64."""
+RAW_BYTES: Final = 56 + 33
+"""A `Raw` and the bytes object it has its content in; `sys.getsizeof` knows neither."""
 
 
 class Footprint:
@@ -38,6 +40,8 @@ def size_of(value: object) -> int:
     """Bytes of a decoded value with all that is inside; dict keys are left out, the decoder shares them."""
     if value is None or isinstance(value, bool):
         return 0
+    if isinstance(value, msgspec.Raw):
+        return RAW_BYTES + len(bytes(value))
     size = sys.getsizeof(value)
     if isinstance(value, msgspec.Struct):
         return size + sum(size_of(getattr(value, name)) for name in value.__struct_fields__)

@@ -26,6 +26,7 @@ from ktrain.framework.metrics.cache import InformerMetrics
 from .footprint import Footprint
 from .handlers import Handler, Handlers
 from .record import WatchRecord
+from .replays import Deletions, version_number
 from .scope import Scope, describe
 from .store import IndexFunction, Store
 from .subscription import Subscription
@@ -94,6 +95,7 @@ class Informer(Generic[T]):
         self._handlers: Handlers[T] = Handlers(resource)
         self._subscriptions: list[Subscription[T]] = []
         self._telling: Iterator[None] = iter(())
+        self._deletions = Deletions()
         self._waiters = Waiters()
         self._synced = asyncio.Event()
         self._decided = asyncio.Event()
@@ -246,6 +248,7 @@ class Informer(Generic[T]):
         self._telling = self._handlers.telling(self._store.become(after), initial=not self.synced)
         # Not the highest ever seen: a list may show that the server was put back to an earlier state.
         self.version = version
+        self._deletions.clear()
         self._heard()
         self._waiters.release_all()
         await self._tell_rest()
@@ -254,7 +257,9 @@ class Informer(Generic[T]):
         self._decided.set()
 
     def put(self, key: Key, obj: T, version: int) -> None:
-        """Add or change an object."""
+        """Add or change an object. An older state than the one known is dropped (see `replays`)."""
+        if self._is_past(self._store.get(key), key, version):
+            return
         old = self._store.put(key, obj)
         self._footprint.note(obj)
         self._advance(version)
@@ -263,7 +268,10 @@ class Informer(Generic[T]):
 
     def remove(self, key: Key, last: T | None, version: int) -> None:
         """Remove an object; handlers get its final state, or the last one known."""
+        if self._is_past(self._store.get(key), key, version):
+            return
         old = self._store.remove(key)
+        self._deletions.note(key, version)
         self._advance(version)
         if old is not None:
             self._handlers.tell(old if last is None else last, None)
@@ -303,6 +311,11 @@ class Informer(Generic[T]):
     async def _tell_rest(self) -> None:
         for _ in self._telling:
             await asyncio.sleep(0)
+
+    def _is_past(self, stored: T | None, key: Key, version: int) -> bool:
+        if stored is None:
+            return self._deletions.include(key, version)
+        return 0 < version < version_number(metadata_of(stored).resource_version)
 
     def _advance(self, version: int) -> None:
         self.version = max(self.version, version)

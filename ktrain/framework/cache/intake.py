@@ -23,6 +23,7 @@ from ktrain.framework.client.codec import INITIAL_EVENTS_END, BadObject, codec_f
 from ktrain.framework.errors import Status, TransportError, error_from_status
 
 from .listing import Content
+from .replays import version_number
 
 if TYPE_CHECKING:
     from ktrain.api.meta import Resource
@@ -189,8 +190,3 @@ class Intake(Generic[T]):
 
 class WentBack(TransportError):
     """The server was put back to an earlier state, or lags far behind: the position must be checked."""
-
-
-def version_number(version: str) -> int:
-    """A resource version as the integer it is (comparable within one resource since KEP-5504); 0 if it is none."""
-    return int(version) if version.isdecimal() else 0

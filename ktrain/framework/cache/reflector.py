@@ -41,9 +41,10 @@ from ktrain.framework.errors import (
     is_version_too_large,
 )
 
-from .intake import Intake, Taken, Transform, WentBack, version_number
+from .intake import Intake, Taken, Transform, WentBack
 from .listing import Content, list_all
 from .record import WatchRecord
+from .replays import version_number
 from .silence import IDLE_TIMEOUT_S, Silence
 
 if TYPE_CHECKING:

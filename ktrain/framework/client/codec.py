@@ -95,6 +95,9 @@ class Codec(Generic[T]):
 
     def __init__(self, resource: Resource[T]) -> None:
         self._resource = resource
+        self._api_version = resource.api_version
+        self._kind = resource.kind
+        self._kinds = ("", resource.kind, _METADATA_KIND)
         self._object = msgspec.json.Decoder(resource.type)
         self._event: msgspec.json.Decoder[Event[T]] = msgspec.json.Decoder(Event[resource.type])  # type: ignore[name-defined]  # the type is a value here
         self._detach = _detacher(resource.type)
@@ -165,12 +168,13 @@ class Codec(Generic[T]):
         if self._detach is not None:
             obj = self._detach(obj)
         # Items of a list come without the two fields that say what they are, metadata alone with those of another kind.
+        # What is right already is set too: ten thousand objects share one string each instead of having their own.
         if isinstance(obj, dict):
             obj.setdefault("apiVersion", self._resource.api_version)
             obj.setdefault("kind", self._resource.kind)
-        elif isinstance(obj, Object) and (not obj.kind or obj.kind == _METADATA_KIND):
-            msgspec.structs.force_setattr(obj, "api_version", self._resource.api_version)
-            msgspec.structs.force_setattr(obj, "kind", self._resource.kind)
+        elif isinstance(obj, Object) and obj.kind in self._kinds:
+            msgspec.structs.force_setattr(obj, "api_version", self._api_version)
+            msgspec.structs.force_setattr(obj, "kind", self._kind)
         return obj
 
 
