@@ -33,11 +33,11 @@ RULE = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["*"], "resource
 @pytest.fixture
 def webhooks(control_plane):
     """`async with webhooks(validate=..., mutate=..., conversion=...):` serves and registers them for this namespace."""
-    if not control_plane.is_real:
-        pytest.skip("this API server does not call webhooks")
 
     @asynccontextmanager
     async def run(*, validate=None, mutate=None, conversion=None, policy="Fail", timeout_s=5, **rotation):
+        if conversion is not None and not control_plane.is_real:
+            pytest.skip("this API server does not convert by webhook")
         client, name = control_plane.client(), control_plane.namespace
         address = WebhookAddress.of_hosts("127.0.0.1")
         wanted = [
@@ -190,10 +190,10 @@ async def test_a_handler_that_crashes_or_takes_too_long_refuses_with_its_reason(
         raise KeyError("oops")
 
     async with webhooks(validate=handler, timeout_s=1):
-        crashed = await create("a", effect=lambda error: isinstance(error, ApiError))
-        assert (crashed.code, "the webhook failed: KeyError('oops')" in str(crashed)) == (500, True)
-        slow = await create("slow", effect=lambda error: isinstance(error, ApiError))
-        assert (slow.code, "the webhook did not decide in 0.9 s" in str(slow)) == (504, True)
+        crashed = await create("a", effect=lambda error: "the webhook failed: KeyError('oops')" in str(error))
+        assert crashed.code == 500
+        slow = await create("slow", effect=lambda error: "the webhook did not decide in 0.9 s" in str(error))
+        assert slow.code == 504
 
 
 def up(site):

@@ -12,5 +12,6 @@ A small, correct Kubernetes API server in memory: for `ktrain run`, `ktrain up` 
     verbs/                                 writes
     gc.py, namespaces.py, working.py       the server's own controllers, and how they work
     admission.py, logs.py                  the seams for admission plugins and for the kubelet
+    webhooks.py, reviews.py                admission by URL
     apply.py, table.py, openapi.py, ...    pure transformations
 """

@@ -34,6 +34,7 @@ from ktrain.local.apiserver.registry import Registry
 from ktrain.local.apiserver.representation import Format, negotiate
 from ktrain.local.apiserver.requests import ADMIN, Answer, Parameters, Request, User, warning_headers
 from ktrain.local.apiserver.store import DEFAULT_HISTORY, Store
+from ktrain.local.apiserver.webhooks import Webhooks
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
@@ -65,7 +66,9 @@ class ApiServer:
         self.store = Store(history=history)
         self.log_source: LogSource | None = None
         """Who reads containers' logs: set by the kubelet."""
-        self._backend = Backend(self.store, Registry(builtins.RESOURCES), env, Chain(admission))
+        registry = Registry(builtins.RESOURCES)
+        chain = Chain(admission, Webhooks(self.store, registry, env))
+        self._backend = Backend(self.store, registry, env, chain)
         self._crds = CrdController(self._backend)
         self._gc = GarbageCollector(self._backend)
         self._namespaces = NamespaceController(self._backend)

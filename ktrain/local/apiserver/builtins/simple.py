@@ -38,12 +38,6 @@ class NodeStrategy(Strategy):
     has_generation = False
 
 
-class ConfigurationStrategy(Strategy):
-    """Webhook configurations: stored, and only changed by who knows the version."""
-
-    unconditional_update = False
-
-
 class RoleStrategy(PlainStrategy):
     """Roles and ClusterRoles."""
 

@@ -14,6 +14,10 @@ from ktrain.local.apiserver.builtins.namespaces import NamespaceStrategy
 from ktrain.local.apiserver.builtins.pods import PodStrategy
 from ktrain.local.apiserver.builtins.services import ServiceStrategy
 from ktrain.local.apiserver.builtins.volumes import ClaimStrategy
+from ktrain.local.apiserver.builtins.webhook_configurations import (
+    MutatingConfigurationStrategy,
+    WebhookConfigurationStrategy,
+)
 from ktrain.local.apiserver.registry import ServedResource
 
 if TYPE_CHECKING:
@@ -132,7 +136,7 @@ RESOURCES: Final = (
         "admissionregistration.k8s.io/v1",
         "MutatingWebhookConfiguration",
         "mutatingwebhookconfigurations",
-        simple.ConfigurationStrategy(),
+        MutatingConfigurationStrategy(),
         namespaced=False,
         categories=("api-extensions",),
     ),
@@ -140,7 +144,7 @@ RESOURCES: Final = (
         "admissionregistration.k8s.io/v1",
         "ValidatingWebhookConfiguration",
         "validatingwebhookconfigurations",
-        simple.ConfigurationStrategy(),
+        WebhookConfigurationStrategy(),
         namespaced=False,
         categories=("api-extensions",),
     ),

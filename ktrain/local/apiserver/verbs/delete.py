@@ -268,4 +268,5 @@ def _admission_request(
         old_object=views.present(resource, item),
         user=user,
         dry_run=bool(options.dry_run),
+        options={**msgspec.to_builtins(options), "kind": "DeleteOptions", "apiVersion": "meta.k8s.io/v1"},
     )

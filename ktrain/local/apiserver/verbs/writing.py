@@ -238,7 +238,16 @@ def _admission_request(call: Call, obj: Json, old: Json | None, options: WriteOp
         old_object=old,
         user=call.request.user,
         dry_run=options.dry_run,
+        options=_options(options, "CreateOptions" if old is None else "UpdateOptions"),
     )
+
+
+def _options(options: WriteOptions, kind: str) -> Json:
+    """The caller's options as admission sees them: a patch, too, creates or updates."""
+    given: Json = {"kind": kind, "apiVersion": "meta.k8s.io/v1", "fieldManager": options.manager}
+    if options.dry_run:
+        given["dryRun"] = ["All"]
+    return {**given, "fieldValidation": options.validation}
 
 
 def _validate_change(call: Call, obj: Json, before: Json) -> list[Cause]:
