@@ -314,6 +314,8 @@ class Controller:
                 if again:
                     self._due.setdefault(key, (again, self._tracing.context()))
                 if span.trace_id:
+                    span.set("ktrain.priority", self._queue.taken_priority(key))
+                    span.set("ktrain.runs_again", again or "with its next event")
                     exemplar = {"trace_id": span.trace_id, "reason": this.reason[:EXEMPLAR_REASON]}
         finally:
             current_pass.reset(token)

@@ -71,7 +71,7 @@ def reconcile(tracing, *, cause=None):
 
 def test_a_reconcile_is_a_span_that_says_of_what_why_and_which_pass(tracing, exporter):
     with reconcile(tracing) as span:
-        span.set("ktrain.result", "success")
+        span.set("ktrain.priority", 7)
 
     (found,) = exporter.get_finished_spans()
     assert found.name == "reconcile jobsets"
@@ -81,7 +81,7 @@ def test_a_reconcile_is_a_span_that_says_of_what_why_and_which_pass(tracing, exp
         "k8s.object.name": "job",
         "ktrain.reason": "JobSet team/job updated",
         "ktrain.reconcile_id": "1f",
-        "ktrain.result": "success",
+        "ktrain.priority": 7,
     }
     assert span.trace_id == f"{found.context.trace_id:032x}"
 
@@ -188,7 +188,7 @@ def test_the_server_can_make_its_spans_children_of_a_call(tracing, exporter):
 def test_without_tracing_a_span_takes_everything_and_does_nothing():
     tracing = Tracing()
     with reconcile(tracing) as span, tracing.call("GET", PATH) as call:
-        span.set("ktrain.result", "error")
+        span.set("ktrain.priority", 7)
         span.fail(ValueError("x"))
 
         assert (span.trace_id, call.headers(), tracing.context()) == ("", {}, None)
@@ -297,6 +297,9 @@ def test_a_retry_is_linked_to_the_pass_that_failed_and_each_pass_has_its_calls(p
     assert [link.context.span_id for link in succeeded.links] == [failed.context.span_id]
     assert failed.attributes["ktrain.reason"] == "by hand"
     assert succeeded.attributes["ktrain.reason"].startswith("retry")
+    assert failed.attributes["ktrain.runs_again"].startswith("retry")
+    assert succeeded.attributes["ktrain.runs_again"] == "with its next event"
+    assert succeeded.attributes["ktrain.priority"] == 0
     assert (call.attributes["http.response.status_code"], call.attributes["error.type"]) == (500, "500")
     assert failed.attributes["error.type"] == "ServerError"
     assert succeeded.status.status_code is trace.StatusCode.UNSET
