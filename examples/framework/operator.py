@@ -1,11 +1,11 @@
 """A complete operator: for each `Backup` (crd.yaml) it runs a Job every so often and keeps the last ones."""
 
 import anyio
-from ktrain.framework.helpers import set_controller_reference
 
 from ktrain.api.core import JOBS
 from ktrain.api.meta import Json, Key, Object, Resource, Struct
 from ktrain.framework import AdmissionRequest, Allowed, Denied, Operator, Result, Settings
+from ktrain.framework.helpers import set_controller_reference
 
 
 class BackupSpec(Struct, frozen=True):

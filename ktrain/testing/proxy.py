@@ -27,7 +27,8 @@ from typing import TYPE_CHECKING, Final
 
 from aiohttp import web
 
-from ktrain.framework.client.credentials import Endpoint, find_endpoint
+from ktrain.framework.client.credentials import Endpoint
+from ktrain.framework.client.finding import find_endpoint
 from ktrain.framework.client.http import HttpTransport
 from ktrain.framework.env import Env, system_env
 from ktrain.framework.errors import TransportError
