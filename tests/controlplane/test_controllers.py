@@ -90,11 +90,16 @@ async def installed(control_plane):
         await control_plane.wait_for(
             DEFINITIONS,
             "gadgets.example.dev",
-            lambda found: found and {"Established"} <= {c["type"] for c in found["status"]["conditions"]},
+            lambda found: found and ("Established", "True") in conditions(found),
         )
 
     yield there, gone
     await gone()
+
+
+def conditions(definition):
+    # A real API server writes null here for a moment.
+    return {(one["type"], one["status"]) for one in definition["status"]["conditions"] or ()}
 
 
 async def create_gadget(control_plane, name):
