@@ -292,6 +292,11 @@ async def test_json_patches_move_copy_and_test(client, config_map, key):
 WIDGETS = Resource("example.dev", "v1", "Widget", "widgets", namespaced=True, type=Object)
 
 
+def _is_established(definition):
+    conditions = (definition or {}).get("status", {}).get("conditions") or ()  # null at first
+    return any((each["type"], each["status"]) == ("Established", "True") for each in conditions)
+
+
 @pytest.fixture
 async def widgets(client, control_plane):
     """A custom kind with a size."""
@@ -319,13 +324,7 @@ async def widgets(client, control_plane):
     }
     definitions = untyped(CUSTOM_RESOURCE_DEFINITIONS)
     await client.create(definitions, definition)
-    await control_plane.wait_for(
-        definitions,
-        "widgets.example.dev",
-        lambda found: (
-            found and any(c["type"] == "Established" and c["status"] == "True" for c in found["status"]["conditions"])
-        ),
-    )
+    await control_plane.wait_for(definitions, "widgets.example.dev", _is_established)
     yield WIDGETS
     await client.delete(definitions, Key("", "widgets.example.dev"))
     await control_plane.wait_for(definitions, "widgets.example.dev", lambda found: found is None)

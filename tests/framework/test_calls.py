@@ -1,7 +1,9 @@
 """What is around one call: retries, the span, counting, warnings; and what goes over the wire for each option."""
 
 import asyncio
+import gc
 import re
+import weakref
 from contextlib import aclosing, contextmanager
 
 import msgspec
@@ -15,7 +17,16 @@ from ktrain.framework.client.client import Client
 from ktrain.framework.client.subresources import bind, evict, read_log, read_scale, request_token, scale
 from ktrain.framework.client.transport import Response
 from ktrain.framework.client.warnings import MAX_TEXTS, WarningLog
-from ktrain.framework.errors import ApiError, Conflict, DecodeError, Gone, ServerError, TooManyRequests, TransportError
+from ktrain.framework.errors import (
+    ApiError,
+    Conflict,
+    DecodeError,
+    FrameworkError,
+    Gone,
+    ServerError,
+    TooManyRequests,
+    TransportError,
+)
 from ktrain.framework.metrics import Metrics
 from ktrain.framework.tracing import Tracing
 from ktrain.framework.writes import recording
@@ -154,6 +165,24 @@ def test_an_eviction_that_a_budget_forbids_is_no_sign_of_a_busy_server(script):
 
     assert call(script, use)[1] == 0
     assert len(script.calls) == 1
+
+
+def test_a_call_that_fails_leaves_nothing_for_the_garbage_collector(script):
+    async def use(client):
+        dead = []
+        script.answers += [refusal(409), refusal(429), refusal(404), refusal(500)]
+        for _ in range(3):
+            try:
+                await client.apply(CONFIG_MAPS, BODY)
+            except FrameworkError as error:
+                dead.append(weakref.ref(error))
+        return [each() for each in dead]
+
+    gc.disable()
+    try:
+        assert call(script, use)[0] == [None] * 3
+    finally:
+        gc.enable()
 
 
 # What is seen of a call

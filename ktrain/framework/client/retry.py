@@ -55,13 +55,16 @@ async def send_with_retries(
         else:
             if response.status < 400:
                 return response
-            failure = refusal = error_from(response.status, response.body, method=method, path=path)
+            failure = error_from(response.status, response.body, method=method, path=path)
             code = str(response.status)
-            delay = None if _is_disruption(refusal) else _asked_delay_s(response, attempt, env)
+            delay = None if _is_disruption(failure) else _asked_delay_s(response, attempt, env)
         _chain(failure, earlier)
         attempt += 1
         if delay is None or attempt == MAX_ATTEMPTS or env.clock.monotonic() + delay > give_up_at_s:
-            raise failure
+            try:
+                raise failure
+            finally:
+                del failure, earlier  # else error and frame hold each other until the garbage collector comes
         earlier = failure
         on_retry(code)
         await env.clock.sleep(delay)
