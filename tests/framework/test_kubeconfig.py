@@ -87,6 +87,28 @@ async def test_a_token_file_stands_above_a_token_and_the_token_serves_while_the_
     assert await endpoint.credentials.headers(refused=without) == {"Authorization": "Bearer file"}
 
 
+async def test_a_token_in_the_kubeconfig_is_read_again_after_a_401_for_the_same_user_only(write):
+    content = config(user={"token": "one"})
+    path = write(content)
+    credentials = (await find_endpoint(path)).credentials
+    one = await credentials.headers()
+    content["users"] = [{"name": "other", "user": {"token": "others"}}, {"name": "u", "user": {"token": "two"}}]
+    content["contexts"][0]["context"]["user"] = "other"
+    write(content)
+
+    assert await credentials.headers(refused=one) == {"Authorization": "Bearer two"}
+    assert "two" not in repr(credentials)
+
+
+async def test_a_token_that_is_gone_from_the_kubeconfig_serves_on(write):
+    path = write(config(user={"token": "one"}))
+    credentials = (await find_endpoint(path)).credentials
+    one = await credentials.headers()
+    write(config(user={}))
+
+    assert await credentials.headers(refused=one) is one
+
+
 async def test_a_password_is_sent_as_such(write):
     endpoint = await find_endpoint(write(config(user={"username": "me", "password": "w"})))
 

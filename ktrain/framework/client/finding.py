@@ -8,6 +8,7 @@ decides: data stands above files, a token file above a token, and either above p
 from __future__ import annotations
 
 import os
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 from urllib.parse import quote, urlsplit
@@ -22,7 +23,7 @@ from .credentials import BasicLogin, Credentials, Endpoint, StaticToken
 from .exec_plugin import INTERACTIVE_MODES, VERSIONS, Cluster, ExecPlugin, Plugin
 from .kubeconfig import ClusterFields, Kubeconfig, UserFields, kubeconfig_paths
 from .oidc import OidcFields, OidcProvider
-from .renewal import TokenFile
+from .renewal import KubeconfigToken, TokenFile
 
 if TYPE_CHECKING:
     from .credentials import Pem, PemPair
@@ -186,10 +187,16 @@ def _plain(entry: Entry, user: UserFields, env: Env) -> Credentials | None:
     if user.token_file:
         return TokenFile(Path(entry.path(user.token_file)), env, token=user.token or "")
     if user.token:
-        return StaticToken(user.token)
+        return KubeconfigToken(user.token, partial(_token_now, entry), env)
     if user.username:
         return BasicLogin(user.username, user.password or "")
     return None
+
+
+def _token_now(entry: Entry) -> str:
+    """The token of the same user in the same file; not of the current context, which may be another cluster's now."""
+    now = Kubeconfig([entry.file]).find("users", entry.name)
+    return (now.read(UserFields).token or "") if now else ""
 
 
 def _plugin(entry: Entry, fields: ExecFields, cluster: Cluster | None) -> Plugin:

@@ -188,6 +188,10 @@ class Kubeconfig:
                     raise ConfigError(f"the kubeconfig {path} cannot be used: {section}[{number}] has no name")
                 self._entries.setdefault((section, name), Entry(section, name, path, entry.get(singular)))
 
+    def find(self, section: str, name: str) -> Entry | None:
+        """One entry, if it is there."""
+        return self._entries.get((section, name))
+
     def choose(self, context: str | None = None) -> Chosen:
         """
         Follow a context, or the current one.
@@ -198,15 +202,15 @@ class Kubeconfig:
         name = context or self.current
         if not name:
             raise ConfigError(f"the kubeconfig {self} cannot be used: it has no current-context; name a context")
-        entry = self._entries.get(("contexts", name))
+        entry = self.find("contexts", name)
         if entry is None:
             known = ", ".join(sorted(name for section, name in self._entries if section == "contexts"))
             raise ConfigError(f"the kubeconfig {self} cannot be used: no context {name!r}; there is {known or 'none'}")
         fields = entry.read(ContextFields)
-        cluster = self._entries.get(("clusters", fields.cluster))
+        cluster = self.find("clusters", fields.cluster)
         if cluster is None:
             raise entry.error(f"its cluster {fields.cluster!r} is not there")
-        user = self._entries.get(("users", fields.user))
+        user = self.find("users", fields.user)
         if user is None and fields.user:
             raise entry.error(f"its user {fields.user!r} is not there")
         return Chosen(cluster, user, fields.namespace or "default")

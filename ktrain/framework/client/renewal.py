@@ -26,7 +26,7 @@ from ktrain.framework.errors import ConfigError
 from .credentials import Credentials, bearer
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
     from pathlib import Path
 
     from .credentials import PemPair
@@ -185,6 +185,31 @@ class Renewed(Credentials, ABC):
 
 def _expected(error: BaseException | None) -> Exception | None:
     return error if isinstance(error, Exception) else None
+
+
+class KubeconfigToken(Renewed):
+    """
+    A token that stands in a kubeconfig. Read again after a 401: a login may have replaced it meanwhile.
+
+    Args:
+        token: As it stands there now.
+        read: Reads it again, in a thread; empty if it is not there any more.
+        env: Time and randomness.
+    """
+
+    refused_every_s: ClassVar[float] = 5.0
+
+    def __init__(self, token: str, read: Callable[[], str], env: Env | None = None) -> None:
+        super().__init__(env)
+        self._first = token
+        self._read = read
+
+    async def obtain(self, last: Grant | None, *, refused: bool) -> Grant:  # noqa: ARG002 - asked again for nothing else
+        """Give the token, or the one that stands there by now."""
+        if last is None:
+            return Grant(bearer(self._first))
+        token = await anyio.to_thread.run_sync(self._read, abandon_on_cancel=True)
+        return Grant(bearer(token)) if token else last
 
 
 class TokenFile(Renewed):
