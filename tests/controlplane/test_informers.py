@@ -2,10 +2,11 @@
 
 import asyncio
 
-from ktrain.api.core import CONFIG_MAPS, SECRETS
-from ktrain.api.meta import Key
+from ktrain.api.core import CONFIG_MAPS, CUSTOM_RESOURCE_DEFINITIONS, SECRETS, untyped
+from ktrain.api.meta import Key, Object, Resource
 from ktrain.framework import Cache, Controller, Manager
 from ktrain.framework.client.codec import accept_header
+from ktrain.framework.errors import NotFound
 from ktrain.framework.writes import recording
 
 
@@ -137,3 +138,93 @@ async def test_who_reads_metadata_only_is_sent_no_more_and_sees_the_same_objects
         await client.raw("GET", SECRETS.path(namespace, "early"), headers=accept_header(SECRETS)),
     ]
     assert [b"aHVudGVyMg==" in answer.body for answer in answers] == [False, False]
+
+
+WIDGET = {
+    "apiVersion": "apiextensions.k8s.io/v1",
+    "kind": "CustomResourceDefinition",
+    "metadata": {"name": "widgets.cache.example.org"},
+    "spec": {
+        "group": "cache.example.org",
+        "scope": "Namespaced",
+        "names": {"plural": "widgets", "singular": "widget", "kind": "Widget", "listKind": "WidgetList"},
+        "versions": [
+            {
+                "name": "v1",
+                "served": True,
+                "storage": True,
+                "schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}},
+            }
+        ],
+    },
+}
+WIDGETS = Resource("cache.example.org", "v1", "Widget", "widgets", namespaced=True, type=Object)
+DEFINITIONS = untyped(CUSTOM_RESOURCE_DEFINITIONS)
+
+
+async def until(condition, *, seconds=40):
+    async with asyncio.timeout(seconds):
+        while not condition():  # noqa: ASYNC110 - the state of an informer is looked at, not waited for
+            await asyncio.sleep(0.05)
+
+
+async def test_a_kind_that_comes_goes_and_comes_again_is_followed_without_a_restart(control_plane, informing):
+    client, namespace = control_plane.client(), control_plane.namespace
+    body = {"apiVersion": "cache.example.org/v1", "kind": "Widget", "metadata": {"name": "w", "namespace": namespace}}
+
+    async def install():
+        await client.create(DEFINITIONS, WIDGET)
+        async with asyncio.timeout(20):
+            while True:
+                try:
+                    return await client.create(WIDGETS, body)
+                except NotFound:
+                    await asyncio.sleep(0.1)
+
+    async def remove():
+        await client.delete(DEFINITIONS, Key("", "widgets.cache.example.org"))
+
+    async with informing() as cache:
+        widgets = cache.informer(WIDGETS)
+        await cache.wait_for_sync(20)
+        assert (widgets.missing, widgets.synced) == (True, False)
+
+        first = await install()
+        await until(lambda: widgets.synced and len(widgets) == 1)
+        assert not widgets.missing
+
+        await remove()
+        await until(lambda: widgets.missing)
+        assert (widgets.synced, len(widgets)) == (False, 0)
+
+        second = await install()
+        await until(lambda: widgets.synced and len(widgets) == 1)
+        assert widgets.get(second.metadata.key).metadata.uid == second.metadata.uid != first.metadata.uid
+        assert widgets.statistics().relists == {"expired": 0, "went_back": 0, "missing": 1, "crashed": 0}
+    await remove()
+
+
+async def test_changes_can_be_followed_at_leisure_and_an_informer_given_back(control_plane, informing, config_map):
+    client, namespace = control_plane.client(), control_plane.namespace
+
+    async with informing() as cache:
+        maps = cache.informer(CONFIG_MAPS, namespace=namespace, field_selector="metadata.name=m")
+        with maps.subscribe() as changes:
+            await cache.wait_for_sync(20)
+            with recording() as writes:
+                old = await client.create(CONFIG_MAPS, config_map("m"))
+                await client.patch(CONFIG_MAPS, Key(namespace, "m"), {"data": {"k": "1"}})
+            assert await cache.wait_for_writes(writes, timeout_s=20)
+            came = await anext(changes)
+            with recording() as writes:
+                await client.delete(CONFIG_MAPS, Key(namespace, "m"))
+                new = await client.create(CONFIG_MAPS, config_map("m"))
+            assert await cache.wait_for_writes(writes, timeout_s=20)
+            went, again = await anext(changes), await anext(changes)
+            cache.release(maps)
+
+            assert (came.old, came.new.data) == (None, {"k": "1"})
+            assert (went.old.metadata.uid, went.new) == (old.metadata.uid, None)
+            assert (again.old, again.new.metadata.uid) == (None, new.metadata.uid)
+            assert [change async for change in changes] == []
+    assert (maps.released, len(maps)) == (True, 0)

@@ -69,6 +69,35 @@ class Recorder:
         self.seen.append(("delete", obj.metadata.name))
 
 
+class Mirror:
+    """A handler that rebuilds the content from what it is told, and refuses what cannot follow."""
+
+    def __init__(self):
+        self.objects = {}
+        self.told = 0
+
+    def on_add(self, obj, *, initial):
+        assert obj.metadata.key not in self.objects
+        self._keep(obj)
+
+    def on_update(self, old, new):
+        before = self.objects[new.metadata.key]
+        assert before is old
+        assert int(before.metadata.resource_version) < int(new.metadata.resource_version)
+        self._keep(new)
+
+    def on_delete(self, obj):
+        del self.objects[obj.metadata.key]
+        self.told += 1
+
+    def _keep(self, obj):
+        self.objects[obj.metadata.key] = obj
+        self.told += 1
+
+    def versions(self):
+        return {key: obj.metadata.resource_version for key, obj in self.objects.items()}
+
+
 def names(informer, seen, script):
     return sorted(p.metadata.name for p in informer.list())
 

@@ -107,7 +107,16 @@ def steps(old: T | None, new: T | None) -> Iterable[tuple[T | None, T | None]]:
     """
     if old is None or new is None:
         return () if old is new else ((old, new),)
-    before, after = metadata_of(old), metadata_of(new)
-    if before.uid != after.uid:
+    if is_same(old, new):
+        return ()
+    if metadata_of(old).uid != metadata_of(new).uid:
         return ((old, None), (None, new))
-    return () if before.resource_version == after.resource_version else ((old, new),)
+    return ((old, new),)
+
+
+def is_same(old: object, new: object) -> bool:
+    """Whether these are one state of one object."""
+    if old is new:
+        return True
+    before, after = metadata_of(old), metadata_of(new)
+    return before.resource_version == after.resource_version and before.uid == after.uid

@@ -24,7 +24,7 @@ from ktrain.framework.errors import Forbidden, KindMissing
 from ktrain.framework.metrics.cache import InformerMetrics
 
 from .footprint import Footprint
-from .handlers import Handler, Handlers
+from .handlers import Handler, Handlers, is_same
 from .record import WatchRecord
 from .replays import Deletions, version_number
 from .scope import Scope, describe
@@ -241,7 +241,11 @@ class Informer(Generic[T]):
         await self._tell_rest()
         after = self._store.successor(objects)
         for number, (key, obj) in enumerate(objects.items(), 1):
-            after.index(key, obj)
+            old = self._store.get(key)
+            if old is not None and is_same(old, obj):
+                # Handlers are not told, so what they hold stays the one that is here; and nothing is held twice.
+                objects[key] = old
+            after.index(key, objects[key])
             self._footprint.note(obj)
             if number % OBJECTS_PER_TURN == 0:
                 await asyncio.sleep(0)
@@ -257,8 +261,12 @@ class Informer(Generic[T]):
         self._decided.set()
 
     def put(self, key: Key, obj: T, version: int) -> None:
-        """Add or change an object. An older state than the one known is dropped (see `replays`)."""
-        if self._is_past(self._store.get(key), key, version):
+        """Add or change an object. A state that is known, or older than the one known, is dropped (see `replays`)."""
+        known = self._store.get(key)
+        if self._is_past(known, key, version):
+            return
+        if known is not None and is_same(known, obj):
+            self.reached(version)
             return
         old = self._store.put(key, obj)
         self._footprint.note(obj)

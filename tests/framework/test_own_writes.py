@@ -1,0 +1,114 @@
+"""When an informer shows a write, and when it is not worth waiting for one."""
+
+import asyncio
+
+import pytest
+
+from ktrain.api.core import CONFIG_MAPS
+from ktrain.api.meta import Key
+from ktrain.framework.cache.cache import Cache
+from ktrain.framework.client.client import Client
+from ktrain.framework.errors import KindMissing
+from ktrain.framework.writes import Write, recording
+from ktrain.local.apiserver.server import ApiServer
+from ktrain.testing.time import simulate
+
+KEY = Key("default", "a")
+
+
+def body(name="a", **metadata):
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "namespace": "default", **metadata}}
+
+
+def write(version, *, uid="u", **labels):
+    return Write("", "configmaps", KEY, uid, version, labels)
+
+
+def on_a_server(scenario, **scope):
+    """Run a scenario with a client, an informer of config maps, and its cache."""
+
+    async def main(env):
+        client = Client(ApiServer(env).transport(), env, field_manager="test")
+        cache = Cache(client, env)
+        informer = cache.informer(CONFIG_MAPS, **scope)
+        running = asyncio.create_task(cache.run())
+        await cache.wait_for_sync(10)
+        try:
+            return await scenario(client, cache, informer)
+        finally:
+            running.cancel()
+            await asyncio.gather(running, return_exceptions=True)
+
+    return simulate(main)
+
+
+def test_a_write_that_takes_the_object_out_of_the_selector_is_waited_for_until_it_is_gone():
+    async def scenario(client, cache, informer):
+        with recording() as writes:
+            await client.create(CONFIG_MAPS, body(labels={"l": "1"}))
+            seen = await cache.wait_for_writes(writes), informer.get(KEY) is not None
+            writes.clear()
+            await client.patch(CONFIG_MAPS, KEY, {"metadata": {"labels": {"l": None}}})
+            return seen, await cache.wait_for_writes(writes), informer.get(KEY)
+
+    assert on_a_server(scenario, label_selector="l=1") == ((True, True), True, None)
+
+
+@pytest.mark.parametrize("scope", [{"label_selector": "l=1"}, {"namespace": "other"}])
+def test_a_write_outside_the_scope_is_not_waited_for(scope):
+    async def scenario(client, cache, informer):
+        with recording() as writes:
+            await client.create(CONFIG_MAPS, body())
+            return cache.shows(writes), len(informer)
+
+    assert on_a_server(scenario, **scope) == (True, 0)
+
+
+def test_a_deletion_that_finalizers_hold_up_shows_with_its_time_and_not_only_when_it_is_done():
+    async def scenario(client, cache, informer):
+        with recording() as writes:
+            await client.create(CONFIG_MAPS, body(finalizers=["example.org/x"]))
+            await client.delete(CONFIG_MAPS, KEY)
+            shown = await cache.wait_for_writes(writes)
+            return shown, informer.get(KEY).metadata.deletion_timestamp is not None
+
+    assert on_a_server(scenario) == (True, True)
+
+
+def test_a_deletion_shows_when_another_object_has_taken_the_name():
+    async def scenario(client, cache, informer):
+        await client.create(CONFIG_MAPS, body())
+        with recording() as writes:
+            await client.delete(CONFIG_MAPS, KEY)
+            await client.create(CONFIG_MAPS, body())
+            return await cache.wait_for_writes(writes), informer.get(KEY).metadata.uid == writes[1].uid
+
+    assert on_a_server(scenario) == (True, True)
+
+
+@pytest.mark.parametrize("ending", ["missing", "released"])
+def test_who_waits_for_a_write_is_let_go_when_the_informer_ends(ending):
+    async def scenario(client, cache, informer):
+        waiting = asyncio.create_task(informer.wait_for(write(10**9)))
+        deleted = asyncio.create_task(informer.wait_for(write(0)))
+        await client.create(CONFIG_MAPS, body())
+        await asyncio.sleep(1)
+        before = waiting.done()
+        if ending == "missing":
+            informer.failed(KindMissing("gone"))
+        else:
+            cache.release(informer)
+        await asyncio.wait([waiting, deleted], timeout=1)
+        return before, waiting.done(), deleted.done()
+
+    assert on_a_server(scenario) == (False, True, True)
+
+
+def test_after_the_server_went_back_old_versions_prove_nothing():
+    async def scenario(client, cache, informer):
+        await informer.replace({}, 5_000)
+        before = informer.shows(write(4_000))
+        await informer.replace({}, 3_000)
+        return before, informer.shows(write(4_000))
+
+    assert on_a_server(scenario) == (True, False)
