@@ -10,6 +10,7 @@ is not. So an event is tried a few times while the server is away or busy, and g
 from __future__ import annotations
 
 from collections import OrderedDict, deque
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -21,7 +22,7 @@ from ktrain.api.meta import Json, Key, Resource, format_micro_time
 
 from .backoff import Backoff
 from .client.codec import metadata_of
-from .errors import ApiError, FrameworkError, NotFound
+from .errors import AlreadyExists, ApiError, FrameworkError, NotFound
 
 if TYPE_CHECKING:
     from anyio.abc import TaskStatus
@@ -195,8 +196,11 @@ class EventRecorder:
             else:
                 series.count, series.last_s = series.count + 1, now_s
                 return
-        created = await self._client.create(EVENTS, body)
-        self._series[subject] = Series(created.key, 1, now_s)
+        # The name was drawn for this event: if it is taken, an attempt before this one succeeded and was cut short.
+        with suppress(AlreadyExists):
+            await self._client.create(EVENTS, body)
+        key = Key(body["metadata"]["namespace"], body["metadata"]["name"])
+        self._series[subject] = Series(key, 1, now_s)
         if len(self._series) > SERIES_KEPT:
             self._series.popitem(last=False)
 
