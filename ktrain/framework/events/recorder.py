@@ -10,16 +10,17 @@ no server is there, which holds all of them up anyway. What is lost is counted b
 from __future__ import annotations
 
 from collections import deque
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
 import anyio
 import structlog
 
 from ktrain.api.core import EVENTS
-from ktrain.api.meta import Json, Resource, format_micro_time
+from ktrain.api.meta import Json, Key, Resource, format_micro_time
 from ktrain.framework.backoff import Backoff
 from ktrain.framework.client.codec import metadata_of
-from ktrain.framework.errors import ApiError, FrameworkError, NotFound, TransportError
+from ktrain.framework.errors import AlreadyExists, ApiError, FrameworkError, NotFound, TransportError
 from ktrain.framework.metrics import Metrics
 from ktrain.framework.metrics.events import EventMetrics
 
@@ -213,7 +214,11 @@ class EventRecorder:
                 series.key = None
                 series.body["metadata"]["name"] = self._name(series.body["regarding"]["name"])
         if series.key is None:
-            series.key = (await self._client.create(EVENTS, {**series.body, **repeated})).key
+            # The name was drawn for this event: if it is taken, an attempt before this one was stored, and cut short.
+            with suppress(AlreadyExists):
+                await self._client.create(EVENTS, {**series.body, **repeated})
+            meta = series.body["metadata"]
+            series.key = Key(meta["namespace"], meta["name"])
         series.wrote(count, self._env.clock.monotonic())
         if series.count == count:
             self._unwritten.discard(series)
