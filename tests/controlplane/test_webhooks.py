@@ -196,6 +196,49 @@ async def test_a_handler_that_crashes_or_takes_too_long_refuses_with_its_reason(
         assert slow.code == 504
 
 
+async def test_a_handler_sees_who_does_what_to_which_object_and_how(webhooks, create, control_plane):
+    client, namespace = control_plane.client(), control_plane.namespace
+    seen = []
+
+    def handler(request):
+        seen.append(request)
+        return Allowed(warnings=("careful",))
+
+    async with webhooks(validate=handler):
+        await create("a", data={"w": "0"}, effect=lambda made: bool(seen))
+        seen.clear()
+        await client.patch(MAPS, Key(namespace, "a"), {"data": {"x": "1"}})
+        await client.delete(MAPS, Key(namespace, "a"), propagation="Background")
+    update, delete = seen
+    assert [(one.operation, one.name, one.namespace) for one in seen] == [
+        ("UPDATE", "a", namespace),
+        ("DELETE", "a", namespace),
+    ]
+    assert (update.kind.kind, update.resource.resource, update.sub_resource) == ("ConfigMap", "configmaps", "")
+    assert (update.object["data"], update.old_object["data"]) == ({"w": "0", "x": "1"}, {"w": "0"})
+    assert (update.options["kind"], update.options["fieldManager"]) == ("UpdateOptions", "test")
+    assert (delete.object, delete.old_object["data"]) == (None, {"w": "0", "x": "1"})
+    assert (delete.options["kind"], delete.options["propagationPolicy"]) == ("DeleteOptions", "Background")
+    assert update.user_info.username
+    assert "system:authenticated" in update.user_info.groups
+
+
+@pytest.mark.parametrize("policy", ["Fail", "Ignore"])
+async def test_a_webhook_that_is_gone_stops_writes_or_not_as_its_policy_says(webhooks, create, control_plane, policy):
+    client, name = control_plane.client(), control_plane.namespace
+    async with webhooks(validate=refuse_bad, policy=policy):
+        await create("b", data={"bad": "1"}, effect=lambda error: isinstance(error, ApiError))
+        live = await client.get(VALIDATING_WEBHOOK_CONFIGURATIONS, name)
+        live["webhooks"][0]["clientConfig"]["url"] = "https://127.0.0.1:1/validate"
+        await client.update(VALIDATING_WEBHOOK_CONFIGURATIONS, live)
+        if policy == "Ignore":
+            await create("b", data={"bad": "1"}, effect=lambda made: isinstance(made, dict))
+        else:
+            error = await create("a", effect=lambda error: "failed to call webhook" in str(error))
+            assert (error.code, error.reason) == (500, "InternalError")
+            assert 'failed calling webhook "hook.ktrain.test": failed to call webhook: Post "https://127' in str(error)
+
+
 def up(site):
     site["spec"] = {"hosts": [site["spec"]["host"]], **recall(site)}
     return site
@@ -250,12 +293,12 @@ async def test_objects_are_converted_between_versions_and_lose_nothing(webhooks,
 
 async def test_no_request_fails_while_certificates_rotate_and_the_secret_is_deleted(webhooks, create, control_plane):
     client, namespace = control_plane.client(), control_plane.namespace
-    quick = {"lifetime": timedelta(seconds=12), "overlap": timedelta(seconds=2)}
+    quick = {"lifetime": timedelta(seconds=6), "overlap": timedelta(seconds=1)}
     secret = Resource("", "v1", "Secret", "secrets", namespaced=True, type=dict)
     certificates = set()
     async with webhooks(mutate=defaulter(default_color), **quick):
         await create("first", effect=lambda made: isinstance(made, dict) and "data" in made)
-        for n in range(70):
+        for n in range(40):
             body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": f"n{n}", "namespace": namespace}}
             made = await client.create(MAPS, body)
             assert made["data"] == {"color": "blue"}

@@ -7,7 +7,8 @@ import aiohttp
 import anyio
 import msgspec
 import pytest
-from hypothesis import given
+import structlog
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from prometheus_client import CollectorRegistry
 
@@ -235,6 +236,54 @@ def test_a_diff_applied_to_the_old_gives_the_new(old, new):
     assert msgspec.json.encode(json_patch(old, json_diff(old, new)), order="sorted") == msgspec.json.encode(
         new, order="sorted"
     )
+
+
+anything = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),
+    max_leaves=20,
+)
+
+
+@settings(deadline=None)
+@given(
+    request=st.fixed_dictionaries(
+        {},
+        optional=dict.fromkeys(
+            ("uid", "object", "oldObject", "kind", "operation", "userInfo", "name", "options"), anything
+        ),
+    )
+    | anything,
+    noise=st.none() | st.binary(),
+)
+def test_whatever_comes_the_answer_is_a_valid_review(request, noise):
+    document = {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request}
+    body = msgspec.json.encode(document) if noise is None else noise
+
+    def grow(obj):
+        obj["metadata"]["labels"]["new"] = "1"
+
+    with structlog.testing.capture_logs():  # a traceback per example would take most of the time
+        response = answer([defaulter(grow), lambda one: Allowed() if one.decode(JOBS) else Denied("no")], body)
+    assert isinstance(response["uid"], str)
+    assert response["allowed"] is False or request["object"]
+
+
+async def test_an_object_of_three_megabytes_is_answered_in_time(tmp_path, issue):
+    def add(obj):
+        obj["spec"]["y"] = 1
+
+    big = {"metadata": {"name": "big"}, "spec": {"env": [{"name": f"N{n}", "value": "x" * 280} for n in range(10_000)]}}
+    body = msgspec.json.encode(review(big, "UPDATE", oldObject=big))
+    assert 5.5e6 < len(body) < MAX_BODY_BYTES
+    issue(tmp_path, "one")
+    async with (
+        serving(tmp_path, {"/mutate": defaulter(add)}) as (_, session),
+        asyncio.timeout(5),
+        session.post("/mutate", data=io.BytesIO(body), headers={"Content-Type": "application/json"}) as answered,
+    ):
+        response = (await answered.json())["response"]
+    assert patch_of(response) == [{"op": "add", "path": "/spec/y", "value": 1}]
 
 
 @asynccontextmanager

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import base64
 import binascii
+import io
 import ssl
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
+
+from ktrain.local.apiserver.requests import JSON_TYPE
 
 if TYPE_CHECKING:
     from ktrain.api.meta import Json
@@ -48,7 +51,11 @@ async def _post(entry: Json, body: bytes) -> bytes:
         async with (
             aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(limit_s)) as session,
             session.post(
-                url, data=body, headers={"Content-Type": "application/json"}, ssl=_trust(config), allow_redirects=False
+                url,
+                data=io.BytesIO(body),
+                headers={"Content-Type": JSON_TYPE},
+                ssl=_trust(config),
+                allow_redirects=False,
             ) as answer,
         ):
             if answer.status != 200:
