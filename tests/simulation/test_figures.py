@@ -240,3 +240,22 @@ def test_a_list_that_breaks_off_infers_no_deletion(in_world, effect):
     objects, deleted, hits = in_world(scenario)
     assert (objects, deleted) == (1200, 0)
     assert hits == 4
+
+
+@pytest.mark.xfail(strict=True, reason="a reflector takes events that are older than what it has: the cache goes back")
+def test_old_events_that_come_again_after_a_reconnect_cause_no_call(in_world):
+    async def scenario(world):
+        world.start(Operator().main)
+        with world.faults.on("watch").replay(last=6):
+            await create(world, "a")
+            await world.settled(quiet_s=3)
+            await say(world, "a", "hello again")
+            await world.client.delete(WIDGETS, Key("default", "a"))
+            await create(world, "a")
+            await world.settled(quiet_s=3)
+            seen_s = world.env.clock.monotonic()
+            with world.faults.on("watch").cut(every_s=1):
+                await world.env.clock.sleep(30)
+        return [str(call) for call in world.faults.calls(since_s=seen_s) if call.verb != "watch"]
+
+    assert in_world(scenario) == []
