@@ -9,29 +9,34 @@ controllers run on either; a test starts the ones it is about. What differs is s
 from __future__ import annotations
 
 import asyncio
+import os
 import tempfile
 from contextlib import AsyncExitStack, aclosing, asynccontextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeVar, cast
 
 import msgspec
 
 from ktrain.api import assets
-from ktrain.api.core import CUSTOM_RESOURCE_DEFINITIONS, NAMESPACES, untyped
+from ktrain.api.core import NAMESPACES
 from ktrain.api.meta import Key
 from ktrain.framework.client.client import Client, selector_query
 from ktrain.framework.client.codec import BadObject, codec_for
-from ktrain.framework.client.credentials import Endpoint, StaticToken
+from ktrain.framework.client.credentials import Endpoint, find_endpoint
 from ktrain.framework.client.http import HttpTransport
 from ktrain.framework.env import Env, system_env
-from ktrain.framework.errors import DecodeError, Gone, NotFound, TransportError
+from ktrain.framework.errors import DecodeError, Gone, TransportError
+from ktrain.local.apiserver.requests import User
 from ktrain.local.server import make_server
 from ktrain.pipeline.registry import Registry
 
-if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from .crds import Source, install_crds, read_crds
 
-    from ktrain.api.meta import Json, Resource
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
+
+    from ktrain.api.meta import Resource
     from ktrain.framework.client.transport import Transport
     from ktrain.local.apiserver.server import ApiServer
 
@@ -43,7 +48,6 @@ FIELD_MANAGER: Final = "test"
 PATIENCE_S: Final = 30.0
 """How long `wait_for` waits unless told otherwise: a loaded machine is slow, and a test that fails may be."""
 _CHANGES: Final = ("ADDED", "MODIFIED", "DELETED")
-_DEFINITIONS: Final = untyped(CUSTOM_RESOURCE_DEFINITIONS)
 
 
 class FreshPlane:
@@ -68,12 +72,14 @@ class FreshPlane:
         namespace: str,
         is_real: bool,
         kubeconfig: Callable[[], Awaitable[Path]],
+        add_user: Callable[[str, tuple[str, ...]], Awaitable[Transport]],
     ) -> None:
         self.transport = transport
         self.namespace = namespace
         self.env = env
         self.is_real = is_real
         self._kubeconfig = kubeconfig
+        self._add_user = add_user
 
     def client(self, field_manager: str = FIELD_MANAGER) -> Client:
         """Make a client that writes under this name."""
@@ -86,6 +92,19 @@ class FreshPlane:
         The embedded server opens a loopback socket on the first call.
         """
         return await self._kubeconfig()
+
+    async def add_user(self, name: str, *groups: str) -> Transport:
+        """
+        Make a user and return its transport, which lives as long as the test.
+
+        On a real server the user may do what RBAC grants; the embedded server lets everybody do everything, and shows
+        the name to admission only.
+        """
+        return await self._add_user(name, groups)
+
+    async def install_crds(self, *crds: Source) -> None:
+        """Create or change definitions (files, directories, objects), and wait until their kinds are served."""
+        await install_crds(self.client(), self.env, read_crds(crds))
 
     async def wait_for(
         self,
@@ -119,54 +138,101 @@ class FreshPlane:
 
 
 @asynccontextmanager
-async def embedded_plane(env: Env | None = None, registry: Registry | None = None) -> AsyncIterator[FreshPlane]:
+async def embedded_plane(
+    env: Env | None = None, registry: Registry | None = None, *, crds: Sequence[Source] = ()
+) -> AsyncIterator[FreshPlane]:
     """
     Run an embedded API server, on virtual time too (`ktrain.testing.time`).
 
-    `registry` holds the plugins whose validations apply; by default those that are installed.
+    `registry` holds the plugins whose validations apply; by default those that are installed. `crds` are served beside
+    ktrain's own.
     """
     env = env or system_env()
     server = make_server(env, registry or Registry.load())
+    server.install_crds(read_crds(crds))
+
+    async def add_user(name: str, groups: tuple[str, ...]) -> Transport:
+        return server.transport(User(name, (*groups, "system:authenticated")))
+
     async with AsyncExitStack() as stack:
         await stack.enter_async_context(server.running())
         serving = _Serving(server, env, stack)
-        transport = server.transport()
-        yield FreshPlane(transport, env, namespace="default", is_real=False, kubeconfig=serving.kubeconfig)
+        yield FreshPlane(
+            server.transport(),
+            env,
+            namespace="default",
+            is_real=False,
+            kubeconfig=serving.kubeconfig,
+            add_user=add_user,
+        )
 
 
 @asynccontextmanager
-async def real_plane(server: RealServer) -> AsyncIterator[FreshPlane]:
-    """Make a namespace on a real API server that has our CRDs (`install_crds`); afterwards ask for its deletion."""
+async def real_plane(server: RealServer | ExistingCluster, *, crds: Sequence[Source] = ()) -> AsyncIterator[FreshPlane]:
+    """
+    Make a namespace on a real API server that has our CRDs (`prepare`); afterwards ask for its deletion.
 
-    async def kubeconfig() -> Path:
-        return server.kubeconfig
-
+    `crds` are created or changed, and stay: on a real server definitions belong to all tests.
+    """
     env = system_env()
-    transport = _transport(server)
-    try:
+    async with AsyncExitStack() as stack:
+
+        async def connected(endpoint: Endpoint) -> Transport:
+            transport = HttpTransport(endpoint)
+            stack.push_async_callback(transport.aclose)
+            return transport
+
+        async def kubeconfig() -> Path:
+            return server.kubeconfig
+
+        async def add_user(name: str, groups: tuple[str, ...]) -> Transport:
+            return await connected(await find_endpoint(str(server.add_user(name, groups)), None))
+
+        transport = await connected(server.endpoint())
         client = Client(transport, env, field_manager=FIELD_MANAGER)
+        await install_crds(client, env, read_crds(crds))
         made = await client.create(
             NAMESPACES, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"generateName": "ktrain-"}}
         )
         name = made.metadata.name
-        try:
-            yield FreshPlane(transport, env, namespace=name, is_real=True, kubeconfig=kubeconfig)
-        finally:
-            await client.delete(NAMESPACES, Key("", name))
-    finally:
-        await transport.aclose()
+        stack.push_async_callback(client.delete, NAMESPACES, Key("", name))
+        yield FreshPlane(transport, env, namespace=name, is_real=True, kubeconfig=kubeconfig, add_user=add_user)
 
 
-async def install_crds(server: RealServer) -> None:
-    """Apply ktrain's CRDs to a real API server and wait until it serves their kinds."""
+@dataclass(frozen=True, slots=True)
+class ExistingCluster:
+    """A cluster that runs anyway (`USE_EXISTING_CLUSTER`), as the current kubeconfig's user."""
+
+    found: Endpoint
+    kubeconfig: Path
+
+    @staticmethod
+    async def current() -> ExistingCluster:
+        """
+        Find it.
+
+        Raises:
+            ConfigError: There is no kubeconfig, or it cannot be used.
+        """
+        # Like the lookup itself: the first of several files is the one that other programs can be given.
+        files = os.environ.get("KUBECONFIG", "").split(os.pathsep)
+        return ExistingCluster(await find_endpoint(), Path(files[0] or Path.home() / ".kube" / "config"))
+
+    def endpoint(self) -> Endpoint:
+        """How to connect."""
+        return self.found
+
+    def add_user(self, name: str, groups: tuple[str, ...]) -> Path:
+        """Refuse: nobody gives us that cluster's authority."""
+        raise NotImplementedError(f"user {name} {groups} cannot be made on a cluster that was there before")
+
+
+async def prepare(server: RealServer | ExistingCluster) -> None:
+    """Install ktrain's CRDs on a real API server and wait until it serves their kinds."""
     env = system_env()
-    transport = _transport(server)
+    transport = HttpTransport(server.endpoint())
     try:
-        client = Client(transport, env, field_manager=FIELD_MANAGER)
-        for document in assets.crds():
-            await client.apply(_DEFINITIONS, document)
-        for document in assets.crds():
-            await _served(client, env, document)
+        await install_crds(Client(transport, env, field_manager=FIELD_MANAGER), env, assets.crds())
     finally:
         await transport.aclose()
 
@@ -194,24 +260,6 @@ class _Serving:
             self._file = Path(directory, "kubeconfig")
             kubeconfig.write(self._file, url, token, identity.certificate)
         return self._file
-
-
-def _transport(server: RealServer) -> HttpTransport:
-    return HttpTransport(Endpoint(server.url, StaticToken(server.token), ca_file=str(server.ca_file)))
-
-
-async def _served(client: Client, env: Env, definition: Json) -> None:
-    """Wait until a kind can be listed: its definition is established a moment before its URL answers."""
-    spec = definition["spec"]
-    path = f"/apis/{spec['group']}/{spec['versions'][0]['name']}/{spec['names']['plural']}"
-    async with asyncio.timeout(PATIENCE_S):
-        while True:
-            try:
-                await client.raw("GET", path, query=[("limit", "1")])
-            except NotFound:
-                await env.clock.sleep(0.05)
-            else:
-                return
 
 
 async def _states(client: Client, resource: Resource[T], key: Key) -> AsyncGenerator[T | None]:

@@ -1,6 +1,6 @@
 """
-A real control plane for tests: etcd, kube-apiserver and, if it is there, kube-controller-manager, from a directory of
-binaries (`KUBEBUILDER_ASSETS`, as envtest has it).
+A real control plane for tests: etcd, kube-apiserver and, if it is there, kube-controller-manager (`envtest.py` says
+where they come from).
 
 Everything binds loopback and lives in one temporary directory; the processes end with the process that started them,
 also when that is killed (PR_SET_PDEATHSIG).
@@ -9,7 +9,6 @@ also when that is killed (PR_SET_PDEATHSIG).
 from __future__ import annotations
 
 import ctypes
-import os
 import secrets
 import shutil
 import signal
@@ -20,8 +19,8 @@ import tempfile
 import time
 import urllib.error
 import urllib.request
-from contextlib import contextmanager
-from dataclasses import dataclass
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -29,13 +28,18 @@ import yaml
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 
+from ktrain.framework.client.credentials import Endpoint, StaticToken
+
+from .envtest import Binaries, Settings
+from .users import Authority
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-ASSETS: Final = "KUBEBUILDER_ASSETS"
-START_TIMEOUT_S: Final = 60.0
 CONTROLLERS: Final = "job,garbagecollector,namespace,serviceaccount"
+ATTEMPTS: Final = 5
 _PR_SET_PDEATHSIG: Final = 1
+_PORT_TAKEN: Final = "address already in use"
 
 
 class StartFailed(Exception):
@@ -44,63 +48,163 @@ class StartFailed(Exception):
 
 @dataclass(frozen=True, slots=True)
 class RealServer:
-    """A running kube-apiserver."""
+    """A running kube-apiserver. `token` and `kubeconfig` are those of an administrator."""
 
     url: str
-    token: str
+    token: str = field(repr=False)
     ca_file: Path
     kubeconfig: Path
+    authority: Authority = field(repr=False)
+    """Issues client certificates that the server trusts."""
 
+    def endpoint(self) -> Endpoint:
+        """How to connect as administrator."""
+        return Endpoint(self.url, StaticToken(self.token), ca_file=str(self.ca_file))
 
-def assets() -> Path | None:
-    """The directory named by KUBEBUILDER_ASSETS, None when it is not set."""
-    directory = os.environ.get(ASSETS)
-    return Path(directory) if directory else None
+    def add_user(self, name: str, groups: tuple[str, ...] = ()) -> Path:
+        """
+        Make a user, who may do nothing yet but what RBAC grants the name or the groups; return a kubeconfig.
+
+        The same name can be made again, with other groups. The file lives as long as the server.
+        """
+        directory = self.authority.directory / f"user-{secrets.token_hex(4)}"
+        certificate, key = self.authority.issue(name, groups, directory)
+        file = directory / "kubeconfig"
+        user = {"client-certificate": str(certificate), "client-key": str(key)}
+        file.write_text(_kubeconfig(self.url, self.ca_file, user))
+        return file
 
 
 @contextmanager
-def real_server(binaries: Path, prepare: Callable[[RealServer], None] = lambda _: None) -> Iterator[RealServer]:
+def real_server(
+    binaries: Path | Binaries,
+    prepare: Callable[[RealServer], None] = lambda _: None,
+    *,
+    settings: Settings | None = None,
+    keep_logs: Callable[[], Path | None] = lambda: None,
+) -> Iterator[RealServer]:
     """
     Start a control plane; stop it and remove its directory at the end.
 
     `prepare` is called when the API server answers and no controller runs yet. It is the place to install CRDs: the
-    garbage collector looks for new kinds only every 30 seconds.
+    garbage collector looks for new kinds only every 30 seconds. `keep_logs` is asked at the end; logs are copied to the
+    directory that it names.
 
     Blocks for some seconds, so it belongs into a session fixture, not into a coroutine.
 
     Raises:
-        StartFailed: A process ended, or did not become ready in a minute.
+        StartFailed: A process ended, or did not become ready in time.
     """
-    directory = Path(tempfile.mkdtemp(prefix="ktrain-real-"))
-    processes: list[subprocess.Popen[bytes]] = []
+    plane = _ControlPlane(Binaries.inside(binaries) if isinstance(binaries, Path) else binaries, settings or Settings())
     try:
-        server = _start(binaries, directory, processes)
+        server = plane.start()
         prepare(server)
-        if (manager := binaries / "kube-controller-manager").exists():
-            processes.append(_spawn(manager, _manager_options(server, directory), directory))
+        plane.start_controllers(server)
         yield server
     finally:
-        # Not asked to end: an API server without etcd takes ten seconds over it, and there is nothing to keep.
-        for process in processes:
+        plane.stop()
+        if (logs := keep_logs()) is not None:
+            plane.copy_logs(logs)
+        plane.remove()
+
+
+class _ControlPlane:
+    """Processes and their directory."""
+
+    def __init__(self, binaries: Binaries, settings: Settings) -> None:
+        self._binaries = binaries
+        self._settings = settings
+        self._directory = Path(tempfile.mkdtemp(prefix="ktrain-real-"))
+        self._processes: list[subprocess.Popen[bytes]] = []
+
+    def start(self) -> RealServer:
+        """Start etcd and the API server, again if another program was faster to take a port."""
+        attempts = range(ATTEMPTS)
+        for attempt in attempts:
+            try:
+                return self._start()
+            except StartFailed as error:
+                if _PORT_TAKEN not in str(error) or attempt == attempts[-1]:
+                    raise
+                self.stop()
+                shutil.rmtree(self._directory / "etcd", ignore_errors=True)
+        raise AssertionError("the last attempt returns or raises")
+
+    def start_controllers(self, server: RealServer) -> None:
+        if self._binaries.kube_controller_manager is not None:
+            options = _manager_options(server, self._directory)
+            self._spawn("kube-controller-manager", self._binaries.kube_controller_manager, options)
+
+    def stop(self) -> None:
+        """Not asked to end: an API server without etcd takes ten seconds over it, and there is nothing to keep."""
+        for process in self._processes:
             process.kill()
-        for process in processes:
-            process.wait()
-        shutil.rmtree(directory, ignore_errors=True)
+        for process in self._processes:
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(self._settings.stop_timeout_s)
+        self._processes.clear()
 
+    def copy_logs(self, to: Path) -> None:
+        to.mkdir(parents=True, exist_ok=True)
+        for log in self._directory.glob("*.log"):
+            shutil.copy(log, to)
 
-def _start(binaries: Path, directory: Path, processes: list[subprocess.Popen[bytes]]) -> RealServer:
-    clients, peers, secure = _free_ports(3)
-    token = secrets.token_urlsafe(24)
-    (directory / "tokens.csv").write_text(f'{token},admin,admin,"system:masters"\n')
-    (directory / "sa.key").write_bytes(_private_key())
-    ca_file = directory / "certs" / "apiserver.crt"
-    server = RealServer(f"https://127.0.0.1:{secure}", token, ca_file, directory / "kubeconfig")
-    processes.append(_spawn(binaries / "etcd", _etcd_options(directory, clients, peers), directory))
-    options = _apiserver_options(directory, f"http://127.0.0.1:{clients}", secure)
-    processes.append(_spawn(binaries / "kube-apiserver", options, directory))
-    _wait_ready(server, processes, directory)
-    server.kubeconfig.write_text(_kubeconfig(server))
-    return server
+    def remove(self) -> None:
+        shutil.rmtree(self._directory, ignore_errors=True)
+
+    def _start(self) -> RealServer:
+        directory = self._directory
+        clients, peers, secure = _free_ports(3)
+        token = secrets.token_urlsafe(24)
+        (directory / "tokens.csv").write_text(f'{token},admin,admin,"system:masters"\n')
+        (directory / "sa.key").write_bytes(_private_key())
+        ca_file = directory / "certs" / "apiserver.crt"
+        url = f"https://127.0.0.1:{secure}"
+        authority = Authority.make(directory / "users")
+        server = RealServer(url, token, ca_file, directory / "kubeconfig", authority)
+        self._spawn("etcd", self._binaries.etcd, _etcd_options(directory, clients, peers))
+        options = _apiserver_options(directory, f"http://127.0.0.1:{clients}", secure)
+        options.append(f"--client-ca-file={authority.certificate}")
+        self._spawn("kube-apiserver", self._binaries.kube_apiserver, options)
+        self._wait_ready(server)
+        server.kubeconfig.write_text(_kubeconfig(server.url, ca_file, {"token": token}))
+        return server
+
+    def _spawn(self, name: str, binary: Path, options: list[str]) -> None:
+        with (self._directory / f"{name}.log").open("ab") as log:
+            output = None if self._settings.attach_output else log
+            process = subprocess.Popen(  # noqa: S603 -- the programs that the environment names
+                [binary, *options],
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                preexec_fn=_die_with_parent,  # noqa: PLW1509 -- only a prctl call
+            )
+        self._processes.append(process)
+
+    def _wait_ready(self, server: RealServer) -> None:
+        deadline = time.monotonic() + self._settings.start_timeout_s
+        context = ssl.create_default_context()
+        # The certificate is written while the server starts; this probe sends nothing secret but a token made for it.
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+        headers = {"Authorization": f"Bearer {server.token}"}
+        request = urllib.request.Request(f"{server.url}/readyz", headers=headers)  # noqa: S310 -- our own URL
+        while time.monotonic() < deadline:
+            for process in self._processes:
+                if process.poll() is not None:
+                    raise StartFailed(self._last_words(process))
+            try:
+                with urllib.request.urlopen(request, timeout=2, context=context):  # noqa: S310 -- our own URL
+                    return
+            except (urllib.error.URLError, OSError):
+                time.sleep(0.1)
+        raise StartFailed(self._last_words(self._processes[-1]))
+
+    def _last_words(self, process: subprocess.Popen[bytes]) -> str:
+        name = ("etcd", "kube-apiserver", "kube-controller-manager")[self._processes.index(process)]
+        tail = (self._directory / f"{name}.log").read_text(errors="replace")[-2000:]
+        return f"{name} did not come up (exit code {process.poll()}):\n{tail}"
 
 
 def _etcd_options(directory: Path, clients: int, peers: int) -> list[str]:
@@ -145,44 +249,8 @@ def _manager_options(server: RealServer, directory: Path) -> list[str]:
     ]
 
 
-def _spawn(binary: Path, options: list[str], directory: Path) -> subprocess.Popen[bytes]:
-    with (directory / f"{binary.name}.log").open("ab") as log:
-        return subprocess.Popen(  # noqa: S603 -- the binaries of KUBEBUILDER_ASSETS
-            [binary, *options],
-            stdin=subprocess.DEVNULL,
-            stdout=log,
-            stderr=log,
-            preexec_fn=_die_with_parent,  # noqa: PLW1509 -- only a prctl call
-        )
-
-
 def _die_with_parent() -> None:
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-
-
-def _wait_ready(server: RealServer, processes: list[subprocess.Popen[bytes]], directory: Path) -> None:
-    deadline = time.monotonic() + START_TIMEOUT_S
-    context = ssl.create_default_context()
-    # The certificate is written while the server starts; this probe sends nothing secret but a token made for it.
-    context.check_hostname = False
-    context.verify_mode = ssl.CERT_NONE
-    request = urllib.request.Request(f"{server.url}/readyz", headers={"Authorization": f"Bearer {server.token}"})  # noqa: S310 -- our own URL
-    while time.monotonic() < deadline:
-        for process in processes:
-            if process.poll() is not None:
-                raise StartFailed(_last_words(directory, process))
-        try:
-            with urllib.request.urlopen(request, timeout=2, context=context):  # noqa: S310 -- our own URL
-                return
-        except (urllib.error.URLError, OSError):
-            time.sleep(0.1)
-    raise StartFailed(_last_words(directory, processes[-1]))
-
-
-def _last_words(directory: Path, process: subprocess.Popen[bytes]) -> str:
-    name = Path(os.fsdecode(process.args[0])).name if isinstance(process.args, list) else "process"
-    tail = (directory / f"{name}.log").read_text(errors="replace")[-2000:]
-    return f"{name} did not come up (exit code {process.poll()}):\n{tail}"
 
 
 def _free_ports(count: int) -> list[int]:
@@ -200,15 +268,15 @@ def _private_key() -> bytes:
     )
 
 
-def _kubeconfig(server: RealServer) -> str:
-    cluster = {"server": server.url, "certificate-authority": str(server.ca_file)}
+def _kubeconfig(url: str, ca_file: Path, user: dict[str, str]) -> str:
+    cluster = {"server": url, "certificate-authority": str(ca_file)}
     return yaml.safe_dump(
         {
             "apiVersion": "v1",
             "kind": "Config",
             "current-context": "real",
             "clusters": [{"name": "real", "cluster": cluster}],
-            "users": [{"name": "real", "user": {"token": server.token}}],
+            "users": [{"name": "real", "user": user}],
             "contexts": [{"name": "real", "context": {"cluster": "real", "user": "real"}}],
         }
     )

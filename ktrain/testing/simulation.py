@@ -15,8 +15,8 @@ always hold is checked after every change on the server.
 
 A process is an async function that gets a transport and an environment of its own. It lives as programs do: `kill` ends
 it between two instructions and nothing is cleaned up, `stop` and `resume` are SIGSTOP and SIGCONT, `crash` kills it at
-one certain call: before it is sent, when the server has done it, or when the answer is there. Killed processes are
-started again. One seed is one run, call by call; a failure names the seed's last calls.
+one certain call: before it is sent, when the server has done it, or when the answer is there. Processes that are
+killed, or end with an exception, are started again. One seed is one run, call by call; a failure has the last calls.
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ import anyio
 import anyio.lowlevel
 import structlog
 
+from ktrain.api.core import LEASES
 from ktrain.framework.client.client import Client
 from ktrain.framework.env import Env
 from ktrain.framework.errors import TransportError
@@ -83,7 +84,7 @@ class Process:
         env: Its own clock, whose wall time may be wrong, and its own randomness.
         calls: How many calls it made, in all its lives.
         lives: How often it was started.
-        ended: What it ended with: an exception, or None while it runs or if it just returned.
+        ended: The exception it ended with; None while it runs, or if it just returned.
     """
 
     def __init__(self, world: World, name: str, main: Callable[[Transport, Env], Awaitable[None]]) -> None:
@@ -131,6 +132,7 @@ class Process:
     def begin(self) -> None:
         """Start it (again)."""
         self.lives += 1
+        self.ended = None
         self._life = life = _Life(self, self._world.faults)
         self._world.run(life, self._run)
 
@@ -144,6 +146,8 @@ class Process:
                     log.info("process.ended", process=self.name, error=repr(error))
         if self._life is life:
             self._life = None
+            if self.ended is not None and self.restart_s is not None:
+                self._world.later(self.restart_s, self.begin)
 
 
 class _Life:
@@ -331,7 +335,7 @@ class World:
 
     async def settled(self, *, quiet_s: float = 30.0, timeout_s: float = 1800.0) -> None:
         """
-        Wait until nothing has changed on the server for `quiet_s`.
+        Wait until nothing has changed on the server for `quiet_s`, leases aside.
 
         Raises:
             AssertionError: It never came to rest, or an invariant was broken.
@@ -371,14 +375,16 @@ class World:
         for life in self._lives:
             life.bury()
 
-    def _on_change(self, _name: str, _change: Change) -> None:
-        self._changed_s = self.env.clock.monotonic()
+    def _on_change(self, name: str, _change: Change) -> None:
+        now_s = self.env.clock.monotonic()
+        if name != LEASES.qualified_name:
+            self._changed_s = now_s
         for invariant in self._invariants:
             try:
                 invariant(self)
             except AssertionError as error:
                 # Not raised here: it would be an error of the server, and tried again by those who ask it.
-                self.violations.append(f"at {self._changed_s:.3f} s: {error}")
+                self.violations.append(f"at {now_s:.3f} s: {error}")
 
 
 def _lasting(obj: Json) -> Json:

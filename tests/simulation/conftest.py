@@ -14,7 +14,7 @@ def in_world():
         async def main(env):
             async with World.made(env, crds=[CRD]) as world:
                 world.always(children_are_owned)
-                world.always(status_is_true)
+                world.always(status_is_true())
                 return await scenario(world)
 
         return simulate(main, seed=seed)

@@ -13,8 +13,9 @@ from ktrain.api.jobset import JOBSETS
 from ktrain.api.meta import Key
 from ktrain.api.trainer import TRAIN_JOBS
 from ktrain.framework.errors import Forbidden
+from ktrain.testing.envtest import ASSETS
 from ktrain.testing.planes import embedded_plane
-from ktrain.testing.realserver import ASSETS, StartFailed, real_server
+from ktrain.testing.realserver import StartFailed, real_server
 from ktrain.testing.time import simulate
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -122,13 +123,14 @@ def test_the_plugin_works_in_a_project_that_knows_nothing_of_ours(pytester, embe
     pytester.runpytest_subprocess("-p", "no:cacheprovider").assert_outcomes(passed=2)
 
 
-def test_the_example_in_the_documentation_runs(pytester, embedded):
-    example = re.findall(r"```python\n(.*?)```", (DOCS / "testing.md").read_text(), re.DOTALL)
+def test_the_examples_in_the_documentation_run(pytester, embedded):
+    setup, *examples = re.findall(r"```python\n(.*?)```", (DOCS / "testing.md").read_text(), re.DOTALL)
+    tests = [example for example in examples if "async def test_" in example]
     pytester.makeini("[pytest]\nasyncio_default_fixture_loop_scope = function\nasyncio_mode = auto\n")
-    pytester.makeconftest(example[0])
-    pytester.makepyfile(example[1])
+    pytester.makeconftest(setup)
+    pytester.makepyfile(**{f"test_{number}": example for number, example in enumerate(tests)})
 
-    pytester.runpytest_subprocess("-p", "no:cacheprovider").assert_outcomes(passed=1)
+    pytester.runpytest_subprocess("-p", "no:cacheprovider").assert_outcomes(passed=2)
 
 
 def test_a_real_server_that_cannot_start_says_why_and_leaves_nothing(tmp_path, monkeypatch):

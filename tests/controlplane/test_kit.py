@@ -1,0 +1,68 @@
+"""What the test kit gives on both control planes: anyone's CRDs, and users."""
+
+import pytest
+
+from ktrain.api.core import CONFIG_MAPS
+from ktrain.api.meta import Resource
+from ktrain.framework import Client
+from ktrain.framework.errors import Forbidden
+
+GADGETS = Resource("kit.example.com", "v1", "Gadget", "gadgets", namespaced=True, type=dict)
+
+
+def gadget_crd(*versions):
+    schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": "gadgets.kit.example.com"},
+        "spec": {
+            "group": "kit.example.com",
+            "names": {"kind": "Gadget", "listKind": "GadgetList", "plural": "gadgets", "singular": "gadget"},
+            "scope": "Namespaced",
+            "versions": [
+                {"name": name, "served": True, "storage": name == "v1", "schema": {"openAPIV3Schema": schema}}
+                for name in versions
+            ],
+        },
+    }
+
+
+@pytest.mark.crds(gadget_crd("v1"))
+async def test_definitions_of_a_marker_are_served(control_plane):
+    client = control_plane.client()
+    meta = {"name": "g", "namespace": control_plane.namespace}
+
+    made = await client.create(GADGETS, {"apiVersion": "kit.example.com/v1", "kind": "Gadget", "metadata": meta})
+
+    assert made["metadata"]["uid"]
+
+
+async def test_definitions_can_be_installed_and_changed_in_a_test(control_plane):
+    await control_plane.install_crds(gadget_crd("v1"))
+    await control_plane.install_crds(gadget_crd("v1", "v2"))
+
+    await control_plane.client().raw("GET", "/apis/kit.example.com/v2/gadgets")
+
+
+async def test_a_user_may_do_what_was_granted(control_plane):
+    admin, namespace = control_plane.client(), control_plane.namespace
+    if control_plane.is_real:
+        rbac = Resource("rbac.authorization.k8s.io", "v1", "Role", "roles", namespaced=True, type=dict)
+        bindings = Resource(
+            "rbac.authorization.k8s.io", "v1", "RoleBinding", "rolebindings", namespaced=True, type=dict
+        )
+        api = {"apiVersion": "rbac.authorization.k8s.io/v1", "metadata": {"name": "reader", "namespace": namespace}}
+        rule = {"apiGroups": [""], "resources": ["configmaps"], "verbs": ["list"]}
+        await admin.create(rbac, {**api, "kind": "Role", "rules": [rule]})
+        subject = {"kind": "Group", "name": "readers", "apiGroup": "rbac.authorization.k8s.io"}
+        role = {"kind": "Role", "name": "reader", "apiGroup": "rbac.authorization.k8s.io"}
+        await admin.create(bindings, {**api, "kind": "RoleBinding", "subjects": [subject], "roleRef": role})
+
+    reader = await control_plane.add_user("jane", "readers", "others")
+    await Client(reader, control_plane.env, field_manager="jane").list(CONFIG_MAPS, namespace)
+
+    if control_plane.is_real:
+        stranger = await control_plane.add_user("joe", "others")
+        with pytest.raises(Forbidden, match='"joe"'):
+            await Client(stranger, control_plane.env, field_manager="joe").list(CONFIG_MAPS, namespace)
