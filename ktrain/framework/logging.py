@@ -76,9 +76,9 @@ def configure(
 def trace_fields(_logger: object, _method: str, event: EventDict) -> EventDict:
     """Add `trace_id` and `span_id` if a span is current, ours or another's. A processor."""
     # Nobody who has not imported it can have a span, and importing it costs too much to look.
-    opentelemetry = sys.modules.get("opentelemetry.trace")
-    if opentelemetry is not None:
-        own = opentelemetry.get_current_span().get_span_context()
+    get_current_span = getattr(sys.modules.get("opentelemetry.trace"), "get_current_span", None)
+    if get_current_span is not None:
+        own = get_current_span().get_span_context()
         if own.is_valid:
             event["trace_id"], event["span_id"] = f"{own.trace_id:032x}", f"{own.span_id:016x}"
     return event

@@ -35,10 +35,11 @@ if TYPE_CHECKING:
 
     from opentelemetry.context import Context
     from opentelemetry.sdk.trace.export import SpanExporter
+    from structlog.typing import FilteringBoundLogger
 
     from ktrain.api.meta import Key
 
-log = structlog.get_logger("ktrain.framework.tracing")
+log: FilteringBoundLogger = structlog.get_logger("ktrain.framework.tracing")
 
 _ROOT: Final = contexts.Context()
 _PROTOCOLS: Final = ("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL")
