@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING, Final
 import anyio
 
 from ktrain.framework import Client, connect, system_env
-from ktrain.testing.planes import install_crds
-from ktrain.testing.realserver import assets, real_server
+from ktrain.testing.envtest import Binaries, Settings
+from ktrain.testing.planes import prepare
+from ktrain.testing.realserver import real_server
 
 from .processes import started_program
 
@@ -34,7 +35,7 @@ NO_REAL_SERVER: Final = "without a real kube-apiserver: KUBEBUILDER_ASSETS is no
 def servers(*, smoke: bool) -> dict[str, Server]:
     """Servers by name. A smoke test has the embedded one only: the other takes seconds to start."""
     found: dict[str, Server] = {"embedded": _embedded}
-    if not smoke and assets() is not None:
+    if not smoke and Settings.of().binaries is not None:
         found["real"] = _real
     return found
 
@@ -68,11 +69,9 @@ def _embedded() -> Iterator[str]:
 
 @contextmanager
 def _real() -> Iterator[str]:
-    binaries = assets()
+    binaries = Settings.of().binaries
     assert binaries is not None
-    with tempfile.TemporaryDirectory(prefix="ktrain-bench-") as directory:
-        # Without the controller manager, which would watch and use the same cores.
-        for name in ("etcd", "kube-apiserver"):
-            Path(directory, name).symlink_to(binaries.absolute() / name)
-        with real_server(Path(directory), prepare=lambda server: anyio.run(install_crds, server)) as server:
-            yield str(server.kubeconfig)
+    # Without the controller manager, which would watch and use the same cores.
+    servers_only = Binaries(binaries.etcd, binaries.kube_apiserver)
+    with real_server(servers_only, prepare=lambda server: anyio.run(prepare, server)) as server:
+        yield str(server.kubeconfig)

@@ -23,7 +23,7 @@ from ktrain.api.core import NAMESPACES
 from ktrain.api.meta import Key
 from ktrain.framework.client.client import Client, selector_query
 from ktrain.framework.client.codec import BadObject, codec_for
-from ktrain.framework.client.credentials import Endpoint, find_endpoint
+from ktrain.framework.client.finding import find_endpoint
 from ktrain.framework.client.http import HttpTransport
 from ktrain.framework.env import Env, system_env
 from ktrain.framework.errors import DecodeError, Gone, TransportError
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
 
     from ktrain.api.meta import Resource
+    from ktrain.framework.client.credentials import Endpoint
     from ktrain.framework.client.transport import Transport
     from ktrain.local.apiserver.server import ApiServer
 
