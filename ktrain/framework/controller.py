@@ -66,8 +66,6 @@ MAX_HOLDS: Final = 1000
 TURN_S: Final = 0.001
 TURN_PASSES: Final = 32
 """A worker whose passes never wait lets others run after so much time, or so many passes."""
-EXEMPLAR_REASON: Final = 80
-"""Characters of the reason in an exemplar, which may have 128 in all."""
 
 Reconcile = Callable[["Key"], Awaitable[Result | None]]
 
@@ -176,12 +174,18 @@ class Controller:
         channel.listen(mapping, self._sink)
 
     def enqueue(self, key: Key, *, after_s: float = 0.0, priority: int = 0, reason: str = "requested") -> None:
-        """Ask for a pass over a key. `reason` is what `current_reason` will say."""
-        if after_s > 0:
-            self._queue.add_after(key, after_s, priority=priority)
-            self._due.setdefault(key, (reason, self._tracing.context()))
-        else:
+        """
+        Ask for a pass over a key. `reason` is what `current_reason` will say, unless an event comes first.
+
+        Raises:
+            ValueError: The delay is not a number.
+        """
+        if after_s == 0:
             self._enqueue(key, reason, priority=priority)
+            return
+        self._queue.add_after(key, after_s, priority=priority)
+        if not self._queue.closed:
+            self._due.setdefault(key, (reason, self._tracing.context()))
 
     # Life
 
@@ -266,6 +270,8 @@ class Controller:
     # Working
 
     def _enqueue(self, key: Key, reason: Reason | str, /, *, priority: int = 0) -> None:
+        if self._queue.closed:  # informers go on telling: for other controllers
+            return
         self._queue.add(key, priority=priority)
         self._due[key] = (reason, self._tracing.context())
 
@@ -316,7 +322,7 @@ class Controller:
                 if span.trace_id:
                     span.set("ktrain.priority", self._queue.taken_priority(key))
                     span.set("ktrain.runs_again", again or "with its next event")
-                    exemplar = {"trace_id": span.trace_id, "reason": this.reason[:EXEMPLAR_REASON]}
+                    exemplar = {"trace_id": span.trace_id, "reason": this.reason}
         finally:
             current_pass.reset(token)
             took_s = self._env.clock.monotonic() - started_s

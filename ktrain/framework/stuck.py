@@ -144,14 +144,13 @@ class LoopWatchdog:
     Args:
         blocked_after_s: Seconds without a turn of the loop. Logged once per block, and again with its length when
             it is over.
-        name: Of the loop, in the metric.
         metrics: Where to count.
     """
 
-    def __init__(self, *, blocked_after_s: float = 5.0, name: str = "main", metrics: Metrics | None = None) -> None:
+    def __init__(self, *, blocked_after_s: float = 5.0, metrics: Metrics | None = None) -> None:
         self._blocked_after_s = blocked_after_s
         self._pause_s = blocked_after_s / 4
-        self._metrics = LoopMetrics.of(metrics, name) if metrics else LoopMetrics()
+        self._metrics = LoopMetrics.of(metrics) if metrics else LoopMetrics()
         self._ticked_s = 0.0
         self._stop = threading.Event()
 

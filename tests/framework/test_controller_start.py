@@ -167,12 +167,17 @@ def test_after_the_end_nothing_is_left_queued_no_timer_runs_and_events_pile_up_n
             running.cancel()
             await asyncio.wait([running])
             await env.clock.sleep(10)
+            with pytest.raises(ValueError, match="not a number"):
+                world.controller.enqueue(A, after_s=float("nan"))
+            world.controller.enqueue(A, after_s=1)
             statistics = world.controller.statistics()
             timers = [handle for handle in asyncio.get_running_loop()._scheduled if not handle.cancelled()]
             tasks.cancel_scope.cancel()
-        return statistics, [repr(handle) for handle in timers if "Delays" in repr(handle) or "Passes" in repr(handle)]
+        left = [repr(handle) for handle in timers if "Delays" in repr(handle) or "Passes" in repr(handle)]
+        return statistics, left, world.controller._due
 
-    statistics, timers = simulate(main)
+    statistics, timers, due = simulate(main)
+    assert due.keys() <= {A, B}
     assert (statistics.ready, statistics.delayed, statistics.processing) == (0, 0, 0)
     assert timers == []
 

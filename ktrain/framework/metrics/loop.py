@@ -18,8 +18,6 @@ class LoopMetrics:
     blocked: Add = nothing
 
     @classmethod
-    def of(cls, metrics: Metrics, loop: str) -> LoopMetrics:
-        """Make them for one event loop; most processes have one."""
-        return cls(
-            metrics.counter("ktrain_event_loop_blocked", "Times a loop stood still for seconds.", {"loop": loop})
-        )
+    def of(cls, metrics: Metrics) -> LoopMetrics:
+        """Make them for the process."""
+        return cls(metrics.counter("ktrain_event_loop_blocked", "Times the event loop stood still for seconds.", {}))
