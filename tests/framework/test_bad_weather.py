@@ -249,6 +249,30 @@ def test_objects_of_another_kind_and_events_of_no_known_type_are_skipped(script)
     assert follow(script, check) == ([("add", "c")], 1)
 
 
+def test_a_server_that_repeats_one_event_and_closes_is_not_hammered(script):
+    again = [event("MODIFIED", pod("a", 4))]
+    script.streams += [[*SYNCED, event("MODIFIED", pod("a", 8))], *[again for _ in range(1000)]]
+
+    def check(informer, seen, script):
+        return len(watches(script)), {query.get("resourceVersion") for query in watches(script)[1:]}, seen[2:]
+
+    opened, versions, told = follow(script, check, seconds=60)
+
+    assert opened < 14
+    assert (versions, told) == ({"8"}, [("update", "a", "3", "8")])
+
+
+def test_of_a_kind_in_which_nothing_can_be_read_a_hundred_objects_are_named_and_all_are_counted(script, capsys):
+    broken = [{**pod(f"p{n}", n + 1), "spec": {"nodeName": 7}} for n in range(300)]
+    script.streams.append([*[event("ADDED", obj) for obj in broken], bookmark(400, end=True), FOREVER])
+
+    def check(informer, seen, script):
+        return informer.synced, len(informer), len(informer.statistics().bad)
+
+    assert follow(script, check) == (True, 0, 100)
+    assert capsys.readouterr().out.count("object.unreadable") == 100
+
+
 def test_a_list_that_takes_long_is_reported_every_ten_seconds(script, capsys):
     script.streams.append([SYNCED[0], 35.0, *SYNCED[1:], FOREVER])
 

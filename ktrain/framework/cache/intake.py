@@ -23,6 +23,7 @@ from ktrain.framework.client.codec import INITIAL_EVENTS_END, BadObject, codec_f
 from ktrain.framework.errors import Status, TransportError, error_from_status
 
 from .listing import Content
+from .record import MAX_BAD
 from .replays import version_number
 
 if TYPE_CHECKING:
@@ -104,8 +105,13 @@ class Intake(Generic[T]):
     def note(self, content: Content[T]) -> None:
         """Note which objects of a whole content cannot be read."""
         self._record.bad.clear()
-        for bad in content.bad.values():
-            self._note_bad(bad, deleted=False)
+        for number, bad in enumerate(content.bad.values()):
+            if number < MAX_BAD:
+                self._note_bad(bad, deleted=False)
+            else:
+                self._record.unreadable(bad)
+        if len(content.bad) > MAX_BAD:
+            log.error("objects.unreadable", resource=self._resource.qualified_name, objects=len(content.bad))
 
     def transformed(self, obj: T) -> T | BadObject:
         """The object as it is to be kept."""
@@ -184,7 +190,9 @@ class Intake(Generic[T]):
 
     def _move(self, event: str, version: str) -> None:
         self._unordered = self._unordered and event == "ADDED"
-        if version and not self._unordered:
+        if not version or self._unordered:
+            return
+        if not 0 < version_number(version) < version_number(self.version):  # not back, for what comes a second time
             self.version = version
 
 

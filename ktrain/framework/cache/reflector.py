@@ -61,7 +61,7 @@ log = structlog.get_logger("ktrain.framework.cache")
 WATCH_TIMEOUT_S: Final = (300, 600)
 """The server ends watches after a random time in this range, so that reconnects spread out."""
 PRODUCTIVE_S: Final = 5.0
-"""A stream that lived this long, or delivered something, was worth opening: the next opens at once."""
+"""A stream that lived this long, or brought something new, was worth opening: the next opens at once."""
 DUMB_S: Final = 60.0
 """A resumed stream that lived this long and brought not even a bookmark is suspicious."""
 SHORT_WATCH_CAP_S: Final = 5.0
@@ -184,9 +184,10 @@ class Reflector(Generic[T]):
 
     async def _install(self, content: Content[T], started_s: float) -> None:
         self._intake.note(content)
+        # Before the wait: whoever is cancelled in it must not go back behind what readers see already.
+        self._intake.version = content.resource_version
         await self._sink.replace(content.objects, version_number(content.resource_version))
         now_s = self._env.clock.monotonic()
-        self._intake.version = content.resource_version
         self._intake.content = None
         self._listed, self._missing = True, False
         self._installed_at_s = now_s
@@ -200,7 +201,7 @@ class Reflector(Generic[T]):
         """Open one stream and follow it to its end. Raises what ended it, unless the stream was worth opening."""
         started_s = self._env.clock.monotonic()
         timeout_s = self._env.random.randint(*self._watch_timeout_s)
-        resumed = self._listed
+        resumed, began_at = self._listed, self._intake.version
         self._intake.begin(resumed=resumed)
         ended: FrameworkError = TransportError("the server ended the watch")
         reason, opened = "ended", False
@@ -232,7 +233,7 @@ class Reflector(Generic[T]):
             self._doubtful = True
         self._record.restarted(reason)
         self._log.debug("watch.restarted", version=self._intake.version, lived_s=lived_s, reason=str(ended))
-        if not (self._intake.delivered or not resumed or lived_s >= PRODUCTIVE_S):
+        if resumed and self._intake.version == began_at and lived_s < PRODUCTIVE_S:
             # Accepted, and over at once: the server is squeezed, or something between cuts. Never a reason to list.
             self._sink.failed(ended)
             await self._short.sleep()
@@ -267,9 +268,9 @@ class Reflector(Generic[T]):
         return [*query, *self._selectors]
 
     async def _follow(self, stream: Stream, limit: asyncio.Timeout, started_s: float) -> None:
-        clock = self._env.clock
+        clock, loop = self._env.clock, asyncio.get_running_loop()
         if self._listed:
-            limit.reschedule(self._silence.deadline_s)
+            limit.reschedule(loop.time() + self._silence.left_s(clock.monotonic()))
         events = size = 0
         async for line in stream.lines:
             self._record.heard_at_s = now_s = clock.monotonic()
@@ -279,7 +280,7 @@ class Reflector(Generic[T]):
                     await self._install(self._intake.content, started_s)
                 if self._listed:
                     self._silence.bookmark(now_s)
-                    limit.reschedule(self._silence.deadline_s)
+                    limit.reschedule(loop.time() + self._silence.left_s(clock.monotonic()))
             events += 1
             size += len(line)
             if events >= EVENTS_PER_TURN or size >= BYTES_PER_TURN:
@@ -320,8 +321,8 @@ class Reflector(Generic[T]):
             await self._refused.sleep()
             return
         if self._listed:
-            await self._sink.replace({}, 0)
             self._list_again("missing")
+            await self._sink.replace({}, 0)
         self._intake.version = ""
         if not self._missing:
             self._log.warning("kind.missing", error=str(error))
@@ -373,7 +374,7 @@ class Reflector(Generic[T]):
             self._list_again("went_back")
 
     def _list_again(self, reason: str) -> None:
-        self._listed = False
+        self._listed = self._doubtful = False
         self._record.relisted(reason)
 
 

@@ -51,6 +51,10 @@ class Silence:
         """The deadline passed."""
         self._misses += 1
 
+    def left_s(self, now_s: float) -> float:
+        """Seconds until `deadline_s`."""
+        return max(self.deadline_s - now_s, 0.0)
+
     @property
     def deadline_s(self) -> float:
         """When the stream is dead unless a bookmark came before."""
