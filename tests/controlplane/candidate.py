@@ -63,7 +63,7 @@ async def main(kubeconfig, namespace, name, seconds=""):
         if seconds:
 
             async def reconcile(key):
-                print("begun", flush=True)
+                print("begun", flush=True)  # noqa: T201 - the test waits for it
                 await anyio.sleep(float(seconds))
                 await op.client.create(CONFIG_MAPS, config_map(namespace, "slow-done"))
 

@@ -64,7 +64,7 @@ def writes(control_plane):
 async def written(find, name):
     """Wait for some writes of a candidate."""
     async with asyncio.timeout(30):
-        while len(await find(name)) < 20:
+        while len(await find(name)) < 20:  # noqa: ASYNC110 - it is another process that writes
             await asyncio.sleep(0.1)
 
 

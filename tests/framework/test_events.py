@@ -11,6 +11,7 @@ from ktrain.framework.events import MAX_ATTEMPTS, QUEUE_SIZE, EventRecorder
 from ktrain.framework.events.correlation import KEPT, Correlation, Series, Subject
 from ktrain.framework.metrics import Metrics
 from ktrain.local.apiserver.server import ApiServer
+from ktrain.testing.faults import FaultTransport
 from ktrain.testing.time import simulate
 
 A = {"metadata": {"name": "a", "namespace": "default", "uid": "u"}}
@@ -293,3 +294,21 @@ def test_an_event_in_a_namespace_that_is_not_there_is_given_up():
         recorder.event(CONFIG_MAPS, A, reason="Kept", message="x")
 
     assert [event["reason"] for event in record(report)] == ["Kept"]
+
+
+def test_an_event_whose_sending_was_cut_short_after_it_was_stored_is_not_stored_twice():
+    async def scenario(env):
+        server = ApiServer(env)
+        weather = FaultTransport(server.transport(), env)
+        weather.on("create", EVENTS, nth=1).delay(answer_s=0.5)
+        recorder = EventRecorder(Client(weather, env, field_manager="t"), env, component="test")
+        async with anyio.create_task_group() as tasks:
+            await tasks.start(recorder.run)
+            for _ in range(3):
+                recorder.event(CONFIG_MAPS, A, reason="Again", message="once more")
+                await env.clock.sleep(0.1)
+            tasks.cancel_scope.cancel()
+        return (await Client(server.transport(), env, field_manager="t").list(untyped(EVENTS))).items
+
+    (event,) = simulate(scenario)
+    assert event["series"]["count"] == 3

@@ -16,10 +16,10 @@ import anyio
 import structlog
 
 from ktrain.api.core import EVENTS
-from ktrain.api.meta import Json, Resource, format_micro_time
+from ktrain.api.meta import Json, Key, Resource, format_micro_time
 from ktrain.framework.backoff import Backoff
 from ktrain.framework.client.codec import metadata_of
-from ktrain.framework.errors import ApiError, FrameworkError, NotFound, TransportError
+from ktrain.framework.errors import AlreadyExists, ApiError, FrameworkError, NotFound, TransportError
 from ktrain.framework.metrics import Metrics
 from ktrain.framework.metrics.events import EventMetrics
 
@@ -213,7 +213,13 @@ class EventRecorder:
                 series.key = None
                 series.body["metadata"]["name"] = self._name(series.body["regarding"]["name"])
         if series.key is None:
-            series.key = (await self._client.create(EVENTS, {**series.body, **repeated})).key
+            key = Key(series.body["metadata"]["namespace"], series.body["metadata"]["name"])
+            try:
+                await self._client.create(EVENTS, {**series.body, **repeated})
+            except AlreadyExists:
+                # The name was drawn for this event: an attempt before this one succeeded and was cut short.
+                await self._client.patch(EVENTS, key, repeated)
+            series.key = key
         series.wrote(count, self._env.clock.monotonic())
         if series.count == count:
             self._unwritten.discard(series)
