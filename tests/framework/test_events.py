@@ -306,7 +306,7 @@ def test_an_event_whose_sending_was_cut_short_after_it_was_stored_is_not_stored_
             await tasks.start(recorder.run)
             for _ in range(3):
                 recorder.event(CONFIG_MAPS, A, reason="Again", message="once more")
-            await env.clock.sleep(0.1)
+                await env.clock.sleep(0.1)
             tasks.cancel_scope.cancel()
         return (await Client(server.transport(), env, field_manager="t").list(untyped(EVENTS))).items
 

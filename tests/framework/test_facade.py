@@ -1,5 +1,6 @@
 """`Operator`: a whole operator on the embedded server, in virtual time."""
 
+import ssl
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,7 +14,9 @@ from ktrain.framework.errors import LeadershipLost
 from ktrain.framework.health import Note
 from ktrain.framework.operator import Operator
 from ktrain.framework.settings import Settings
+from ktrain.framework.webhook import Denied
 from ktrain.local.apiserver.server import ApiServer
+from ktrain.testing.faults import FaultTransport
 from ktrain.testing.time import simulate
 
 IN_A_TEST = Settings(owns_process=False, leader_election="copier", leader_election_namespace="default")
@@ -170,3 +173,46 @@ async def test_its_servers_answer_and_readiness_tells_of_election_and_informers(
     assert 'leader_election_master_status{name="copier"} 1.0' in metrics
     assert 'leader_election_slowpath_total{name="copier"} 0.0' in metrics
     assert 'controller_runtime_max_concurrent_reconciles{controller="copier"} 1.0' in metrics
+
+
+def test_an_idle_operator_asks_for_nothing_but_its_lease():
+    async def scenario(env):
+        weather = FaultTransport(ApiServer(env).transport(), env)
+        async with Operator("copier", IN_A_TEST, transport=weather, env=env) as op, anyio.create_task_group() as tasks:
+            copier(op)
+            await tasks.start(op.run)
+            await env.clock.sleep(30)
+            settled = env.clock.monotonic()
+            await env.clock.sleep(120)
+            calls = weather.calls(since_s=settled)
+            op.stop()
+        return {(call.method, call.path.split("/")[-2]) for call in calls}, len(calls)
+
+    kinds, number = simulate(scenario)
+    assert kinds == {("PATCH", "leases")}
+    assert number == pytest.approx(60, abs=2)
+
+
+async def test_webhooks_are_served_if_there_are_any(tmp_path, issue):
+    def check(request):
+        return Denied("no")
+
+    issue(tmp_path / "certs", "webhook")
+    settings = Settings(owns_process=False, webhook_address="127.0.0.1:0", webhook_cert_dir=tmp_path / "certs")
+    env = system_env()
+    operator = Operator("none", settings, transport=ApiServer(env).transport(), env=env)
+    async with operator as op, anyio.create_task_group() as tasks:
+        await tasks.start(op.run)
+        assert op.servers.webhooks is None
+        op.stop()
+    operator = Operator("some", settings, transport=ApiServer(env).transport(), env=env)
+    async with operator as op, anyio.create_task_group() as tasks:
+        op.admission("/validate", check)
+        await tasks.start(op.run)
+        trusting = ssl.create_default_context(cafile=tmp_path / "certs/tls.crt")
+        review = {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": {"uid": "u"}}
+        session = aiohttp.ClientSession(f"https://127.0.0.1:{op.servers.webhooks.port}")
+        async with session, session.post("/validate", json=review, ssl=trusting) as answer:
+            response = (await answer.json())["response"]
+        op.stop()
+    assert (response["uid"], response["allowed"]) == ("u", False)

@@ -10,7 +10,6 @@ no server is there, which holds all of them up anyway. What is lost is counted b
 from __future__ import annotations
 
 from collections import deque
-from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
 import anyio
@@ -214,11 +213,13 @@ class EventRecorder:
                 series.key = None
                 series.body["metadata"]["name"] = self._name(series.body["regarding"]["name"])
         if series.key is None:
-            # The name was drawn for this event: if it is taken, an attempt before this one was stored, and cut short.
-            with suppress(AlreadyExists):
+            key = Key(series.body["metadata"]["namespace"], series.body["metadata"]["name"])
+            try:
                 await self._client.create(EVENTS, {**series.body, **repeated})
-            meta = series.body["metadata"]
-            series.key = Key(meta["namespace"], meta["name"])
+            except AlreadyExists:
+                # The name was drawn for this event: an attempt before this one succeeded and was cut short.
+                await self._client.patch(EVENTS, key, repeated)
+            series.key = key
         series.wrote(count, self._env.clock.monotonic())
         if series.count == count:
             self._unwritten.discard(series)
