@@ -27,7 +27,7 @@ import secrets
 import socket
 from contextlib import AsyncExitStack
 from functools import partial
-from typing import TYPE_CHECKING, Final, TypedDict
+from typing import TYPE_CHECKING, Final, Self, TypedDict, Unpack
 
 import anyio
 import structlog
@@ -58,7 +58,6 @@ if TYPE_CHECKING:
 
     from anyio.abc import TaskStatus
     from prometheus_client import CollectorRegistry
-    from typing_extensions import Unpack
 
     from ktrain.api.meta import Key
 
