@@ -77,7 +77,7 @@ class _Item:
     def __init__(self, priority: int, when: float, state: State) -> None:
         self.priority = priority
         self.when = when  # it was added; of a waiting one: it will be ready
-        self.state = state
+        self.state: State = state
 
 
 class WorkQueue(Generic[K]):
