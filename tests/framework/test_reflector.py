@@ -161,7 +161,7 @@ def test_pauses_double_from_0_8_to_30_seconds_each_stretched_by_up_to_two(script
 def test_a_server_that_closes_every_watch_at_once_is_not_hammered(script):
     script.streams += [SYNCED, *[[] for _ in range(1000)]]
 
-    assert follow(script, lambda *_: len(watches(script)), seconds=60) < 12
+    assert follow(script, lambda *_: len(watches(script)), seconds=60) < 30
 
 
 def test_a_silent_stream_is_given_up_after_75_seconds(script):

@@ -78,8 +78,11 @@ def test_a_kind_that_is_only_quiet_keeps_its_watch(script):
 
 
 def test_after_two_misses_in_a_row_the_rhythm_has_to_be_shown_anew(script):
-    lively = [step for n in range(200) for step in (1.0, event("MODIFIED", pod("a", 100 + n)))]
-    script.streams += [[*SYNCED, MINUTE, bookmark(6), *lively], lively, [*lively, FOREVER]]
+    first, second, third = (
+        [step for n in range(200) for step in (1.0, event("MODIFIED", pod("a", start + n)))]
+        for start in (100, 300, 500)
+    )
+    script.streams += [[*SYNCED, MINUTE, bookmark(6), *first], second, [*third, FOREVER]]
 
     times, _ = noticed(script, seconds=400)
 

@@ -87,9 +87,6 @@ def test_watches_that_are_cut_all_the_time_lose_nothing_and_cost_no_list(with_cu
     assert lists == 0
 
 
-@pytest.mark.xfail(
-    strict=True, reason="a watch that opened and was cut while quiet backs off like a failure, up to 30 s"
-)
 def test_watches_that_are_cut_all_the_time_are_late_by_seconds_only(with_cut_watches):
     _, late_s = with_cut_watches(every_s=0.05)
 
@@ -242,7 +239,6 @@ def test_a_list_that_breaks_off_infers_no_deletion(in_world, effect):
     assert hits == 4
 
 
-@pytest.mark.xfail(strict=True, reason="a reflector takes events that are older than what it has: the cache goes back")
 def test_old_events_that_come_again_after_a_reconnect_cause_no_call(in_world):
     async def scenario(world):
         world.start(Operator().main)

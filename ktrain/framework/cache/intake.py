@@ -20,7 +20,7 @@ import structlog
 
 from ktrain.api.meta import ObjectMeta
 from ktrain.framework.client.codec import INITIAL_EVENTS_END, BadObject, codec_for, kind_of, metadata_of
-from ktrain.framework.errors import Status, TransportError, error_from_status
+from ktrain.framework.errors import Status, error_from_status
 
 from .listing import Content
 from .record import MAX_BAD
@@ -63,7 +63,7 @@ class Intake(Generic[T]):
         self.content: Content[T] | None = None
         """Initial events so far; None once the content is installed."""
         self.delivered = False
-        """Whether the present stream brought anything at all."""
+        """Whether the present stream brought anything new, if only a bookmark."""
         self._resource = resource
         self._codec = codec_for(resource)
         self._sink = sink
@@ -84,14 +84,12 @@ class Intake(Generic[T]):
         Raises:
             ApiError: The line is an ERROR event.
             DecodeError: The line is no event: the stream was cut in the middle of it.
-            TransportError: The server is at an earlier version than this watch began with.
         """
         event, payload = self._codec.decode_event(line)
         if isinstance(payload, Status):
             raise error_from_status(payload, method="WATCH", path=self._resource.path())
         if isinstance(payload, ObjectMeta):
             return self._take_bookmark(payload)
-        self.delivered = True
         if event not in CHANGES:
             log.warning("watch.event_skipped", resource=self._resource.qualified_name, type=event)
         elif isinstance(payload, BadObject):
@@ -155,13 +153,10 @@ class Intake(Generic[T]):
                 return Taken.BOOKMARK
             self.content.resource_version = meta.resource_version
             return Taken.INITIAL_END
-        self.delivered = True
         number = version_number(meta.resource_version)
         if 0 < number < version_number(self.version):
-            raise WentBack(
-                f"the API server is at version {number} of {self._resource.plural}, "
-                f"which is before the {self.version} that was seen"
-            )
+            return Taken.EVENT  # sent before, and now once more: no sign that this stream is alive
+        self.delivered = True
         self._unordered = False
         self.version = meta.resource_version
         self._sink.reached(number)
@@ -192,9 +187,6 @@ class Intake(Generic[T]):
         self._unordered = self._unordered and event == "ADDED"
         if not version or self._unordered:
             return
-        if not 0 < version_number(version) < version_number(self.version):  # not back, for what comes a second time
+        if not 0 < version_number(version) <= version_number(self.version):  # not back, for what comes a second time
             self.version = version
-
-
-class WentBack(TransportError):
-    """The server was put back to an earlier state, or lags far behind: the position must be checked."""
+            self.delivered = True

@@ -41,7 +41,7 @@ from ktrain.framework.errors import (
     is_version_too_large,
 )
 
-from .intake import Intake, Taken, Transform, WentBack
+from .intake import Intake, Taken, Transform
 from .listing import Content, list_all
 from .record import WatchRecord
 from .replays import version_number
@@ -63,8 +63,8 @@ WATCH_TIMEOUT_S: Final = (300, 600)
 PRODUCTIVE_S: Final = 5.0
 """A stream that lived this long, or brought something new, was worth opening: the next opens at once."""
 DUMB_S: Final = 60.0
-"""A resumed stream that lived this long and brought not even a bookmark is suspicious."""
-SHORT_WATCH_CAP_S: Final = 5.0
+"""A resumed stream that lived this long and brought nothing new, not even a bookmark, is suspicious."""
+SHORT_WATCH_CAP_S: Final = 2.0
 """Longest pause (times up to two) after watches that are accepted and end at once: a request costs a server little."""
 ABSENT_CAP_S: Final = 5.0
 """Longest pause (times up to two) between looks for a kind that is missing: somebody waits for what was installed."""
@@ -229,11 +229,11 @@ class Reflector(Generic[T]):
             self._doubtful = True
         if not (opened and self._listed):
             raise ended
-        if isinstance(ended, WentBack):
-            self._doubtful = True
         self._record.restarted(reason)
         self._log.debug("watch.restarted", version=self._intake.version, lived_s=lived_s, reason=str(ended))
-        if resumed and self._intake.version == began_at and lived_s < PRODUCTIVE_S:
+        if self._intake.version != began_at or lived_s >= PRODUCTIVE_S:
+            self._short.reset()
+        elif resumed:
             # Accepted, and over at once: the server is squeezed, or something between cuts. Never a reason to list.
             self._sink.failed(ended)
             await self._short.sleep()
