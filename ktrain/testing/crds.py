@@ -43,7 +43,7 @@ def read_crds(sources: Iterable[Source]) -> list[Json]:
     return list(found.values())
 
 
-async def install_crds(client: Client, env: Env, definitions: Iterable[Json]) -> None:
+async def serve_crds(client: Client, env: Env, definitions: Iterable[Json]) -> None:
     """
     Create or change definitions, and wait until all their versions are served.
 

@@ -31,7 +31,7 @@ from ktrain.local.apiserver.requests import User
 from ktrain.local.server import make_server
 from ktrain.pipeline.registry import Registry
 
-from .crds import Source, install_crds, read_crds
+from .crds import Source, read_crds, serve_crds
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
@@ -105,7 +105,7 @@ class FreshPlane:
 
     async def install_crds(self, *crds: Source) -> None:
         """Create or change definitions (files, directories, objects), and wait until their kinds are served."""
-        await install_crds(self.client(), self.env, read_crds(crds))
+        await serve_crds(self.client(), self.env, read_crds(crds))
 
     async def wait_for(
         self,
@@ -171,7 +171,7 @@ async def embedded_plane(
 @asynccontextmanager
 async def real_plane(server: RealServer | ExistingCluster, *, crds: Sequence[Source] = ()) -> AsyncIterator[FreshPlane]:
     """
-    Make a namespace on a real API server that has our CRDs (`prepare`); afterwards ask for its deletion.
+    Make a namespace on a real API server that has our CRDs (`install_crds`); afterwards ask for its deletion.
 
     `crds` are created or changed, and stay: on a real server definitions belong to all tests.
     """
@@ -191,7 +191,7 @@ async def real_plane(server: RealServer | ExistingCluster, *, crds: Sequence[Sou
 
         transport = await connected(server.endpoint())
         client = Client(transport, env, field_manager=FIELD_MANAGER)
-        await install_crds(client, env, read_crds(crds))
+        await serve_crds(client, env, read_crds(crds))
         made = await client.create(
             NAMESPACES, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"generateName": "ktrain-"}}
         )
@@ -228,12 +228,12 @@ class ExistingCluster:
         raise NotImplementedError(f"user {name} {groups} cannot be made on a cluster that was there before")
 
 
-async def prepare(server: RealServer | ExistingCluster) -> None:
+async def install_crds(server: RealServer | ExistingCluster) -> None:
     """Install ktrain's CRDs on a real API server and wait until it serves their kinds."""
     env = system_env()
     transport = HttpTransport(server.endpoint())
     try:
-        await install_crds(Client(transport, env, field_manager=FIELD_MANAGER), env, assets.crds())
+        await serve_crds(Client(transport, env, field_manager=FIELD_MANAGER), env, assets.crds())
     finally:
         await transport.aclose()
 

@@ -56,16 +56,16 @@ def real_server(request: pytest.FixtureRequest) -> Iterator[RealServer | Existin
 
     settings = Settings.of()
     if settings.existing_cluster:
-        from .planes import ExistingCluster, prepare
+        from .planes import ExistingCluster, install_crds
 
         cluster = asyncio.run(ExistingCluster.current())
-        asyncio.run(prepare(cluster))
+        asyncio.run(install_crds(cluster))
         yield cluster
         return
     if settings.binaries is None:
         yield None
         return
-    from .planes import prepare
+    from .planes import install_crds
     from .realserver import real_server as started
 
     up: list[RealServer] = []
@@ -78,7 +78,7 @@ def real_server(request: pytest.FixtureRequest) -> Iterator[RealServer | Existin
         return logs
 
     with started(
-        settings.binaries, lambda server: asyncio.run(prepare(server)), settings=settings, keep_logs=keep_logs
+        settings.binaries, lambda server: asyncio.run(install_crds(server)), settings=settings, keep_logs=keep_logs
     ) as server:
         up.append(server)
         yield server

@@ -9,6 +9,7 @@ also when that is killed (PR_SET_PDEATHSIG).
 from __future__ import annotations
 
 import ctypes
+import os
 import secrets
 import shutil
 import signal
@@ -30,7 +31,7 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 
 from ktrain.framework.client.credentials import Endpoint, StaticToken
 
-from .envtest import Binaries, Settings
+from .envtest import ASSETS, Binaries, Settings
 from .users import Authority
 
 if TYPE_CHECKING:
@@ -73,6 +74,12 @@ class RealServer:
         user = {"client-certificate": str(certificate), "client-key": str(key)}
         file.write_text(_kubeconfig(self.url, self.ca_file, user))
         return file
+
+
+def assets() -> Path | None:
+    """The directory named by KUBEBUILDER_ASSETS, None when it is not set."""
+    directory = os.environ.get(ASSETS)
+    return Path(directory) if directory else None
 
 
 @contextmanager

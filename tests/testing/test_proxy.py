@@ -13,7 +13,7 @@ import pytest
 from ktrain.api.core import CONFIG_MAPS
 from ktrain.api.meta import Key
 from ktrain.framework import Client
-from ktrain.framework.client.credentials import find_endpoint
+from ktrain.framework.client.finding import find_endpoint
 from ktrain.framework.client.http import HttpTransport
 from ktrain.framework.env import system_env
 from ktrain.framework.errors import ServerError, TransportError, Unauthorized
