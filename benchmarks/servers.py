@@ -17,7 +17,7 @@ import anyio
 
 from ktrain.framework import Client, connect, system_env
 from ktrain.testing.envtest import Binaries, Settings
-from ktrain.testing.planes import prepare
+from ktrain.testing.planes import install_crds
 from ktrain.testing.realserver import real_server
 
 from .processes import started_program
@@ -73,5 +73,5 @@ def _real() -> Iterator[str]:
     assert binaries is not None
     # Without the controller manager, which would watch and use the same cores.
     servers_only = Binaries(binaries.etcd, binaries.kube_apiserver)
-    with real_server(servers_only, prepare=lambda server: anyio.run(prepare, server)) as server:
+    with real_server(servers_only, prepare=lambda server: anyio.run(install_crds, server)) as server:
         yield str(server.kubeconfig)
