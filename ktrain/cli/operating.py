@@ -65,7 +65,7 @@ def _settings(configuration: Configuration, kubeconfig: str | None) -> Settings:
         kubeconfig=kubeconfig,
         field_manager=FIELD_MANAGER,
         leader_election=election.resource_name if election.leader_elect else "",
-        leader_election_namespace=election.resource_namespace,
+        namespace=election.resource_namespace,
         timing=Timing(
             parse_duration(election.lease_duration),
             parse_duration(election.renew_deadline),

@@ -33,6 +33,7 @@ import anyio
 import structlog
 
 from ktrain import __version__
+from ktrain.api.meta import Key
 
 from .address import parse_address
 from .cache.cache import Cache
@@ -44,6 +45,7 @@ from .election import LeaderElection
 from .endpoints import Cluster, Endpoints, Servers, process_registry
 from .env import Env, system_env
 from .events import EventRecorder
+from .lease import own_namespace
 from .logging import configure
 from .manager import Manager
 from .metrics import Metrics
@@ -51,15 +53,14 @@ from .settings import Settings
 from .signals import Signals
 from .stuck import LoopWatchdog
 from .tracing import Tracing
+from .webhook.injection import WebhookAddress
+from .webhook.selfmanaged import SelfManagedCertificates
 
 if TYPE_CHECKING:
     from types import TracebackType
-    from typing import Self
 
     from anyio.abc import TaskStatus
     from prometheus_client import CollectorRegistry
-
-    from ktrain.api.meta import Key
 
     from .client.transport import Transport
     from .controller import Reconcile
@@ -69,6 +70,7 @@ if TYPE_CHECKING:
     from .webhook.admission import Handlers
     from .webhook.certificates import CertificateSource
     from .webhook.conversion import Conversion
+    from .webhook.injection import Registrations
 
 log = structlog.get_logger("ktrain.framework.operator")
 
@@ -98,7 +100,7 @@ class Operator:
             that a whole operator runs in virtual time. Stays open afterwards.
         env: Time and randomness.
         registry: Where metrics are registered. Default: one of its own, if metrics are served.
-        tracing: Default: none.
+        tracing: Default: none. `Tracing.from_environment(name)` for what the OTEL_* variables ask for; ended with this.
 
     Attributes:
         name: As given.
@@ -162,8 +164,9 @@ class Operator:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Close the connections."""
+        """Close the connections, and send what is left of the traces."""
         await self._stack.aclose()
+        await self.tracing.aclose()
 
     # The parts
 
@@ -267,6 +270,32 @@ class Operator:
         self._must_not_run("certificates")
         self._endpoints.certificates = source
 
+    def manage_certificates(self, *, service: str, registrations: Registrations) -> None:
+        """
+        Serve webhooks with certificates that all replicas make, share and renew themselves. Before `run`.
+
+        They are kept in a Secret with the Service's name, in the operator's namespace; `SelfManagedCertificates` says
+        which rights that takes, and has more to choose from.
+
+        Args:
+            service: Through which the API server reaches the webhooks.
+            registrations: Which configurations and definitions get their CA.
+
+        Raises:
+            ValueError: The operator's namespace is not known.
+        """
+        key = Key(self.settings.namespace or own_namespace(), service)
+        self.certificates(
+            SelfManagedCertificates(
+                self.main.unguarded,
+                self.env,
+                secret=key,
+                address=WebhookAddress.of_service(*key),
+                registrations=registrations,
+                metrics=self.metrics,
+            )
+        )
+
     def metrics_route(self, path: str, route: Route) -> None:
         """Serve something of your own beside `/metrics`, on the same terms. Before `run`."""
         self._must_not_run("a route")
@@ -347,6 +376,7 @@ class Operator:
             field_manager=self.settings.field_manager or self.name,
             metrics=self.metrics,
             tracing=self.tracing,
+            cluster=name,
         )
         # Events are sent to the end, also when the lease has been given up.
         unguarded = make()
@@ -354,7 +384,7 @@ class Operator:
         if for_election is not None and self.settings.leader_election:
             self.election = self._make_election(for_election, recorder)
         client = make(guard=self.election.guard if self.election else None)
-        return Cluster(name, client, unguarded, Cache(client, self.env), recorder)
+        return Cluster(name, client, unguarded, Cache(client, self.env, metrics=self.metrics, name=name), recorder)
 
     def _make_election(self, transport: Transport, recorder: EventRecorder) -> LeaderElection:
         settings = self.settings
@@ -365,7 +395,7 @@ class Operator:
             client,
             self.env,
             name=settings.leader_election,
-            namespace=settings.leader_election_namespace,
+            namespace=settings.namespace,
             identity=settings.identity or f"{socket.gethostname()}_{secrets.token_hex(8)}",
             timing=settings.timing,
             labels=settings.leader_election_labels,

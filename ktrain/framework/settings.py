@@ -45,8 +45,9 @@ class Settings:
     leader_election: str = ""
     """Name of the Lease by which one of several replicas works. Default: none; then every replica works, so leave it
     so only where there is never a second one (a rolling update makes one)."""
-    leader_election_namespace: str = ""
-    """Namespace of the Lease. Default: `$POD_NAMESPACE`, else that of the pod's service account, else an error."""
+    namespace: str = ""
+    """Where the operator lives: of its Lease, and of the Secret with its certificates. Default: `$POD_NAMESPACE`, else
+    that of the pod's service account, else an error for those who need it."""
     leader_election_labels: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     """Labels that the Lease gets, for whoever looks for it. Default: none."""
     identity: str = ""

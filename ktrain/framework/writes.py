@@ -32,6 +32,8 @@ class Write:
     """The object's new resource version; 0 for a deletion, whose version the server does not tell."""
     labels: Mapping[str, str]
     """As stored by this write: informers with a label selector see the object only if they match."""
+    cluster: str = ""
+    """Whose API server it was; a cache waits for those of its own."""
 
 
 _current: Final[ContextVar[list[Write] | None]] = ContextVar("ktrain_writes", default=None)

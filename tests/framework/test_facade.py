@@ -19,7 +19,7 @@ from ktrain.local.apiserver.server import ApiServer
 from ktrain.testing.faults import FaultTransport
 from ktrain.testing.time import simulate
 
-IN_A_TEST = Settings(owns_process=False, leader_election="copier", leader_election_namespace="default")
+IN_A_TEST = Settings(owns_process=False, leader_election="copier", namespace="default")
 
 
 def config_map(name, **data):

@@ -171,6 +171,7 @@ class Cache:
         return [
             (informer, write)
             for write in writes
+            if write.cluster == self._client.cluster
             for informer in self._informers()
             if informer.resource.plural == write.plural
             and informer.resource.group == write.group

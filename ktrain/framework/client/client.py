@@ -69,6 +69,7 @@ class Client:
         metrics: Counts attempts, by code and method.
         detailed_metrics: Also durations and sizes, by method.
         tracing: A span for each call.
+        cluster: Tells several API servers apart: a cache of this name waits for the writes that this client makes.
     """
 
     def __init__(
@@ -84,8 +85,10 @@ class Client:
         metrics: Metrics | None = None,
         detailed_metrics: bool = False,
         tracing: Tracing | None = None,
+        cluster: str = "",
     ) -> None:
         self.transport = transport
+        self.cluster = cluster
         self.env = env
         self.timeout_s = timeout_s
         self._options = WriteOptions(field_manager=field_manager)
@@ -255,7 +258,9 @@ class Client:
         response = await self.raw("DELETE", path, body=delete_body(options, uid=uid, resource_version=resource_version))
         if not dry_run:
             forced = options.get("grace_period_s") == 0
-            note_deletion(resource, self._placed(resource, key), uid or "", response.body, forced=forced)
+            note_deletion(
+                resource, self._placed(resource, key), uid or "", response.body, forced=forced, cluster=self.cluster
+            )
 
     async def delete_collection(
         self,
@@ -329,7 +334,7 @@ class Client:
         response = await self.raw(method, path, query=query, body=body, headers={"Content-Type": content_type})
         written = codec_for(resource).decode(response.body)
         if not options.get("dry_run"):
-            note_write(resource, written)
+            note_write(resource, written, cluster=self.cluster)
         return written
 
     def _path(self, resource: Resource[T], key: Key, subresource: str = "") -> str:

@@ -84,7 +84,7 @@ def generated(client: Client) -> ApiClient:
             except ApiError as error:
                 raise ApiException(http_resp=cast("Any", _refusal(error))) from error
             if method in _WRITES and "dryRun" not in names:
-                _note(url, response.body)
+                _note(url, response.body, client.cluster)
             return _answer(response)
 
         async def close(self) -> None:
@@ -145,7 +145,7 @@ class _Place(NamedTuple):
     plural: str
 
 
-def _note(path: str, body: bytes) -> None:
+def _note(path: str, body: bytes, cluster: str) -> None:
     """Note what a write stored, if the answer is about an object of the path's own kind."""
     place = _place(path)
     if place is None:
@@ -155,7 +155,7 @@ def _note(path: str, body: bytes) -> None:
     except UNFIT:
         return
     resource = Resource(place.group, place.version, written.kind, place.plural, namespaced=True, type=Object)
-    note_write(resource, written)
+    note_write(resource, written, cluster=cluster)
 
 
 def _place(path: str) -> _Place | None:

@@ -32,17 +32,17 @@ class _Deleted(msgspec.Struct, gc=False):
     metadata: ObjectMeta | None = None
 
 
-def note_write(resource: Resource[Any], written: object) -> None:
-    """Note a write by what was stored."""
+def note_write(resource: Resource[Any], written: object, *, cluster: str) -> None:
+    """Note a write to a cluster by what was stored."""
     if not isinstance(written, dict) and not hasattr(written, "metadata"):
         return
     meta = metadata_of(written)
     if meta.resource_version.isdecimal():
         version = int(meta.resource_version)
-        record(Write(resource.group, resource.plural, meta.key, meta.uid, version, meta.labels))
+        record(Write(resource.group, resource.plural, meta.key, meta.uid, version, meta.labels, cluster))
 
 
-def note_deletion(resource: Resource[Any], key: Key, uid: str, answer: bytes, *, forced: bool) -> None:
+def note_deletion(resource: Resource[Any], key: Key, uid: str, answer: bytes, *, forced: bool, cluster: str) -> None:
     """Note a deletion: of an object that is gone, or the mark on one that stays; a `forced` one gives no grace."""
     try:
         deleted = msgspec.json.decode(answer, type=_Deleted)
@@ -51,7 +51,7 @@ def note_deletion(resource: Resource[Any], key: Key, uid: str, answer: bytes, *,
     meta = deleted.metadata or ObjectMeta()
     if meta.deletion_timestamp and (meta.finalizers or (meta.deletion_grace_period_seconds and not forced)):
         # Its finalizers may take for ever; what the cache will show soon is that it is being deleted.
-        note_write(resource, Object(metadata=meta))
+        note_write(resource, Object(metadata=meta), cluster=cluster)
         return
     found = (deleted.details and deleted.details.uid) or meta.uid or uid
-    record(Write(resource.group, resource.plural, key, found, 0, {}))
+    record(Write(resource.group, resource.plural, key, found, 0, {}, cluster))
