@@ -7,18 +7,23 @@ from ktrain.api.meta import Resource
 from ktrain.framework import Client
 from ktrain.framework.errors import Forbidden
 
-GADGETS = Resource("kit.example.com", "v1", "Gadget", "gadgets", namespaced=True, type=dict)
+CONTRAPTIONS = Resource("kit.example.com", "v1", "Contraption", "contraptions", namespaced=True, type=dict)
 
 
-def gadget_crd(*versions):
+def contraption_crd(*versions):
     schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
     return {
         "apiVersion": "apiextensions.k8s.io/v1",
         "kind": "CustomResourceDefinition",
-        "metadata": {"name": "gadgets.kit.example.com"},
+        "metadata": {"name": "contraptions.kit.example.com"},
         "spec": {
             "group": "kit.example.com",
-            "names": {"kind": "Gadget", "listKind": "GadgetList", "plural": "gadgets", "singular": "gadget"},
+            "names": {
+                "kind": "Contraption",
+                "listKind": "ContraptionList",
+                "plural": "contraptions",
+                "singular": "contraption",
+            },
             "scope": "Namespaced",
             "versions": [
                 {"name": name, "served": True, "storage": name == "v1", "schema": {"openAPIV3Schema": schema}}
@@ -28,21 +33,23 @@ def gadget_crd(*versions):
     }
 
 
-@pytest.mark.crds(gadget_crd("v1"))
+@pytest.mark.crds(contraption_crd("v1"))
 async def test_definitions_of_a_marker_are_served(control_plane):
     client = control_plane.client()
     meta = {"name": "g", "namespace": control_plane.namespace}
 
-    made = await client.create(GADGETS, {"apiVersion": "kit.example.com/v1", "kind": "Gadget", "metadata": meta})
+    made = await client.create(
+        CONTRAPTIONS, {"apiVersion": "kit.example.com/v1", "kind": "Contraption", "metadata": meta}
+    )
 
     assert made["metadata"]["uid"]
 
 
 async def test_definitions_can_be_installed_and_changed_in_a_test(control_plane):
-    await control_plane.install_crds(gadget_crd("v1"))
-    await control_plane.install_crds(gadget_crd("v1", "v2"))
+    await control_plane.install_crds(contraption_crd("v1"))
+    await control_plane.install_crds(contraption_crd("v1", "v2"))
 
-    await control_plane.client().raw("GET", "/apis/kit.example.com/v2/gadgets")
+    await control_plane.client().raw("GET", "/apis/kit.example.com/v2/contraptions")
 
 
 async def test_a_user_may_do_what_was_granted(control_plane):

@@ -72,7 +72,7 @@ def repeated_events(faults):
 
 def replayed_events(faults):
     faults.on("watch").cut(every_s=1)
-    faults.on("watch").replay(last=4)
+    faults.on("watch", times=20).replay(last=4)
 
 
 def no_permission(faults):
