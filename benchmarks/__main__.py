@@ -9,7 +9,7 @@ import sys
 import time
 from typing import TYPE_CHECKING, Final
 
-from ktrain.framework.logging import configure
+from ktrain.framework.telemetry.logging import configure
 
 from .applying import applies
 from .burst import burst

@@ -22,8 +22,8 @@ from ktrain.api.jobset import JOBSETS
 from ktrain.api.meta import Key
 from ktrain.api.trainer import TRAIN_JOBS, TRAINING_RUNTIMES
 from ktrain.framework import Cache, Client, Controller, LeaderElection, Manager, Metrics, connect, system_env
-from ktrain.framework.election import Timing
-from ktrain.framework.logging import configure
+from ktrain.framework.election.election import Timing
+from ktrain.framework.telemetry.logging import configure
 
 from .objects import NAMESPACE
 

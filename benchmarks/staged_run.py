@@ -14,7 +14,7 @@ from ktrain.cli.session import Session, local_session
 from ktrain.cli.submit import read, submit
 from ktrain.framework import Cache
 from ktrain.framework.env import system_env
-from ktrain.framework.logging import configure
+from ktrain.framework.telemetry.logging import configure
 from ktrain.local import plane  # noqa: F401 -- `ktrain run` imports it when it starts one
 
 if TYPE_CHECKING:

@@ -27,7 +27,7 @@ import yaml
 from ktrain.api.meta import Object, Resource
 from ktrain.api.trainer import TRAIN_JOBS
 from ktrain.framework import Cache, Client, connect, system_env
-from ktrain.framework.logging import configure
+from ktrain.framework.telemetry.logging import configure
 
 from .processes import PATIENCE_S, resident_mb
 

@@ -85,6 +85,7 @@ def build(op: Operator) -> None:
     controller.for_(reconciler.backups)
     controller.owns(reconciler.jobs, owner=BACKUPS)
     op.admission("/validate", check)
+    op.manage_certificates(service="backup-operator", registrations=Registrations(validating=("backups.example.dev",)))
 
 
 async def main() -> None:

@@ -15,7 +15,7 @@ from typing import Any, Final
 import msgspec
 import yaml
 
-from ktrain.framework.address import parse_address
+from ktrain.framework.serving.address import parse_address
 
 from .durations import parse_duration
 

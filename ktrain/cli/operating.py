@@ -10,11 +10,11 @@ import click
 
 from ktrain.api.trainer import FIELD_MANAGER
 from ktrain.controllers import runtimes, trainjob, webhooks
-from ktrain.framework.election import Timing
+from ktrain.framework.election.election import Timing
 from ktrain.framework.errors import FrameworkError
-from ktrain.framework.operator import Operator
+from ktrain.framework.operator.operator import Operator
+from ktrain.framework.operator.settings import Settings
 from ktrain.framework.parallel import first_cause
-from ktrain.framework.settings import Settings
 from ktrain.pipeline import Registry
 
 from .durations import parse_duration

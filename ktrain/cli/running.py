@@ -21,9 +21,9 @@ from ktrain.api.trainer import CONDITION_FAILED, TRAIN_JOBS, TrainJob
 from ktrain.framework import Cache
 from ktrain.framework.env import Env, system_env
 from ktrain.framework.errors import ConfigError, Conflict, FrameworkError, NotFound
-from ktrain.framework.logging import configure
+from ktrain.framework.manager.signals import Signals
 from ktrain.framework.parallel import first_cause
-from ktrain.framework.signals import Signals
+from ktrain.framework.telemetry.logging import configure
 from ktrain.local.plane import PlaneError
 
 from .display import Display, OutputClosed, close_quietly, make_display

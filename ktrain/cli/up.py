@@ -63,8 +63,8 @@ def command(listen: tuple[str, int], kubeconfig: str | None, pods: PodMode) -> N
 
 async def _serve(listen: tuple[str, int], kubeconfig: str | None, pods: PodMode) -> int:
     from ktrain.framework.env import system_env
-    from ktrain.framework.logging import configure
     from ktrain.framework.parallel import first_cause
+    from ktrain.framework.telemetry.logging import configure
     from ktrain.local.plane import ControlPlane, PlaneError
 
     configure(level="warning")

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from ktrain.api import trainer as api
-from ktrain.framework.controller import Controller
+from ktrain.framework.controller.controller import Controller
 from ktrain.framework.errors import Conflict, NotFound
 
 if TYPE_CHECKING:

@@ -25,7 +25,7 @@ from ktrain.controllers import jobset, runtimes, trainjob
 from ktrain.framework.cache.cache import Cache
 from ktrain.framework.client.client import Client
 from ktrain.framework.events import EventRecorder
-from ktrain.framework.manager import Manager
+from ktrain.framework.manager.manager import Manager
 from ktrain.local.jobs import make_controller as make_job_controller
 from ktrain.local.jobs import make_scheduler
 from ktrain.local.jobs.decide import Tuning

@@ -7,7 +7,7 @@ from ktrain.api import trainer as api
 from ktrain.controllers import runtimes
 from ktrain.framework.cache.cache import Cache
 from ktrain.framework.client.client import Client
-from ktrain.framework.manager import Manager
+from ktrain.framework.manager.manager import Manager
 from ktrain.local.apiserver.server import ApiServer
 from ktrain.testing.time import simulate
 

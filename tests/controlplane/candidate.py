@@ -10,10 +10,10 @@ import sys
 import anyio
 
 from ktrain.api.core import CONFIG_MAPS
-from ktrain.framework.election import Timing
+from ktrain.framework.election.election import Timing
 from ktrain.framework.errors import FrameworkError
-from ktrain.framework.operator import Operator
-from ktrain.framework.settings import Settings
+from ktrain.framework.operator.operator import Operator
+from ktrain.framework.operator.settings import Settings
 
 TIMING = Timing(lease_duration_s=4, renew_deadline_s=3, retry_period_s=0.5)
 WRITERS = 8

@@ -9,9 +9,9 @@ import pytest
 from ktrain.api.core import CONFIG_MAPS, CUSTOM_RESOURCE_DEFINITIONS, untyped
 from ktrain.api.meta import Key, Object, Resource
 from ktrain.framework import Cache, Controller
+from ktrain.framework.controller.context import current_reason
+from ktrain.framework.controller.predicates import GENERATION_CHANGED
 from ktrain.framework.errors import NotFound
-from ktrain.framework.predicates import GENERATION_CHANGED
-from ktrain.framework.reconcile_context import current_reason
 
 GADGETS = Resource("example.dev", "v1", "Gadget", "gadgets", namespaced=True, type=Object)
 DEFINITIONS = untyped(CUSTOM_RESOURCE_DEFINITIONS)

@@ -5,8 +5,8 @@ import asyncio
 import pytest
 from msgspec import json
 
-from ktrain.framework.authorization import Authorizer
 from ktrain.framework.client.credentials import StaticToken
+from ktrain.framework.serving.authorization import Authorizer
 
 
 @pytest.fixture

@@ -21,7 +21,7 @@ from ktrain.framework.client.credentials import Endpoint
 from ktrain.framework.client.http import HttpTransport
 from ktrain.framework.client.transport import Response, Stream
 from ktrain.framework.errors import TransportError
-from ktrain.framework.serving import serving
+from ktrain.framework.serving.site import serving
 
 
 @dataclass

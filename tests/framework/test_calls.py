@@ -28,7 +28,7 @@ from ktrain.framework.errors import (
     TransportError,
 )
 from ktrain.framework.metrics import Metrics
-from ktrain.framework.tracing import Tracing
+from ktrain.framework.telemetry.tracing import Tracing
 from ktrain.framework.writes import recording
 from ktrain.testing.time import simulate
 

@@ -9,10 +9,10 @@ from ktrain.api.core import CONFIG_MAPS, PODS
 from ktrain.api.meta import Key, owner_reference
 from ktrain.framework.cache.cache import Cache
 from ktrain.framework.client.client import Client
-from ktrain.framework.controller import Controller, Result
+from ktrain.framework.controller.controller import Controller, Result
+from ktrain.framework.controller.predicates import GENERATION_CHANGED, label_selector
 from ktrain.framework.errors import TerminalError
 from ktrain.framework.metrics import Metrics
-from ktrain.framework.predicates import GENERATION_CHANGED, label_selector
 from ktrain.local.apiserver.server import ApiServer
 from ktrain.testing.time import simulate
 
@@ -266,7 +266,7 @@ def test_results_are_counted_under_the_names_of_controller_runtime():
 
 
 def test_holds_are_bounded_beyond_that_the_worker_waits_with_its_key(monkeypatch):
-    monkeypatch.setattr("ktrain.framework.controller.MAX_HOLDS", 2)
+    monkeypatch.setattr("ktrain.framework.controller.controller.MAX_HOLDS", 2)
     registry = pytest.importorskip("prometheus_client").CollectorRegistry()
 
     async def scenario(env):

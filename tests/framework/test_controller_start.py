@@ -10,7 +10,7 @@ from ktrain.api.core import PODS
 from ktrain.api.meta import Key
 from ktrain.framework.cache.cache import Cache
 from ktrain.framework.client.client import Client
-from ktrain.framework.controller import Controller
+from ktrain.framework.controller.controller import Controller
 from ktrain.framework.errors import CacheSyncTimeout
 from ktrain.testing.time import simulate
 

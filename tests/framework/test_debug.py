@@ -6,8 +6,8 @@ import pytest
 
 from ktrain.api.core import CONFIG_MAPS
 from ktrain.framework.env import system_env
-from ktrain.framework.operator import Operator
-from ktrain.framework.settings import Settings
+from ktrain.framework.operator.operator import Operator
+from ktrain.framework.operator.settings import Settings
 from ktrain.local.apiserver.server import ApiServer
 
 

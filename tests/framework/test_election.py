@@ -8,7 +8,7 @@ import pytest
 from ktrain.api.core import CONFIG_MAPS, LEASES
 from ktrain.api.meta import Key
 from ktrain.framework.client.client import Client
-from ktrain.framework.election import LeaderElection, Timing
+from ktrain.framework.election.election import LeaderElection, Timing
 from ktrain.framework.env import Env
 from ktrain.framework.errors import FrameworkError, LeadershipLost, TransportError
 from ktrain.framework.parallel import unwrap

@@ -15,7 +15,7 @@ from prometheus_client import CollectorRegistry
 from ktrain.api.core import CONFIG_MAPS, EVENTS, LEASES, untyped
 from ktrain.api.meta import Key
 from ktrain.framework.client.client import Client
-from ktrain.framework.election import LeaderElection
+from ktrain.framework.election.election import LeaderElection
 from ktrain.framework.env import Env
 from ktrain.framework.errors import FrameworkError, LeadershipLost, NotFound
 from ktrain.framework.events import EventRecorder

@@ -11,9 +11,9 @@ import pytest
 from ktrain.api.core import CONFIG_MAPS, LEASES
 from ktrain.framework.env import system_env
 from ktrain.framework.errors import LeadershipLost
-from ktrain.framework.health import Note
-from ktrain.framework.operator import Operator
-from ktrain.framework.settings import Settings
+from ktrain.framework.operator.operator import Operator
+from ktrain.framework.operator.settings import Settings
+from ktrain.framework.serving.health import Note
 from ktrain.framework.webhook import Denied
 from ktrain.local.apiserver.server import ApiServer
 from ktrain.testing.faults import FaultTransport

@@ -13,7 +13,7 @@ from ktrain.framework.cache.cache import Cache
 from ktrain.framework.client.client import Client
 from ktrain.framework.client.fairness import FLOW, Fairness
 from ktrain.framework.client.transport import Response
-from ktrain.framework.controller import Controller
+from ktrain.framework.controller.controller import Controller
 from ktrain.framework.errors import ClientBusy, TooManyRequests, TransportError
 from ktrain.testing.time import simulate
 

@@ -8,12 +8,12 @@ from ktrain.api.core import PODS
 from ktrain.framework.cache.cache import Cache
 from ktrain.framework.client.client import Client
 from ktrain.framework.env import system_env
-from ktrain.framework.health import HealthServer, MetricsServer, Note, cache_check
 from ktrain.framework.metrics import Metrics
 from ktrain.framework.metrics.client import ClientMetrics
 from ktrain.framework.metrics.controller import ControllerMetrics
 from ktrain.framework.metrics.election import ElectionMetrics
 from ktrain.framework.metrics.queue import QueueMetrics
+from ktrain.framework.serving.health import HealthServer, MetricsServer, Note, cache_check
 
 
 @asynccontextmanager

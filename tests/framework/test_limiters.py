@@ -1,6 +1,6 @@
 import pytest
 
-from ktrain.framework.limiters import Bucket, Exponential, FastSlow, MaxOf, MaxWait
+from ktrain.framework.workqueue.limiters import Bucket, Exponential, FastSlow, MaxOf, MaxWait
 from ktrain.testing.time import simulate
 
 

@@ -9,9 +9,9 @@ import structlog
 from ktrain.api.meta import Key
 from ktrain.framework import Client, HttpTransport, system_env
 from ktrain.framework.client.credentials import Endpoint, StaticToken
+from ktrain.framework.controller.context import Pass, current_pass
 from ktrain.framework.errors import FrameworkError
-from ktrain.framework.logging import Limiter, configure
-from ktrain.framework.reconcile_context import Pass, current_pass
+from ktrain.framework.telemetry.logging import Limiter, configure
 
 
 class Terminal(io.StringIO):

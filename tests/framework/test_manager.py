@@ -8,11 +8,11 @@ from ktrain.api.core import CONFIG_MAPS, EVENTS, LEASES, untyped
 from ktrain.api.meta import Key
 from ktrain.framework.cache.cache import Cache
 from ktrain.framework.client.client import Client
-from ktrain.framework.controller import Controller
-from ktrain.framework.election import LeaderElection
+from ktrain.framework.controller.controller import Controller
+from ktrain.framework.election.election import LeaderElection
 from ktrain.framework.errors import CacheSyncTimeout, LeadershipLost, NotFound, ShutdownTimeout, TransportError
 from ktrain.framework.events import EventRecorder
-from ktrain.framework.manager import Manager
+from ktrain.framework.manager.manager import Manager
 from ktrain.local.apiserver.server import ApiServer
 from ktrain.testing.time import simulate
 

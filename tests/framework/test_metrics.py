@@ -11,7 +11,7 @@ from prometheus_client.openmetrics.exposition import generate_latest as generate
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
 from ktrain.framework import Metrics
-from ktrain.framework.health import MetricsServer
+from ktrain.framework.serving.health import MetricsServer
 
 TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
 

@@ -9,13 +9,13 @@ import pytest
 from aiohttp import web
 from prometheus_client import CollectorRegistry
 
-from ktrain.framework.authorization import ALLOWED_TTL_S, DENIED_TTL_S, TOKEN_TTL_S, Authorizer
 from ktrain.framework.client.client import Client
 from ktrain.framework.env import system_env
 from ktrain.framework.errors import TransportError
-from ktrain.framework.health import MetricsServer
 from ktrain.framework.metrics import Metrics
-from ktrain.framework.self_signed import SelfSigned
+from ktrain.framework.serving.authorization import ALLOWED_TTL_S, DENIED_TTL_S, TOKEN_TTL_S, Authorizer
+from ktrain.framework.serving.health import MetricsServer
+from ktrain.framework.serving.self_signed import SelfSigned
 from ktrain.framework.webhook.certificates import CertificateDirectory
 from ktrain.testing.time import simulate
 

@@ -7,7 +7,7 @@ import pytest
 
 from ktrain.api.core import PODS
 from ktrain.framework.cache.informer import Informer, Scope
-from ktrain.framework.health import cache_check
+from ktrain.framework.serving.health import cache_check
 from ktrain.testing.time import simulate
 
 from .following import SYNCED, Recorder, bookmark, event, failure, follow, pod, running, watches

@@ -14,13 +14,13 @@ from structlog.testing import capture_logs
 
 from ktrain.api.meta import Key
 from ktrain.framework.cache.cache import Cache
-from ktrain.framework.controller import Controller, Result
+from ktrain.framework.controller.context import current_reason, current_reconcile_id
+from ktrain.framework.controller.controller import Controller, Result
+from ktrain.framework.controller.sources import Channel
+from ktrain.framework.controller.stuck import LoopWatchdog, task_stack
 from ktrain.framework.env import system_env
-from ktrain.framework.logging import configure
 from ktrain.framework.metrics import Metrics
-from ktrain.framework.reconcile_context import current_reason, current_reconcile_id
-from ktrain.framework.sources import Channel
-from ktrain.framework.stuck import LoopWatchdog, task_stack
+from ktrain.framework.telemetry.logging import configure
 from ktrain.testing.time import simulate
 
 A, B = Key("default", "a"), Key("default", "b")

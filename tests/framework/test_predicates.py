@@ -2,7 +2,7 @@ import pytest
 
 from ktrain.api.core import ConfigMap
 from ktrain.api.meta import ObjectMeta
-from ktrain.framework.predicates import (
+from ktrain.framework.controller.predicates import (
     ANNOTATIONS_CHANGED,
     GENERATION_CHANGED,
     LABELS_CHANGED,

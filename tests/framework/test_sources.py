@@ -3,8 +3,8 @@ from structlog.testing import capture_logs
 
 from ktrain.api.core import CONFIG_MAPS, ConfigMap, Pod
 from ktrain.api.meta import Key, ObjectMeta, OwnerReference, Resource
-from ktrain.framework.predicates import GENERATION_CHANGED, Matching
-from ktrain.framework.sources import Channel, EnqueueHandler, Sink, own_key, owner_key
+from ktrain.framework.controller.predicates import GENERATION_CHANGED, Matching
+from ktrain.framework.controller.sources import Channel, EnqueueHandler, Sink, own_key, owner_key
 
 A, B = Key("default", "a"), Key("default", "b")
 

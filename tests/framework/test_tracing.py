@@ -25,8 +25,8 @@ from ktrain.api.core import CONFIG_MAPS
 from ktrain.api.meta import Key
 from ktrain.framework import Cache, Client, Controller, Metrics, Tracing
 from ktrain.framework.errors import ConfigError, TransportError
-from ktrain.framework.logging import configure, trace_fields
-from ktrain.framework.otel import path_template
+from ktrain.framework.telemetry.logging import configure, trace_fields
+from ktrain.framework.telemetry.otel import path_template
 from ktrain.testing.time import simulate
 
 SAMPLED = 1
@@ -231,9 +231,9 @@ def test_who_does_not_trace_imports_nothing_of_opentelemetry(environment):
     program = """
 import asyncio, io, pkgutil, sys, importlib, structlog
 import ktrain.framework
-from ktrain.framework.logging import configure
+from ktrain.framework.telemetry.logging import configure
 for module in pkgutil.walk_packages(ktrain.framework.__path__, "ktrain.framework."):
-    if module.name != "ktrain.framework.otel":
+    if module.name != "ktrain.framework.telemetry.otel":
         importlib.import_module(module.name)
 from ktrain.framework import Tracing
 configure(stream=io.StringIO())

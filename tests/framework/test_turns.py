@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ktrain.framework.turns import Turns
+from ktrain.framework.workqueue.turns import Turns
 
 
 def namespace(key):

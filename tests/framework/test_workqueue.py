@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ktrain.framework.limiters import FastSlow
 from ktrain.framework.metrics import Metrics
 from ktrain.framework.metrics.queue import QueueMetrics
-from ktrain.framework.workqueue import MAX_DELAY_S, QueueClosed, WorkQueue
+from ktrain.framework.workqueue.limiters import FastSlow
+from ktrain.framework.workqueue.queue import MAX_DELAY_S, QueueClosed, WorkQueue
 from ktrain.testing.time import simulate
 
 

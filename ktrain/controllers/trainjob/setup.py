@@ -8,7 +8,7 @@ import structlog
 
 from ktrain.api import trainer as api
 from ktrain.api.meta import Key, Resource
-from ktrain.framework.controller import Controller
+from ktrain.framework.controller.controller import Controller
 from ktrain.framework.errors import Forbidden, FrameworkError, NotFound
 from ktrain.plugins.jobset import JOB_SET_STATES
 

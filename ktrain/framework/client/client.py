@@ -18,7 +18,7 @@ import msgspec
 
 from ktrain.api.meta import Json, Key, Resource
 from ktrain.framework.metrics import Metrics
-from ktrain.framework.tracing import Tracing
+from ktrain.framework.telemetry.tracing import Tracing
 
 from .codec import accept_header, codec_for
 from .fairness import MAX_IN_FLIGHT

@@ -26,7 +26,7 @@ from .warnings import WarningLog
 if TYPE_CHECKING:
     from ktrain.framework.env import Env
     from ktrain.framework.metrics import Metrics
-    from ktrain.framework.tracing import Tracing
+    from ktrain.framework.telemetry.tracing import Tracing
 
     from .transport import Query, Response, Stream, Transport
 

@@ -19,7 +19,7 @@ import structlog
 
 from ktrain.framework.metrics import Metrics
 from ktrain.framework.metrics.webhook import WebhookMetrics
-from ktrain.framework.serving import serving
+from ktrain.framework.serving.site import serving
 
 from .admission import HANDLER_LIMIT_S, Denied, refusal, respond
 from .certificates import CertificateDirectory, ServingContext

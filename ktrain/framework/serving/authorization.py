@@ -20,21 +20,19 @@ import msgspec
 import structlog
 
 from ktrain.api.meta import Struct
-
-from .backoff import Backoff
-from .errors import ApiError, FrameworkError, TooManyRequests
+from ktrain.framework.backoff import Backoff
+from ktrain.framework.errors import ApiError, FrameworkError, TooManyRequests
 
 if TYPE_CHECKING:
     from collections.abc import Hashable
 
     from ktrain.api.meta import Json
-
-    from .client.client import Client
-    from .env import Env
+    from ktrain.framework.client.client import Client
+    from ktrain.framework.env import Env
 
 V = TypeVar("V")
 
-log = structlog.get_logger("ktrain.framework.authorization")
+log = structlog.get_logger("ktrain.framework.serving.authorization")
 
 TOKEN_TTL_S: Final = 60.0
 ALLOWED_TTL_S: Final = 300.0

@@ -23,8 +23,6 @@ from __future__ import annotations
 
 import gc
 import os
-import secrets
-import socket
 from contextlib import AsyncExitStack
 from functools import partial
 from typing import TYPE_CHECKING, Final, Self, TypedDict, Unpack
@@ -32,29 +30,25 @@ from typing import TYPE_CHECKING, Final, Self, TypedDict, Unpack
 import anyio
 import structlog
 
-from ktrain import __version__
 from ktrain.api.meta import Key
+from ktrain.framework.client.finding import find_endpoint
+from ktrain.framework.client.http import HttpTransport
+from ktrain.framework.controller.controller import Controller
+from ktrain.framework.controller.stuck import LoopWatchdog
+from ktrain.framework.election.lease import own_namespace
+from ktrain.framework.env import Env, system_env
+from ktrain.framework.manager.manager import Manager
+from ktrain.framework.manager.signals import Signals
+from ktrain.framework.metrics import Metrics
+from ktrain.framework.serving.address import parse_address
+from ktrain.framework.telemetry.logging import configure
+from ktrain.framework.telemetry.tracing import Tracing
+from ktrain.framework.webhook.injection import WebhookAddress
+from ktrain.framework.webhook.selfmanaged import SelfManagedCertificates
 
-from .address import parse_address
-from .cache.cache import Cache
-from .client.client import Client
-from .client.finding import find_endpoint
-from .client.http import HttpTransport
-from .controller import Controller
-from .election import LeaderElection
-from .endpoints import Cluster, Endpoints, Servers, process_registry
-from .env import Env, system_env
-from .events import EventRecorder
-from .lease import own_namespace
-from .logging import configure
-from .manager import Manager
-from .metrics import Metrics
+from .clusters import Cluster, ClusterMaker
+from .endpoints import Endpoints, Servers, process_registry
 from .settings import Settings
-from .signals import Signals
-from .stuck import LoopWatchdog
-from .tracing import Tracing
-from .webhook.injection import WebhookAddress
-from .webhook.selfmanaged import SelfManagedCertificates
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -62,17 +56,21 @@ if TYPE_CHECKING:
     from anyio.abc import TaskStatus
     from prometheus_client import CollectorRegistry
 
-    from .client.transport import Transport
-    from .controller import Reconcile
-    from .groups import Runnable
-    from .health import Check, Route
-    from .limiters import Limiter
-    from .webhook.admission import Handlers
-    from .webhook.certificates import CertificateSource
-    from .webhook.conversion import Conversion
-    from .webhook.injection import Registrations
+    from ktrain.framework.cache.cache import Cache
+    from ktrain.framework.client.client import Client
+    from ktrain.framework.client.transport import Transport
+    from ktrain.framework.controller.controller import Reconcile
+    from ktrain.framework.election.election import LeaderElection
+    from ktrain.framework.events import EventRecorder
+    from ktrain.framework.manager.groups import Runnable
+    from ktrain.framework.serving.health import Check, Route
+    from ktrain.framework.webhook.admission import Handlers
+    from ktrain.framework.webhook.certificates import CertificateSource
+    from ktrain.framework.webhook.conversion import Conversion
+    from ktrain.framework.webhook.injection import Registrations
+    from ktrain.framework.workqueue.limiters import Limiter
 
-log = structlog.get_logger("ktrain.framework.operator")
+log = structlog.get_logger("ktrain.framework.operator.operator")
 
 EXIT_KILLED: Final = 1
 
@@ -108,7 +106,6 @@ class Operator:
         env: For whatever waits or draws lots.
         metrics: For instruments of your own.
         tracing: For spans of your own.
-        election: None without one.
         servers: Those there are, once `run` has been called, with the `port` that each has.
     """
 
@@ -129,7 +126,7 @@ class Operator:
             registry = process_registry()
         self.metrics = Metrics(registry)
         self.tracing = tracing or Tracing()
-        self.election: LeaderElection | None = None
+        self._maker = ClusterMaker(name, self.settings, self.env, self.metrics, self.tracing)
         self.servers = Servers()
         self._transport = transport
         self._clusters: list[Cluster] = []
@@ -153,11 +150,11 @@ class Operator:
             transport = for_election = self._transport
             if transport is None or for_election is None:
                 endpoint = await find_endpoint(self.settings.kubeconfig, self.settings.context)
-                transport = await self._open(stack, HttpTransport(endpoint, user_agent=self._user_agent()))
+                transport = await self._open(stack, HttpTransport(endpoint, user_agent=self._maker.user_agent()))
                 if self.settings.leader_election:
-                    agent = self._user_agent("/leader-election")
+                    agent = self._maker.user_agent("/leader-election")
                     for_election = await self._open(stack, HttpTransport(endpoint, user_agent=agent))
-            self._clusters.append(self._cluster("", transport, for_election=for_election))
+            self._clusters.append(self._maker.cluster("", transport, for_election=for_election))
             self._stack = stack.pop_all()
         return self
 
@@ -176,6 +173,11 @@ class Operator:
         if not self._clusters:
             raise RuntimeError(f"the operator {self.name} is not connected: use `async with Operator(...) as op:`")
         return self._clusters[0]
+
+    @property
+    def election(self) -> LeaderElection | None:
+        """None without one."""
+        return self._maker.election
 
     @property
     def client(self) -> Client:
@@ -218,8 +220,8 @@ class Operator:
             raise ValueError(f"there is a cluster named {name!r} already")
         if transport is None:
             endpoint = await find_endpoint(kubeconfig, context)
-            transport = await self._open(self._stack, HttpTransport(endpoint, user_agent=self._user_agent()))
-        cluster = self._cluster(name, transport)
+            transport = await self._open(self._stack, HttpTransport(endpoint, user_agent=self._maker.user_agent()))
+        cluster = self._maker.cluster(name, transport)
         self._clusters.append(cluster)
         return cluster
 
@@ -367,44 +369,6 @@ class Operator:
 
     def _controllers(self) -> list[Controller]:
         return [one for one in self._runnables if isinstance(one, Controller)]
-
-    def _cluster(self, name: str, transport: Transport, *, for_election: Transport | None = None) -> Cluster:
-        make = partial(
-            Client,
-            transport,
-            self.env,
-            field_manager=self.settings.field_manager or self.name,
-            metrics=self.metrics,
-            tracing=self.tracing,
-            cluster=name,
-        )
-        # Events are sent to the end, also when the lease has been given up.
-        unguarded = make()
-        recorder = EventRecorder(unguarded, self.env, component=self.name)
-        if for_election is not None and self.settings.leader_election:
-            self.election = self._make_election(for_election, recorder)
-        client = make(guard=self.election.guard if self.election else None)
-        return Cluster(name, client, unguarded, Cache(client, self.env, metrics=self.metrics, name=name), recorder)
-
-    def _make_election(self, transport: Transport, recorder: EventRecorder) -> LeaderElection:
-        settings = self.settings
-        manager = settings.field_manager or self.name
-        # It waits for nobody's turn.
-        client = Client(transport, self.env, field_manager=manager, max_in_flight=None)
-        return LeaderElection(
-            client,
-            self.env,
-            name=settings.leader_election,
-            namespace=settings.namespace,
-            identity=settings.identity or f"{socket.gethostname()}_{secrets.token_hex(8)}",
-            timing=settings.timing,
-            labels=settings.leader_election_labels,
-            recorder=recorder,
-            metrics=self.metrics,
-        )
-
-    def _user_agent(self, role: str = "") -> str:
-        return f"{self.name}{role} ktrain/{__version__}"
 
     async def _open(self, stack: AsyncExitStack, transport: HttpTransport) -> HttpTransport:
         stack.push_async_callback(transport.aclose)

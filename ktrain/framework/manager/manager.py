@@ -31,9 +31,10 @@ from typing import TYPE_CHECKING
 import anyio
 import structlog
 
-from .errors import ShutdownTimeout
+from ktrain.framework.errors import ShutdownTimeout
+from ktrain.framework.parallel import unwrap
+
 from .groups import Group, Runnable
-from .parallel import unwrap
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -41,12 +42,12 @@ if TYPE_CHECKING:
     from anyio import CancelScope
     from anyio.abc import TaskStatus
 
-    from .cache.cache import Cache
-    from .controller import Controller
-    from .election import LeaderElection
-    from .events import EventRecorder
+    from ktrain.framework.cache.cache import Cache
+    from ktrain.framework.controller.controller import Controller
+    from ktrain.framework.election.election import LeaderElection
+    from ktrain.framework.events import EventRecorder
 
-log = structlog.get_logger("ktrain.framework.manager")
+log = structlog.get_logger("ktrain.framework.manager.manager")
 
 
 class Manager:

@@ -13,8 +13,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, Literal, get_args
 
-from .address import parse_address
-from .election import Timing
+from ktrain.framework.election.election import Timing
+from ktrain.framework.serving.address import parse_address
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

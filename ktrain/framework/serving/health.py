@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Final
 import anyio
 import structlog
 
-from .serving import serving
+from .site import serving
 
 if TYPE_CHECKING:
     import ssl
@@ -30,11 +30,12 @@ if TYPE_CHECKING:
     from anyio.abc import TaskStatus
     from prometheus_client import CollectorRegistry
 
-    from .authorization import Authorizer
-    from .cache.cache import Cache
-    from .webhook.certificates import CertificateSource
+    from ktrain.framework.cache.cache import Cache
+    from ktrain.framework.webhook.certificates import CertificateSource
 
-log = structlog.get_logger("ktrain.framework.health")
+    from .authorization import Authorizer
+
+log = structlog.get_logger("ktrain.framework.serving.health")
 
 METRICS: Final = "/metrics"
 CHECK_TIMEOUT_S: Final = 0.8
@@ -199,7 +200,7 @@ class MetricsServer:
         async with anyio.create_task_group() as tasks:
             tls: ssl.SSLContext | None = None
             if self._certificates is not None:
-                from .webhook.certificates import ServingContext
+                from ktrain.framework.webhook.certificates import ServingContext
 
                 context = ServingContext()
                 await tasks.start(self._certificates.run, context.use, name="metrics certificates")

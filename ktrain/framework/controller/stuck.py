@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Final
 import anyio
 import structlog
 
-from .metrics.loop import LoopMetrics
+from ktrain.framework.metrics.loop import LoopMetrics
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterator
@@ -28,10 +28,11 @@ if TYPE_CHECKING:
 
     from anyio.abc import TaskStatus
 
-    from .metrics import Metrics
-    from .reconcile_context import Pass
+    from ktrain.framework.metrics import Metrics
 
-log = structlog.get_logger("ktrain.framework.stuck")
+    from .context import Pass
+
+log = structlog.get_logger("ktrain.framework.controller.stuck")
 
 FRAMES: Final = 30
 """Length of a stack in the log; the innermost frames are kept."""

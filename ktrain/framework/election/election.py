@@ -30,21 +30,21 @@ import structlog
 
 from ktrain.api.core import LEASES, Lease, LeaseSpec
 from ktrain.api.meta import Json, Key, format_micro_time
+from ktrain.framework.cache.reflector import Reflector
+from ktrain.framework.errors import ApiError, Conflict, FrameworkError, LeadershipLost, NotFound
+from ktrain.framework.metrics import Metrics
+from ktrain.framework.metrics.election import ElectionMetrics
 
-from .cache.reflector import Reflector
-from .errors import ApiError, Conflict, FrameworkError, LeadershipLost, NotFound
 from .lease import RELEASED_S, Record, own_namespace
-from .metrics import Metrics
-from .metrics.election import ElectionMetrics
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Mapping
 
-    from .client.client import Client
-    from .env import Env
-    from .events import EventRecorder
+    from ktrain.framework.client.client import Client
+    from ktrain.framework.env import Env
+    from ktrain.framework.events import EventRecorder
 
-log = structlog.get_logger("ktrain.framework.election")
+log = structlog.get_logger("ktrain.framework.election.election")
 
 ACQUIRE_JITTER: Final = 1.2
 EXPIRY_JITTER: Final = 0.2

@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Any, Final
 import anyio
 import msgspec
 
-from .serving import serving
-from .stuck import task_stack
+from ktrain.framework.controller.stuck import task_stack
+
+from .site import serving
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -24,8 +25,8 @@ if TYPE_CHECKING:
     from aiohttp import web
     from anyio.abc import TaskStatus
 
-    from .cache.cache import Cache
-    from .controller import Controller
+    from ktrain.framework.cache.cache import Cache
+    from ktrain.framework.controller.controller import Controller
 
 SHOWN_KEYS: Final = 100
 

@@ -17,15 +17,14 @@ from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, Protocol, Typ
 import structlog
 
 from ktrain.api.meta import Key, Resource
-
-from .client.codec import metadata_of
+from ktrain.framework.client.codec import metadata_of
 
 if TYPE_CHECKING:
     from .predicates import Predicate
 
 T = TypeVar("T")
 
-log = structlog.get_logger("ktrain.framework.controller")
+log = structlog.get_logger("ktrain.framework.controller.controller")
 
 MapFunction = Callable[[T], Iterable[Key]]
 

@@ -15,8 +15,7 @@ from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 from ktrain.api.selectors import LabelSelector
-
-from .client.codec import metadata_of
+from ktrain.framework.client.codec import metadata_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Final, TextIO
 import msgspec
 import structlog
 
-from .reconcile_context import add_reconcile
+from ktrain.framework.controller.context import add_reconcile
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -14,15 +14,14 @@ from typing import TYPE_CHECKING, Final
 
 import structlog
 
-from .errors import ApiError, Conflict, FrameworkError, TerminalError
+from ktrain.framework.errors import ApiError, Conflict, FrameworkError, TerminalError
 
 if TYPE_CHECKING:
     from ktrain.api.meta import Key
+    from ktrain.framework.metrics.controller import ControllerMetrics
+    from ktrain.framework.workqueue.queue import WorkQueue
 
-    from .metrics.controller import ControllerMetrics
-    from .workqueue import WorkQueue
-
-log = structlog.get_logger("ktrain.framework.controller")
+log = structlog.get_logger("ktrain.framework.controller.controller")
 
 RETRY: Final = "retry"
 REQUEUED: Final = "requeued"

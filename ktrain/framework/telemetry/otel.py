@@ -23,8 +23,8 @@ from opentelemetry import trace
 from opentelemetry.trace import Link, SpanContext, SpanKind, StatusCode
 
 from ktrain import __version__
+from ktrain.framework.errors import ApiError, ConfigError
 
-from .errors import ApiError, ConfigError
 from .tracing import Cause, Span, Tracing
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
     from ktrain.api.meta import Key
 
-log: FilteringBoundLogger = structlog.get_logger("ktrain.framework.tracing")
+log: FilteringBoundLogger = structlog.get_logger("ktrain.framework.telemetry.tracing")
 
 _ROOT: Final = contexts.Context()
 _PROTOCOLS: Final = ("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL")

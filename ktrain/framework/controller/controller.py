@@ -24,38 +24,39 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 import anyio
 import structlog
 
-from .client.fairness import FLOW
-from .errors import CacheSyncTimeout
-from .metrics import Metrics
-from .metrics.controller import ControllerMetrics
-from .metrics.queue import QueueMetrics
-from .parallel import unwrap
-from .reconcile_context import Pass, current_pass
+from ktrain.framework.client.fairness import FLOW
+from ktrain.framework.errors import CacheSyncTimeout
+from ktrain.framework.metrics import Metrics
+from ktrain.framework.metrics.controller import ControllerMetrics
+from ktrain.framework.metrics.queue import QueueMetrics
+from ktrain.framework.parallel import unwrap
+from ktrain.framework.telemetry.tracing import Tracing
+from ktrain.framework.workqueue.queue import QueueClosed, QueuedKey, QueueStatistics, WorkQueue
+from ktrain.framework.writes import Write, recording
+
+from .context import Pass, current_pass
 from .results import REQUEUED, Result, Results
 from .sources import EnqueueHandler, MapFunction, Reason, Sink, own_key, owner_key
 from .stuck import Passes, task_stack
-from .tracing import Tracing
-from .workqueue import QueueClosed, QueuedKey, QueueStatistics, WorkQueue
-from .writes import Write, recording
 
 if TYPE_CHECKING:
     from anyio.abc import TaskGroup, TaskStatus
 
     from ktrain.api.meta import Key, Resource
+    from ktrain.framework.cache.cache import Cache
+    from ktrain.framework.cache.informer import Informer
+    from ktrain.framework.env import Env
+    from ktrain.framework.telemetry.tracing import Cause
+    from ktrain.framework.workqueue.limiters import Limiter
 
-    from .cache.cache import Cache
-    from .cache.informer import Informer
-    from .env import Env
-    from .limiters import Limiter
     from .predicates import Predicate
     from .sources import Channel
-    from .tracing import Cause
 
 T = TypeVar("T")
 
 __all__ = ["Controller", "Reconcile", "Result"]
 
-log = structlog.get_logger("ktrain.framework.controller")
+log = structlog.get_logger("ktrain.framework.controller.controller")
 
 AGEING_S: Final = 0.1
 """With this a key of the initial list (-100) waits for new events (0) ten seconds at the most."""

@@ -9,52 +9,31 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from .address import parse_address
-from .authorization import Authorizer
-from .debug import DebugServer
-from .health import HealthServer, MetricsServer, Note, cache_check
-from .self_signed import SelfSigned
-from .webhook.certificates import CertificateDirectory
-from .webhook.server import WebhookServer
+from ktrain.framework.serving.address import parse_address
+from ktrain.framework.serving.authorization import Authorizer
+from ktrain.framework.serving.debug import DebugServer
+from ktrain.framework.serving.health import HealthServer, MetricsServer, Note, cache_check
+from ktrain.framework.serving.self_signed import SelfSigned
+from ktrain.framework.webhook.certificates import CertificateDirectory
+from ktrain.framework.webhook.server import WebhookServer
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from prometheus_client import CollectorRegistry
 
-    from .cache.cache import Cache
-    from .client.client import Client
-    from .controller import Controller
-    from .election import LeaderElection
-    from .env import Env
-    from .events import EventRecorder
-    from .groups import Runnable
-    from .health import Check, Route
-    from .metrics import Metrics
+    from ktrain.framework.controller.controller import Controller
+    from ktrain.framework.election.election import LeaderElection
+    from ktrain.framework.env import Env
+    from ktrain.framework.manager.groups import Runnable
+    from ktrain.framework.metrics import Metrics
+    from ktrain.framework.serving.health import Check, Route
+    from ktrain.framework.webhook.admission import Handlers
+    from ktrain.framework.webhook.certificates import CertificateSource
+    from ktrain.framework.webhook.conversion import Conversion
+
+    from .clusters import Cluster
     from .settings import Settings
-    from .webhook.admission import Handlers
-    from .webhook.certificates import CertificateSource
-    from .webhook.conversion import Conversion
-
-
-@dataclass(frozen=True, slots=True)
-class Cluster:
-    """
-    One API server, as an operator works with it.
-
-    Attributes:
-        name: In readiness; empty for the operator's own cluster.
-        client: For controllers: writes only while this process leads.
-        unguarded: For what runs in every replica: writes always.
-        cache: Its informers.
-        recorder: Its events.
-    """
-
-    name: str
-    client: Client
-    unguarded: Client
-    cache: Cache
-    recorder: EventRecorder
 
 
 @dataclass(frozen=True, slots=True)

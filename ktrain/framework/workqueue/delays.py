@@ -15,7 +15,7 @@ from itertools import count
 from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
 if TYPE_CHECKING:
-    from .env import Env
+    from ktrain.framework.env import Env
 
 K = TypeVar("K", bound=Hashable)
 

@@ -12,7 +12,7 @@ from collections.abc import Hashable
 from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 
 if TYPE_CHECKING:
-    from .env import Env
+    from ktrain.framework.env import Env
 
 K = TypeVar("K", bound=Hashable)
 K_contra = TypeVar("K_contra", bound=Hashable, contravariant=True)

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Final
 import anyio
 import anyio.to_thread
 
-from .webhook.authority import issue
+from ktrain.framework.webhook.authority import issue
 
 if TYPE_CHECKING:
     from anyio.abc import TaskStatus
 
-    from .env import Env
-    from .webhook.certificates import KeyPair, Use
+    from ktrain.framework.env import Env
+    from ktrain.framework.webhook.certificates import KeyPair, Use
 
 LIFETIME: Final = timedelta(days=90)
 RENEWED_EVERY: Final = timedelta(days=30)

@@ -22,13 +22,15 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Final, Generic, Literal, TypeVar
 
+from ktrain.framework.metrics.queue import QueueMetrics
+
 from .delays import Delays
 from .limiters import JITTER, Exponential
-from .metrics.queue import QueueMetrics
 from .turns import Turns
 
 if TYPE_CHECKING:
-    from .env import Env
+    from ktrain.framework.env import Env
+
     from .limiters import Limiter
     from .turns import Group
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final, Protocol, runtime_checkable
 
 import anyio
 
-from .parallel import unwrap
+from ktrain.framework.parallel import unwrap
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterable

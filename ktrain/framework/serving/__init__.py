@@ -1,0 +1,7 @@
+"""
+What an operator serves over HTTP, webhooks aside.
+
+    health         probes, and metrics                authorization   who may read metrics
+    debug          a look inside                      self_signed     a certificate of our own
+    site           an application on a socket         address         HOST:PORT
+"""

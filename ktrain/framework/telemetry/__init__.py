@@ -1,0 +1,5 @@
+"""
+What a process tells about itself, metrics aside.
+
+    logging   structlog, set up once per process      tracing   the seam for spans      otel   its side of OpenTelemetry
+"""
