@@ -15,6 +15,7 @@ from ktrain.framework.errors import FrameworkError
 from ktrain.framework.operator.operator import Operator
 from ktrain.framework.operator.settings import Settings
 from ktrain.framework.parallel import first_cause
+from ktrain.framework.telemetry.tracing import Tracing
 from ktrain.pipeline import Registry
 
 from .durations import parse_duration
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
 TRAIN_JOB_KIND: Final = "TrainJob.trainer.kubeflow.org"
 TRAIN_JOB_CONCURRENCY: Final = 16
 EXIT_ERROR: Final = 1
+SERVICE_NAME: Final = "ktrain-operator"
+"""In traces, unless the environment has another (OTEL_SERVICE_NAME)."""
 
 
 def operate(configuration: Configuration, kubeconfig: str | None) -> int:
@@ -41,17 +44,27 @@ def operate(configuration: Configuration, kubeconfig: str | None) -> int:
 
 
 async def _operate(configuration: Configuration, kubeconfig: str | None) -> None:
-    async with Operator(trainjob.COMPONENT, _settings(configuration, kubeconfig)) as operator:
+    tracing = Tracing.from_environment(SERVICE_NAME)
+    async with Operator(trainjob.COMPONENT, _settings(configuration, kubeconfig), tracing=tracing) as operator:
         client, cache, env, metrics = operator.client, operator.cache, operator.env, operator.metrics
         registry = await trainjob.without_unserved(Registry.load(), client)
         concurrency = configuration.controller.group_kind_concurrency
         workers = concurrency.get(TRAIN_JOB_KIND, TRAIN_JOB_CONCURRENCY)
         operator.add(
             trainjob.make_controller(
-                client, cache, env, operator.recorder, registry, max_concurrent_reconciles=workers, metrics=metrics
+                client,
+                cache,
+                env,
+                operator.recorder,
+                registry,
+                max_concurrent_reconciles=workers,
+                metrics=metrics,
+                tracing=tracing,
             )
         )
-        for controller in runtimes.make_controllers(client, cache, env, concurrency=concurrency, metrics=metrics):
+        for controller in runtimes.make_controllers(
+            client, cache, env, concurrency=concurrency, metrics=metrics, tracing=tracing
+        ):
             operator.add(controller)
         if configuration.webhook.enable:
             for path, handler in webhooks.make_handlers(cache, env, registry).items():

@@ -16,11 +16,14 @@ from ktrain.framework.errors import Conflict, NotFound
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from ktrain.api.meta import Key, Resource
+    from ktrain.api.meta import Key
     from ktrain.framework.cache.cache import Cache
+    from ktrain.framework.cache.informer import Informer
     from ktrain.framework.client.client import Client
+    from ktrain.framework.controller.controller import Reconcile
     from ktrain.framework.env import Env
     from ktrain.framework.metrics import Metrics
+    from ktrain.framework.telemetry.tracing import Tracing
 
 _NAMES: Final = (
     (api.TRAINING_RUNTIMES, "trainingruntime_controller"),
@@ -35,20 +38,28 @@ def make_controllers(
     *,
     concurrency: Mapping[str, int] | None = None,
     metrics: Metrics | None = None,
+    tracing: Tracing | None = None,
 ) -> tuple[Controller, ...]:
     """Make the controllers of both kinds, under Go's names. `concurrency`: passes at a time, by `Kind.group`."""
     workers = concurrency or {}
-    return tuple(
-        _make(client, cache, env, resource, name, workers.get(f"{resource.kind}.{resource.group}", 1), metrics)
-        for resource, name in _NAMES
-    )
+    controllers = []
+    for resource, name in _NAMES:
+        informer = cache.informer(resource)
+        controller = Controller(
+            name,
+            _reconcile(client, informer),
+            env=env,
+            cache=cache,
+            max_concurrent_reconciles=workers.get(f"{resource.kind}.{resource.group}", 1),
+            metrics=metrics,
+            tracing=tracing,
+        )
+        controller.for_(informer)
+        controllers.append(controller)
+    return tuple(controllers)
 
 
-def _make(
-    client: Client, cache: Cache, env: Env, resource: Resource[Any], name: str, workers: int, metrics: Metrics | None
-) -> Controller:
-    informer = cache.informer(resource)
-
+def _reconcile(client: Client, informer: Informer[Any]) -> Reconcile:
     async def reconcile(key: Key) -> None:
         runtime = informer.get(key)
         if runtime is None or api.IN_USE_FINALIZER not in runtime.metadata.finalizers:
@@ -57,10 +68,8 @@ def _make(
         # The resource version keeps a finalizer that somebody adds meanwhile.
         metadata = {"resourceVersion": runtime.metadata.resource_version, "finalizers": left or None}
         try:
-            await client.patch(resource, key, {"metadata": metadata})
+            await client.patch(informer.resource, key, {"metadata": metadata})
         except (NotFound, Conflict):
             return  # it is gone, or its next event brings it here again
 
-    controller = Controller(name, reconcile, env=env, cache=cache, max_concurrent_reconciles=workers, metrics=metrics)
-    controller.watches(informer)
-    return controller
+    return reconcile

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from ktrain.framework.env import Env
     from ktrain.framework.events import EventRecorder
     from ktrain.framework.metrics import Metrics
+    from ktrain.framework.telemetry.tracing import Tracing
     from ktrain.pipeline import Registry
 
 log = structlog.get_logger(__name__)
@@ -46,6 +47,7 @@ def make_controller(
     config: Mapping[str, Json] | None = None,
     max_concurrent_reconciles: int = 16,
     metrics: Metrics | None = None,
+    tracing: Tracing | None = None,
 ) -> Controller:
     """
     Make the TrainJob controller. `config` holds the plugins' sections by plugin name.
@@ -77,6 +79,7 @@ def make_controller(
         cache=cache,
         max_concurrent_reconciles=max_concurrent_reconciles,
         metrics=metrics,
+        tracing=tracing,
     )
     jobs = informer(api.TRAIN_JOBS)
     jobs.add_index(_BY_RUNTIME, _runtime_waited_for)
