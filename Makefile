@@ -28,6 +28,8 @@ check: $(VENV)/.installed-dev
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
+	PYRIGHT_PYTHON_IGNORE_WARNINGS=1 PYTHONPATH=$(CURDIR) VIRTUAL_ENV=$(CURDIR)/$(VENV) PATH="$(CURDIR)/$(BIN):$$PATH" \
+	  pyright --verifytypes ktrain.framework --ignoreexternal >$(VENV)/verifytypes || { cat $(VENV)/verifytypes; exit 1; }
 	$(BIN)/lint-imports
 
 test: check $(VENV)/.installed-demo

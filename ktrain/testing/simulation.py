@@ -46,12 +46,13 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
 
     from anyio.abc import TaskGroup
+    from structlog.typing import FilteringBoundLogger
 
     from ktrain.api.meta import Json, Resource
     from ktrain.framework.client.transport import Query, Response, Stream, Transport
     from ktrain.local.apiserver.store import Change
 
-log = structlog.get_logger("ktrain.testing.simulation")
+log: FilteringBoundLogger = structlog.get_logger("ktrain.testing.simulation")
 
 _VOLATILE: Final = ("uid", "resourceVersion", "creationTimestamp", "managedFields", "generation")
 _LAST_CALLS: Final = 25

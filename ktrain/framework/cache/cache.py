@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from anyio.abc import TaskGroup, TaskStatus
+    from structlog.typing import FilteringBoundLogger
 
     from ktrain.api.meta import Resource
     from ktrain.framework.client.client import Client
@@ -38,7 +39,7 @@ T = TypeVar("T")
 # Informers of all types live in one table, hence Any: each was made, and is handed out, with its resource's own type.
 AnyInformer = Informer[Any]
 
-log = structlog.get_logger("ktrain.framework.cache")
+log: FilteringBoundLogger = structlog.get_logger("ktrain.framework.cache")
 
 
 @dataclass(slots=True)

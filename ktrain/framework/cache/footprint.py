@@ -24,7 +24,7 @@ class Footprint:
     """A running mean of sizes in bytes."""
 
     def __init__(self) -> None:
-        self.mean = 0.0
+        self.mean: float = 0.0
         self._seen = 0
         self._samples = 0
 

@@ -16,6 +16,8 @@ from ktrain.framework.client.codec import metadata_of
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+    from structlog.typing import FilteringBoundLogger
+
     from ktrain.api.meta import Resource
 
     from .store import Change
@@ -23,7 +25,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 T_contra = TypeVar("T_contra", contravariant=True)
 
-log = structlog.get_logger("ktrain.framework.cache")
+log: FilteringBoundLogger = structlog.get_logger("ktrain.framework.cache")
 
 CHANGES_PER_TURN: Final = 256
 """After a list handlers are told of this many changes in one go (some milliseconds), then other tasks have a turn."""

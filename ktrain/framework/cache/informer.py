@@ -78,15 +78,15 @@ class Informer(Generic[T]):
     def __init__(self, resource: Resource[T], scope: Scope) -> None:
         self.resource = resource
         self.scope = scope
-        self.version = 0
+        self.version: int = 0
         """The resource version up to which the content is complete."""
         self.last_error: FrameworkError | None = None
         """Why the API server could not be followed, until it can."""
-        self.missing = False
+        self.missing: bool = False
         """Whether the API server does not serve the kind at all: its CRD is not installed."""
-        self.released = False
+        self.released: bool = False
         """Whether the last user gave it back: it is empty, and follows nothing any more."""
-        self.record = WatchRecord()
+        self.record: WatchRecord = WatchRecord()
         """What the reflector counts."""
         self._clock: Clock | None = None
         self._footprint = Footprint()

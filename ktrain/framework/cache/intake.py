@@ -27,6 +27,8 @@ from .record import MAX_BAD
 from .replays import version_number
 
 if TYPE_CHECKING:
+    from structlog.typing import FilteringBoundLogger
+
     from ktrain.api.meta import Resource
 
     from .record import WatchRecord
@@ -40,7 +42,7 @@ and keep the metadata that says which object, and which state of it, this is."""
 
 CHANGES: Final = ("ADDED", "MODIFIED", "DELETED")
 
-log = structlog.get_logger("ktrain.framework.cache")
+log: FilteringBoundLogger = structlog.get_logger("ktrain.framework.cache")
 
 
 class Taken(Enum):
@@ -58,11 +60,11 @@ class Intake(Generic[T]):
     def __init__(
         self, resource: Resource[T], sink: Sink[T], record: WatchRecord, transform: Transform[T] | None
     ) -> None:
-        self.version = ""
+        self.version: str = ""
         """Where a watch resumes, or what a list must not be older than."""
         self.content: Content[T] | None = None
         """Initial events so far; None once the content is installed."""
-        self.delivered = False
+        self.delivered: bool = False
         """Whether the present stream brought anything new, if only a bookmark."""
         self._resource = resource
         self._codec = codec_for(resource)

@@ -50,13 +50,15 @@ from .silence import IDLE_TIMEOUT_S, Silence
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from structlog.typing import FilteringBoundLogger
+
     from ktrain.api.meta import Key, Resource
     from ktrain.framework.client.transport import Stream
     from ktrain.framework.env import Env
 
 T = TypeVar("T")
 
-log = structlog.get_logger("ktrain.framework.cache")
+log: FilteringBoundLogger = structlog.get_logger("ktrain.framework.cache")
 
 WATCH_TIMEOUT_S: Final = (300, 600)
 """The server ends watches after a random time in this range, so that reconnects spread out."""

@@ -163,8 +163,8 @@ class Kubeconfig:
     """
 
     def __init__(self, paths: Sequence[Path]) -> None:
-        self.paths = tuple(paths)
-        self.current = ""
+        self.paths: tuple[Path, ...] = tuple(paths)
+        self.current: str = ""
         self._entries: dict[tuple[str, str], Entry] = {}
         for path in paths:
             if (content := _parse(path, is_only=len(paths) == 1)) is not None:

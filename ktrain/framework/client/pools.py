@@ -34,10 +34,11 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     import aiohttp
+    from structlog.typing import FilteringBoundLogger
 
     from .credentials import Endpoint, Pem
 
-log = structlog.get_logger("ktrain.framework.client")
+log: FilteringBoundLogger = structlog.get_logger("ktrain.framework.client")
 
 KEEPALIVE_S: Final = 90.0
 LOOK_S: Final = 10.0

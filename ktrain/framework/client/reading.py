@@ -29,6 +29,8 @@ from .codec import BadObject, Page, accept_header, codec_for, metadata_of
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
 
+    from structlog.typing import FilteringBoundLogger
+
     from ktrain.api.meta import Resource
 
     from .client import Client
@@ -36,7 +38,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-log = structlog.get_logger("ktrain.framework.client")
+log: FilteringBoundLogger = structlog.get_logger("ktrain.framework.client")
 
 PAGE_SIZE: Final = 500
 LIST_PATIENCE: Final = 3

@@ -29,9 +29,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from pathlib import Path
 
+    from structlog.typing import FilteringBoundLogger
+
     from .credentials import PemPair
 
-log = structlog.get_logger("ktrain.framework.client")
+log: FilteringBoundLogger = structlog.get_logger("ktrain.framework.client")
 
 TOKEN_AGE_S: Final = 60.0
 """The kubelet replaces a bound token at 80 % of its life of an hour: reading it once a minute is early enough."""

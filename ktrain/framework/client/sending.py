@@ -24,6 +24,8 @@ from .retry import NO_ANSWER, send_with_retries
 from .warnings import WarningLog
 
 if TYPE_CHECKING:
+    from structlog.typing import FilteringBoundLogger
+
     from ktrain.framework.env import Env
     from ktrain.framework.metrics import Metrics
     from ktrain.framework.telemetry.tracing import Tracing
@@ -37,7 +39,7 @@ WriteGuard = Callable[[], float]
 LONG_WAIT_S: Final = 1.0
 """A wait for a turn that is worth a line in the log. All waits are in the metric."""
 
-log = structlog.get_logger("ktrain.framework.client")
+log: FilteringBoundLogger = structlog.get_logger("ktrain.framework.client")
 
 
 class Sender:

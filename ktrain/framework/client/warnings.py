@@ -6,11 +6,14 @@ that will be removed. Each text is logged once, however often it comes.
 from __future__ import annotations
 
 import re
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import structlog
 
-log = structlog.get_logger("ktrain.framework.client")
+if TYPE_CHECKING:
+    from structlog.typing import FilteringBoundLogger
+
+log: FilteringBoundLogger = structlog.get_logger("ktrain.framework.client")
 
 MAX_TEXTS: Final = 1000
 """How many texts are remembered; the oldest are forgotten first, and would be logged again."""

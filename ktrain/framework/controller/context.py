@@ -26,14 +26,14 @@ class Pass:
     def __init__(
         self, controller: str, key: Key, reason: str, *, number: int, started_s: float, task: asyncio.Task[None]
     ) -> None:
-        self.controller = controller
-        self.key = key
-        self.reason = reason
-        self.started_s = started_s
-        self.task = task
-        self.cancellations = 0
+        self.controller: str = controller
+        self.key: Key = key
+        self.reason: str = reason
+        self.started_s: float = started_s
+        self.task: asyncio.Task[None] = task
+        self.cancellations: int = 0
         """How often its deadline cancelled it."""
-        self.reported = False
+        self.reported: bool = False
         """Whether it was reported as stuck."""
         self._number = number
 

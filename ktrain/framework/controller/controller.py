@@ -41,6 +41,7 @@ from .stuck import Passes, task_stack
 
 if TYPE_CHECKING:
     from anyio.abc import TaskGroup, TaskStatus
+    from structlog.typing import FilteringBoundLogger
 
     from ktrain.api.meta import Key, Resource
     from ktrain.framework.cache.cache import Cache
@@ -56,7 +57,7 @@ T = TypeVar("T")
 
 __all__ = ["Controller", "Reconcile", "Result"]
 
-log = structlog.get_logger("ktrain.framework.controller.controller")
+log: FilteringBoundLogger = structlog.get_logger("ktrain.framework.controller.controller")
 
 AGEING_S: Final = 0.1
 """With this a key of the initial list (-100) waits for new events (0) ten seconds at the most."""

@@ -17,11 +17,13 @@ import structlog
 from ktrain.framework.errors import ApiError, Conflict, FrameworkError, TerminalError
 
 if TYPE_CHECKING:
+    from structlog.typing import FilteringBoundLogger
+
     from ktrain.api.meta import Key
     from ktrain.framework.metrics.controller import ControllerMetrics
     from ktrain.framework.workqueue.queue import WorkQueue
 
-log = structlog.get_logger("ktrain.framework.controller.controller")
+log: FilteringBoundLogger = structlog.get_logger("ktrain.framework.controller.controller")
 
 RETRY: Final = "retry"
 REQUEUED: Final = "requeued"

@@ -20,11 +20,13 @@ from ktrain.api.meta import Key, Resource
 from ktrain.framework.client.codec import metadata_of
 
 if TYPE_CHECKING:
+    from structlog.typing import FilteringBoundLogger
+
     from .predicates import Predicate
 
 T = TypeVar("T")
 
-log = structlog.get_logger("ktrain.framework.controller.controller")
+log: FilteringBoundLogger = structlog.get_logger("ktrain.framework.controller.controller")
 
 MapFunction = Callable[[T], Iterable[Key]]
 

@@ -27,12 +27,13 @@ if TYPE_CHECKING:
     from types import FrameType
 
     from anyio.abc import TaskStatus
+    from structlog.typing import FilteringBoundLogger
 
     from ktrain.framework.metrics import Metrics
 
     from .context import Pass
 
-log = structlog.get_logger("ktrain.framework.controller.stuck")
+log: FilteringBoundLogger = structlog.get_logger("ktrain.framework.controller.stuck")
 
 FRAMES: Final = 30
 """Length of a stack in the log; the innermost frames are kept."""

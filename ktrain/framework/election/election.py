@@ -40,11 +40,13 @@ from .lease import RELEASED_S, Record, own_namespace
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Mapping
 
+    from structlog.typing import FilteringBoundLogger
+
     from ktrain.framework.client.client import Client
     from ktrain.framework.env import Env
     from ktrain.framework.events import EventRecorder
 
-log = structlog.get_logger("ktrain.framework.election.election")
+log: FilteringBoundLogger = structlog.get_logger("ktrain.framework.election.election")
 
 ACQUIRE_JITTER: Final = 1.2
 EXPIRY_JITTER: Final = 0.2

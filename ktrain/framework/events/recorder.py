@@ -27,11 +27,12 @@ from .correlation import KEPT, Correlation, Series, Subject
 
 if TYPE_CHECKING:
     from anyio.abc import TaskStatus
+    from structlog.typing import FilteringBoundLogger
 
     from ktrain.framework.client.client import Client
     from ktrain.framework.env import Env
 
-log = structlog.get_logger("ktrain.framework.events")
+log: FilteringBoundLogger = structlog.get_logger("ktrain.framework.events")
 
 QUEUE_SIZE: Final = 1000
 MAX_ATTEMPTS: Final = 4

@@ -41,13 +41,14 @@ if TYPE_CHECKING:
 
     from anyio import CancelScope
     from anyio.abc import TaskStatus
+    from structlog.typing import FilteringBoundLogger
 
     from ktrain.framework.cache.cache import Cache
     from ktrain.framework.controller.controller import Controller
     from ktrain.framework.election.election import LeaderElection
     from ktrain.framework.events import EventRecorder
 
-log = structlog.get_logger("ktrain.framework.manager.manager")
+log: FilteringBoundLogger = structlog.get_logger("ktrain.framework.manager.manager")
 
 
 class Manager:
@@ -80,7 +81,7 @@ class Manager:
         sync_timeout_s: float = 120.0,
         grace_s: float = 30.0,
     ) -> None:
-        self.elected = asyncio.Event()
+        self.elected: asyncio.Event = asyncio.Event()
         """Set once the leaders have been started: as leader, or without an election at the end of the start."""
         self._services = services
         self._caches = (cache, *caches)

@@ -22,7 +22,7 @@ class Signals:
     """
 
     def __init__(self, *numbers: signal.Signals) -> None:
-        self.interrupted = anyio.Event()
+        self.interrupted: anyio.Event = anyio.Event()
         """Set by the first signal."""
         self._numbers = numbers or (signal.SIGINT, signal.SIGTERM)
         self._kill: Callable[[], None] | None = None

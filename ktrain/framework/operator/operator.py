@@ -55,6 +55,7 @@ if TYPE_CHECKING:
 
     from anyio.abc import TaskStatus
     from prometheus_client import CollectorRegistry
+    from structlog.typing import FilteringBoundLogger
 
     from ktrain.framework.cache.cache import Cache
     from ktrain.framework.client.client import Client
@@ -70,7 +71,7 @@ if TYPE_CHECKING:
     from ktrain.framework.webhook.injection import Registrations
     from ktrain.framework.workqueue.limiters import Limiter
 
-log = structlog.get_logger("ktrain.framework.operator.operator")
+log: FilteringBoundLogger = structlog.get_logger("ktrain.framework.operator.operator")
 
 EXIT_KILLED: Final = 1
 
@@ -120,14 +121,14 @@ class Operator:
         tracing: Tracing | None = None,
     ) -> None:
         self.name = name
-        self.settings = settings or Settings()
-        self.env = env or system_env()
+        self.settings: Settings = settings or Settings()
+        self.env: Env = env or system_env()
         if registry is None and parse_address(self.settings.metrics_address) is not None:
             registry = process_registry()
-        self.metrics = Metrics(registry)
-        self.tracing = tracing or Tracing()
+        self.metrics: Metrics = Metrics(registry)
+        self.tracing: Tracing = tracing or Tracing()
         self._maker = ClusterMaker(name, self.settings, self.env, self.metrics, self.tracing)
-        self.servers = Servers()
+        self.servers: Servers = Servers()
         self._transport = transport
         self._clusters: list[Cluster] = []
         self._runnables: list[Runnable] = []

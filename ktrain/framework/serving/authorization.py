@@ -26,13 +26,15 @@ from ktrain.framework.errors import ApiError, FrameworkError, TooManyRequests
 if TYPE_CHECKING:
     from collections.abc import Hashable
 
+    from structlog.typing import FilteringBoundLogger
+
     from ktrain.api.meta import Json
     from ktrain.framework.client.client import Client
     from ktrain.framework.env import Env
 
 V = TypeVar("V")
 
-log = structlog.get_logger("ktrain.framework.serving.authorization")
+log: FilteringBoundLogger = structlog.get_logger("ktrain.framework.serving.authorization")
 
 TOKEN_TTL_S: Final = 60.0
 ALLOWED_TTL_S: Final = 300.0

@@ -48,7 +48,7 @@ class DebugServer:
         self, host: str, port: int, *, controllers: Callable[[], list[Controller]], caches: Mapping[str, Cache]
     ) -> None:
         self.host = host
-        self.port = port
+        self.port: int = port
         self._controllers = controllers
         self._caches = caches
         self._views: dict[str, Callable[[], Any]] = {

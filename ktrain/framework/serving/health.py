@@ -29,13 +29,14 @@ if TYPE_CHECKING:
     from aiohttp import web
     from anyio.abc import TaskStatus
     from prometheus_client import CollectorRegistry
+    from structlog.typing import FilteringBoundLogger
 
     from ktrain.framework.cache.cache import Cache
     from ktrain.framework.webhook.certificates import CertificateSource
 
     from .authorization import Authorizer
 
-log = structlog.get_logger("ktrain.framework.serving.health")
+log: FilteringBoundLogger = structlog.get_logger("ktrain.framework.serving.health")
 
 METRICS: Final = "/metrics"
 CHECK_TIMEOUT_S: Final = 0.8
@@ -88,7 +89,7 @@ class HealthServer:
         self, host: str, port: int, *, live: Mapping[str, Check] | None = None, ready: Mapping[str, Check] | None = None
     ) -> None:
         self.host = host
-        self.port = port
+        self.port: int = port
         self._checks = {"healthz": live or {"ping": _ping}, "readyz": ready or {"ping": _ping}}
 
     async def run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
@@ -181,7 +182,7 @@ class MetricsServer:
         routes: Mapping[str, Route] | None = None,
     ) -> None:
         self.host = host
-        self.port = port
+        self.port: int = port
         self._registry = registry
         self._certificates = certificates
         self._authorizer = authorizer

@@ -35,12 +35,14 @@ from ktrain.framework.errors import ApiError, DecodeError, FrameworkError
 from ktrain.framework.jsondiff import json_diff
 
 if TYPE_CHECKING:
+    from structlog.typing import FilteringBoundLogger
+
     from ktrain.api.meta import Resource
     from ktrain.framework.metrics.registry import Add
 
 T = TypeVar("T")
 
-log = structlog.get_logger("ktrain.framework.webhook")
+log: FilteringBoundLogger = structlog.get_logger("ktrain.framework.webhook")
 
 GROUP: Final = "admission.k8s.io"
 KIND: Final = "AdmissionReview"

@@ -26,10 +26,11 @@ from ktrain.framework.metrics.webhook import CertificateMetrics
 
 if TYPE_CHECKING:
     from anyio.abc import TaskStatus
+    from structlog.typing import FilteringBoundLogger
 
     from ktrain.framework.env import Env
 
-log = structlog.get_logger("ktrain.framework.webhook")
+log: FilteringBoundLogger = structlog.get_logger("ktrain.framework.webhook")
 
 RELOAD_S: Final = 10.0
 
@@ -108,9 +109,9 @@ class ServingContext:
     def __init__(self, client_ca: Path | None = None) -> None:
         self._client_ca = client_ca
         self._latest: ssl.SSLContext | None = None
-        self.certificate = b""
+        self.certificate: bytes = b""
         """What is served now, PEM."""
-        self.context = self._new()
+        self.context: ssl.SSLContext = self._new()
         self.context.sni_callback = self._greet
 
     async def use(self, pair: KeyPair) -> None:

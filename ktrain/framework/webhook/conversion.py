@@ -43,9 +43,11 @@ from ktrain.framework.errors import FrameworkError
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from structlog.typing import FilteringBoundLogger
+
     from ktrain.framework.metrics.registry import Add
 
-log = structlog.get_logger("ktrain.framework.webhook")
+log: FilteringBoundLogger = structlog.get_logger("ktrain.framework.webhook")
 
 GROUP: Final = "apiextensions.k8s.io"
 KIND: Final = "ConversionReview"

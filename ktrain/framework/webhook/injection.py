@@ -23,10 +23,12 @@ from ktrain.framework.errors import FrameworkError, NotFound
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from structlog.typing import FilteringBoundLogger
+
     from ktrain.framework.client.client import Client
     from ktrain.framework.metrics.webhook import RotationMetrics
 
-log = structlog.get_logger("ktrain.framework.webhook")
+log: FilteringBoundLogger = structlog.get_logger("ktrain.framework.webhook")
 
 
 def _configuration(kind: str) -> Resource[Json]:

@@ -49,6 +49,7 @@ from .rotation import Rotation, State, data_of, state_of
 
 if TYPE_CHECKING:
     from anyio.abc import TaskStatus
+    from structlog.typing import FilteringBoundLogger
 
     from ktrain.api.meta import Json, Key
     from ktrain.framework.client.client import Client
@@ -56,7 +57,7 @@ if TYPE_CHECKING:
 
     from .certificates import KeyPair, Use
 
-log = structlog.get_logger("ktrain.framework.webhook")
+log: FilteringBoundLogger = structlog.get_logger("ktrain.framework.webhook")
 
 LIFETIME: Final = timedelta(days=90)
 OVERLAP: Final = timedelta(hours=1)

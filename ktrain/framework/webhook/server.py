@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
     from aiohttp import web
     from anyio.abc import TaskStatus
+    from structlog.typing import FilteringBoundLogger
 
     from ktrain.api.meta import Json
     from ktrain.framework.env import Env
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
     from .certificates import CertificateSource
     from .conversion import Conversion
 
-log = structlog.get_logger("ktrain.framework.webhook")
+log: FilteringBoundLogger = structlog.get_logger("ktrain.framework.webhook")
 
 MAX_BODY_BYTES: Final = 7 << 20
 """Old and new object of 3 MB each, and room for the envelope."""
@@ -79,7 +80,7 @@ class WebhookServer:
         metrics: Metrics | None = None,
     ) -> None:
         self.host = host
-        self.port = port
+        self.port: int = port
         self._env = env
         self._registry = metrics or Metrics()
         if isinstance(certificates, Path):

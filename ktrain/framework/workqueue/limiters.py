@@ -156,10 +156,19 @@ class MaxWait:
     def __init__(self, limiter: Limiter[Hashable], most_s: float) -> None:
         self._limiter = limiter
         self._most_s = most_s
-        self.forget = limiter.forget
-        self.failures = limiter.failures
-        self.failing = limiter.failing
 
     def delay_s(self, key: Hashable) -> float:
         """Count one failure and return the seconds to wait."""
         return min(self._limiter.delay_s(key), self._most_s)
+
+    def forget(self, key: Hashable) -> None:
+        """Begin anew with a key: its next failure is the first."""
+        self._limiter.forget(key)
+
+    def failures(self, key: Hashable) -> int:
+        """How many failures were counted in a row."""
+        return self._limiter.failures(key)
+
+    def failing(self) -> int:
+        """How many keys have failures."""
+        return self._limiter.failing()
