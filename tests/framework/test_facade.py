@@ -173,6 +173,7 @@ async def test_its_servers_answer_and_readiness_tells_of_election_and_informers(
     assert 'leader_election_master_status{name="copier"} 1.0' in metrics
     assert 'leader_election_slowpath_total{name="copier"} 0.0' in metrics
     assert 'controller_runtime_max_concurrent_reconciles{controller="copier"} 1.0' in metrics
+    assert "ktrain_events_written_total" in metrics
 
 
 def test_an_idle_operator_asks_for_nothing_but_its_lease():

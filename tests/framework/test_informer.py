@@ -60,6 +60,24 @@ def test_a_transform_decides_what_is_kept_and_handlers_see_the_same(script):
     assert follow(script, labels, transform=slim) == {"light": "y"}
 
 
+def test_who_joins_late_hears_what_is_there_as_initial_and_who_left_hears_nothing(script):
+    script.streams.append([*SYNCED, 5.0, event("ADDED", pod("c", 9)), 5.0, event("ADDED", pod("d", 10)), FOREVER])
+
+    async def main(env):
+        async with running(script, env) as cache:
+            informer, late = cache.informer(PODS), Uids([])
+            await env.clock.sleep(1)
+            informer.add_handler(late)
+            at_once = list(late.seen)
+            await env.clock.sleep(6)
+            informer.remove_handler(late)
+            await env.clock.sleep(6)
+            return at_once, late.seen, len(informer)
+
+    there = [("add", "uid-a", True), ("add", "uid-b", True)]
+    assert simulate(main) == (there, [*there, ("add", "uid-c", False)], 4)
+
+
 def test_items_of_pages_are_transformed_too(script):
     script.streams.append((400, failure(400, "BadRequest")))
     script.answers.append((200, {"metadata": {"resourceVersion": "9"}, "items": [pod("a", 3, heavy="x")]}))

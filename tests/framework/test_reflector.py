@@ -7,6 +7,7 @@ import pytest
 
 from ktrain.api.core import PODS, SECRETS
 from ktrain.api.meta import Key
+from ktrain.framework.backoff import Backoff
 from ktrain.framework.cache.cache import Cache
 from ktrain.framework.cache.reflector import PRODUCTIVE_S
 from ktrain.framework.client.client import Client
@@ -156,6 +157,20 @@ def test_pauses_double_from_0_8_to_30_seconds_each_stretched_by_up_to_two(script
     for n, pause in enumerate(pauses):
         nominal = min(0.8 * 2**n, 30)
         assert nominal * 0.999 <= pause <= 2.001 * nominal
+
+
+def test_pauses_begin_anew_after_two_minutes_without_a_failure():
+    async def main(env):
+        backoff = Backoff(env)
+        grown = [backoff.next_s() for _ in range(8)][-1]
+        await env.clock.sleep(grown + 119)
+        still = backoff.next_s()
+        await env.clock.sleep(still + 121)
+        return grown, still, backoff.next_s()
+
+    grown, still, anew = simulate(main)
+    assert min(grown, still) >= 30
+    assert anew < 1.6
 
 
 def test_a_server_that_closes_every_watch_at_once_is_not_hammered(script):

@@ -4,7 +4,7 @@ import anyio
 
 from ktrain.api.core import JOBS
 from ktrain.api.meta import Json, Key, Object, Resource, Struct
-from ktrain.framework import AdmissionRequest, Allowed, Denied, Operator, Result, Settings
+from ktrain.framework import AdmissionRequest, Allowed, Denied, Operator, Registrations, Result, Settings
 from ktrain.framework.helpers import set_controller_reference
 
 
@@ -89,7 +89,6 @@ def build(op: Operator) -> None:
 
 
 async def main() -> None:
-    """Run until a signal."""
     settings = Settings(leader_election="backups", metrics_address=":8080", health_address=":8081")
     async with Operator("backup-operator", settings) as op:
         build(op)
