@@ -36,8 +36,12 @@ class Backoff:
         return delay
 
     async def sleep(self, *, at_least_s: float = 0.0) -> None:
-        """Wait for the next delay, or for as long as the server asked, if that is longer."""
-        await self.env.clock.sleep(max(self.next_s(), at_least_s))
+        """Wait for the next delay, or for as long as the server asked and up to a fifth more, if that is longer."""
+        delay_s = self.next_s()
+        if at_least_s > delay_s:
+            # All whom it asked at once must not come back at once.
+            delay_s = at_least_s * self.env.random.uniform(1.0, 1.2)
+        await self.env.clock.sleep(delay_s)
 
     def reset(self) -> None:
         """Forget failures: the next delay is the first."""

@@ -24,11 +24,14 @@ Errors of the framework.
 
 from __future__ import annotations
 
+import math
 from typing import Final
 
 import msgspec
 
 from ktrain.api.meta import Struct
+
+MAX_RETRY_AFTER_S: Final = 3600
 
 
 class FrameworkError(Exception):
@@ -123,6 +126,15 @@ class ApiError(FrameworkError):
         return self.status.code
 
     @property
+    def retry_after_s(self) -> int:
+        """
+        When to come back at the earliest, in seconds; 0 if the server did not say.
+
+        An hour at the most: a mistake in a proxy must not put a controller to sleep for good.
+        """
+        return min(self.status.details.retry_after_seconds, MAX_RETRY_AFTER_S)
+
+    @property
     def reason(self) -> str:
         """The machine-readable reason, for example `AlreadyExists`."""
         return self.status.reason
@@ -187,14 +199,24 @@ _BY_CODE: Final[dict[int, type[ApiError]]] = {
 }
 
 
-def error_from(code: int, body: bytes, *, method: str = "", path: str = "") -> ApiError:
-    """Build the typed error for an answer with a status of 400 or more. The body may be anything."""
+def error_from(code: int, body: bytes, *, method: str = "", path: str = "", retry_after_s: float = 0) -> ApiError:
+    """
+    Build the typed error for an answer with a status of 400 or more. The body may be anything.
+
+    `retry_after_s` is what its header says: who throttles before there is a Status (priority and fairness, proxies)
+    says so nowhere else.
+    """
     try:
         status = msgspec.json.decode(body, type=Status)
     except (msgspec.MsgspecError, RecursionError):
         status = Status(message=body[:1024].decode("utf-8", "replace").strip())
     if not status.code:
         status = msgspec.structs.replace(status, code=code)
+    if retry_after_s and not status.details.retry_after_seconds:
+        details = msgspec.structs.replace(
+            status.details, retry_after_seconds=math.ceil(min(retry_after_s, MAX_RETRY_AFTER_S))
+        )
+        status = msgspec.structs.replace(status, details=details)
     return error_from_status(status, method=method, path=path)
 
 

@@ -36,27 +36,35 @@ class Write:
     """Whose API server it was; a cache waits for those of its own."""
 
 
-_current: Final[ContextVar[list[Write] | None]] = ContextVar("ktrain_writes", default=None)
+class _Log(list[Write]):
+    """The writes of one block; tasks that outlive it keep the context, and with it this."""
+
+    is_open = True
+
+
+_current: Final[ContextVar[_Log | None]] = ContextVar("ktrain_writes", default=None)
 
 
 @contextmanager
 def recording() -> Iterator[list[Write]]:
     """Collect the writes made in this context, and in tasks started from it, until the block ends."""
-    writes: list[Write] = []
+    writes = _Log()
     token = _current.set(writes)
     try:
         yield writes
     finally:
+        writes.is_open = False
         _current.reset(token)
 
 
 def record(write: Write) -> None:
     """Note a write, if somebody collects."""
     writes = _current.get()
-    if writes is not None:
+    if writes is not None and writes.is_open:
         writes.append(write)
 
 
 def is_recording() -> bool:
     """Whether the caller runs inside a reconcile."""
-    return _current.get() is not None
+    writes = _current.get()
+    return writes is not None and writes.is_open

@@ -64,7 +64,8 @@ class Script:
         await asyncio.sleep(0)
         lines = self.streams.popleft() if self.streams else [float("inf")]
         if isinstance(lines, tuple):
-            yield Stream(lines[0], {}, _play([lines[1]], idle_timeout_s))
+            status, document, *rest = lines
+            yield Stream(status, rest[0] if rest else {}, _play([document], idle_timeout_s))
         else:
             yield Stream(200, {}, _play(lines, idle_timeout_s))
 

@@ -6,6 +6,7 @@ The judge of every run: what the handlers were told, applied in order, is what t
 
 import asyncio
 from contextlib import asynccontextmanager
+from itertools import pairwise
 
 import pytest
 
@@ -226,6 +227,38 @@ def test_a_quiet_watch_is_doubted_with_one_small_question_and_goes_on(script):
         return names(informer, seen, script), informer.statistics().relists
 
     assert follow(script, check, seconds=80) == (["a", "b", "c"], QUIET)
+
+
+def test_who_may_watch_but_not_list_goes_on_watching_although_the_question_is_refused(script):
+    script.streams += [[*SYNCED, TransportError("reset")], [70.0], [event("ADDED", pod("c", 9)), FOREVER]]
+    script.answers += [(403, failure(403, "Forbidden"))] * 50
+
+    assert follow(script, names, seconds=80) == ["a", "b", "c"]
+    assert lists(script) == [{"limit": "1"}]
+
+
+def test_watches_that_are_throttled_together_do_not_come_back_together(script):
+    throttled = (429, failure(429, "TooManyRequests"), {"retry-after": "40"})
+    script.streams += [throttled for _ in range(5)]
+    times = []
+
+    class Timed(type(script)):
+        def stream(self, *args, **options):
+            times.append(asyncio.get_running_loop().time())
+            return super().stream(*args, **options)
+
+    timed = Timed(script.answers, script.streams, script.calls)
+
+    async def main(env):
+        async with running(timed, env) as cache:
+            for number in range(5):
+                cache.informer(PODS, namespace=f"n{number}")
+            await env.clock.sleep(60)
+
+    simulate(main)
+    again = sorted(times[5:])
+    assert again[0] >= 40
+    assert all(later - sooner > 0.01 for sooner, later in pairwise(again))
 
 
 def test_bookmarks_from_before_what_was_seen_are_no_sign_of_life(script):

@@ -13,7 +13,7 @@ from prometheus_client import CollectorRegistry
 
 from ktrain.api.core import CONFIG_MAPS, PODS
 from ktrain.api.meta import Key, Object, Resource
-from ktrain.framework.client.client import Client
+from ktrain.framework.client.client import ATTEMPT_TIMEOUT_S, Client
 from ktrain.framework.client.subresources import bind, evict, read_log, read_scale, request_token, scale
 from ktrain.framework.client.transport import Response
 from ktrain.framework.client.warnings import MAX_TEXTS, WarningLog
@@ -108,7 +108,7 @@ def test_a_read_that_took_its_whole_time_is_not_sent_again():
             await client.get(CONFIG_MAPS, "a", "ns")
 
     silent = Silent()
-    assert call(silent, use)[1] == 10
+    assert call(silent, use)[1] == ATTEMPT_TIMEOUT_S
     assert silent.sent == 1
 
 
@@ -497,6 +497,35 @@ def test_a_watch_goes_on_from_the_last_version_when_its_connection_breaks(script
     assert call(script, use)[0] == [("ADDED", "3"), ("MODIFIED", "6"), ("DELETED", "7")]
     assert [each.query["resourceVersion"] for each in script.calls] == ["1", "5", "5", "6"]
     assert {each.query["labelSelector"] for each in script.calls} == {"a=b"}
+
+
+def test_a_watch_that_is_refused_comes_back_when_the_header_says(script):
+    script.streams += [
+        (429, b"Too many requests, please try again later.", {"retry-after": "30"}),
+        [event("ADDED", "3")],
+    ]
+
+    async def use(client):
+        async with aclosing(client.watch(CONFIG_MAPS, "ns")) as events:
+            await anext(events)
+
+    assert 30 <= call(script, use)[1] <= 36
+
+
+@pytest.mark.parametrize(("header", "asked_s"), [("7", 7), ("86400", 3600), ("soon", 0)])
+def test_a_refusal_without_a_status_says_when_to_come_back_by_its_header(script, header, asked_s):
+    script.answers.append((503, "away", {"retry-after": header}))
+    script.streams.append((429, b"busy", {"retry-after": header}))
+
+    async def use(client):
+        with pytest.raises(ServerError) as away:
+            await client.get(CONFIG_MAPS, "a", "ns")
+        with pytest.raises(TooManyRequests) as busy:
+            async with client.stream("/api/v1/configmaps"):
+                pass
+        return away.value.retry_after_s, busy.value.retry_after_s
+
+    assert call(script, use)[0] == (asked_s, asked_s)
 
 
 def test_a_watch_of_a_server_that_ends_it_at_once_does_not_spin(script):

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from ktrain.api.core import CONFIG_MAPS, PODS
 from ktrain.api.meta import Key, Object, Resource
-from ktrain.framework.client.client import Client, PatchType
+from ktrain.framework.client.client import ATTEMPT_TIMEOUT_S, Client, PatchType
 from ktrain.framework.client.codec import codec_for
 from ktrain.framework.client.transport import Response
 from ktrain.framework.deepjson import cut
@@ -137,7 +137,7 @@ def test_the_guard_is_asked_before_every_attempt_to_write_and_shortens_it(script
     script.answers += [(*refusal(429), {}), (*refusal(429), {}), (200, STORED)]
     call(script, use, guard=guard)
 
-    assert [(c.method, c.timeout_s) for c in script.calls] == [("POST", 3.0), ("POST", 1.5), ("GET", 10.0)]
+    assert [(c.method, c.timeout_s) for c in script.calls] == [("POST", 3.0), ("POST", 1.5), ("GET", ATTEMPT_TIMEOUT_S)]
 
 
 def test_a_list_follows_its_pages_and_reports_the_version_of_the_list(script):

@@ -15,7 +15,7 @@ from ktrain.framework.client.client import Client
 from ktrain.framework.client.credentials import BasicLogin, Credentials, Endpoint, StaticToken, bearer
 from ktrain.framework.client.finding import in_cluster, read_endpoint
 from ktrain.framework.client.http import HttpTransport
-from ktrain.framework.client.renewal import TOKEN_AGE_S, TokenFile
+from ktrain.framework.client.renewal import TOKEN_AGE_S, Grant, Renewed, TokenFile
 from ktrain.framework.env import Env, SystemClock, system_env
 from ktrain.framework.errors import ConfigError, TransportError, Unauthorized
 
@@ -336,3 +336,40 @@ def test_a_key_with_a_password_is_an_error_not_a_question_to_the_terminal(tmp_pa
     endpoint = Endpoint("https://x", client_cert=(pair.cert_chain_pems[0].bytes(), locked))
     with pytest.raises(ConfigError, match="encrypted"):
         endpoint.ssl_context()
+
+
+class Slow(Renewed):
+    """Credentials whose first grant takes a while."""
+
+    async def obtain(self, last, *, refused):
+        await asyncio.sleep(0.2)
+        return Grant({"Authorization": "Bearer x"})
+
+
+async def test_a_transport_that_closes_leaves_the_credentials_to_the_one_it_shares_them_with(server):
+    async def answer(request):
+        return web.Response(text=request.headers["Authorization"])
+
+    async with server(answer) as url:
+        endpoint = Endpoint(url, credentials=Slow())
+        calls, election = HttpTransport(endpoint), HttpTransport(endpoint)
+        asked = asyncio.create_task(calls.request("GET", "/"))
+        await asyncio.sleep(0.05)
+        await election.aclose()
+        await election.aclose()
+        answered = (await asked).body
+        await calls.aclose()
+
+    assert answered == b"Bearer x"
+
+
+async def test_with_the_last_transport_ends_what_runs_for_the_credentials():
+    endpoint = Endpoint("http://127.0.0.1:9", credentials=Slow())
+    transports = HttpTransport(endpoint), HttpTransport(endpoint)
+    asked = asyncio.create_task(endpoint.credentials.headers())
+    await asyncio.sleep(0.05)
+    for transport in transports:
+        await transport.aclose()
+
+    with pytest.raises(ConfigError, match="closed"):
+        await asked

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from ktrain.api.core import CONFIG_MAPS
+from ktrain.api.core import CONFIG_MAPS, PODS
 from ktrain.api.meta import Key
 from ktrain.framework.cache.cache import Cache
 from ktrain.framework.client.client import Client
@@ -13,6 +13,9 @@ from ktrain.framework.writes import Write, recording
 from ktrain.local.apiserver.server import ApiServer
 from ktrain.testing.time import simulate
 
+from .following import SYNCED, event, pod, running
+
+FOREVER = float("inf")
 KEY = Key("default", "a")
 
 
@@ -112,3 +115,49 @@ def test_after_the_server_went_back_old_versions_prove_nothing():
         return before, informer.shows(write(4_000))
 
     assert on_a_server(scenario) == (True, False)
+
+
+def test_a_deletion_of_what_the_same_pass_has_made_is_waited_for_although_the_cache_knows_neither_yet(script):
+    script.streams.append([*SYNCED, 1.0, event("ADDED", pod("new", 8)), 1.0, event("DELETED", pod("new", 9)), FOREVER])
+    made = Write("", "pods", Key("ns", "new"), "uid-new", 8, {})
+    deleted = Write("", "pods", Key("ns", "new"), "uid-new", 0, {})
+
+    async def main(env):
+        async with running(script, env) as cache:
+            informer = cache.informer(PODS)
+            await informer.wait_for_sync()
+            shown = await cache.wait_for_writes([made, deleted])
+            return shown, env.clock.monotonic(), informer.get(Key("ns", "new"))
+
+    assert simulate(main) == (True, pytest.approx(2), None)
+
+
+def test_who_gave_up_waiting_leaves_nothing_behind_in_an_informer_that_hears_nothing():
+    async def scenario(client, cache, informer):
+        await client.create(CONFIG_MAPS, body())
+        uid = (await client.get(CONFIG_MAPS, "a", "default")).metadata.uid
+        await asyncio.sleep(1)
+        late = [write(10**9), write(0, uid=uid)]
+        assert not await cache.wait_for_writes(late[1:], timeout_s=0.001)
+        for _ in range(300):
+            assert not await cache.wait_for_writes(late[:1], timeout_s=0.001)
+            assert not await cache.wait_for_writes(late[1:], timeout_s=0.001)
+        return len(informer._waiters._by_version) < 150, informer._waiters._by_key
+
+    assert on_a_server(scenario) == (True, {})
+
+
+def test_writes_of_a_task_that_outlives_its_pass_are_not_collected_for_ever():
+    async def scenario(client, cache, informer):
+        async def outlive():
+            for number in range(3):
+                await client.apply(CONFIG_MAPS, body() | {"data": {"n": str(number)}})
+                await asyncio.sleep(1)
+
+        with recording() as writes:
+            task = asyncio.create_task(outlive())
+            await asyncio.sleep(0.5)
+        await task
+        return len(writes)
+
+    assert on_a_server(scenario) == 1

@@ -156,27 +156,27 @@ class Cache:
 
     def shows(self, writes: Iterable[Write]) -> bool:
         """Whether every informer concerned shows these writes."""
-        return not self._behind(writes)
+        return all(informer.shows(write) for write in writes for informer in self._concerned(write))
 
     async def wait_for_writes(self, writes: Iterable[Write], *, timeout_s: float = 5.0) -> bool:
         """Wait until the informers concerned show these writes; False if one did not in time."""
         try:
             async with asyncio.timeout(timeout_s):
-                for informer, write in self._behind(writes):
-                    await informer.wait_for(write)
+                # One after another: a deletion of what was made just before shows only after that has shown.
+                for write in writes:
+                    for informer in self._concerned(write):
+                        await informer.wait_for(write)
         except TimeoutError:
             return False
         return True
 
-    def _behind(self, writes: Iterable[Write]) -> list[tuple[AnyInformer, Write]]:
+    def _concerned(self, write: Write) -> list[AnyInformer]:
+        if write.cluster != self._client.cluster:
+            return []
         return [
-            (informer, write)
-            for write in writes
-            if write.cluster == self._client.cluster
+            informer
             for informer in self._informers()
-            if informer.resource.plural == write.plural
-            and informer.resource.group == write.group
-            and not informer.shows(write)
+            if informer.resource.plural == write.plural and informer.resource.group == write.group
         ]
 
     def statistics(self) -> dict[str, InformerStatistics]:

@@ -343,7 +343,7 @@ class Reflector(Generic[T]):
             self._doubtful = self._listed
         if self._listed:
             self._record.restarted(_reason(error))
-        retry_after_s = error.status.details.retry_after_seconds if isinstance(error, ApiError) else 0
+        retry_after_s = error.retry_after_s if isinstance(error, ApiError) else 0
         self._log.warning("watch.failed" if self._listed else "list.failed", error=str(error))
         await self._refused.sleep(at_least_s=retry_after_s)
 
@@ -362,12 +362,18 @@ class Reflector(Generic[T]):
         A watch from a version that the server has not reached opens, says nothing, and ends in good order. This is what
         a restored etcd looks like: without this question the cache would show the lost future for ever.
         """
-        response = await self._client.raw(
-            "GET",
-            self._resource.path(self._namespace),
-            query=[("limit", "1"), *self._selectors],
-            headers=accept_header(self._resource, many=True),
-        )
+        try:
+            response = await self._client.raw(
+                "GET",
+                self._resource.path(self._namespace),
+                query=[("limit", "1"), *self._selectors],
+                headers=accept_header(self._resource, many=True),
+            )
+        except Forbidden as error:
+            # Streaming lists need the right to watch only. Better in doubt than without a watch.
+            self._log.info("watch.position_unknown", error=str(error))
+            self._doubtful = False
+            return
         now_at = codec_for(self._resource).split_page(response.body)[0].resource_version
         self._doubtful = False
         if 0 < version_number(now_at) < version_number(self._intake.version):

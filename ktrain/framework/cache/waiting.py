@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 import heapq
 from itertools import count
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from ktrain.api.meta import Key
     from ktrain.framework.writes import Write
+
+SWEEP_FROM: Final = 64
 
 
 class Waiters:
@@ -19,6 +21,7 @@ class Waiters:
         self._by_version: list[tuple[int, int, asyncio.Future[None]]] = []
         self._by_key: dict[Key, list[asyncio.Future[None]]] = {}
         self._sequence = count()
+        self._given_up = 0
 
     async def wait(self, write: Write) -> None:
         """Wait until something happened that may show this write: its version, or for deletions an event of its key."""
@@ -27,7 +30,11 @@ class Waiters:
             heapq.heappush(self._by_version, (write.version, next(self._sequence), future))
         else:
             self._by_key.setdefault(write.key, []).append(future)
-        await future
+        try:
+            await future
+        finally:
+            if future.cancelled():
+                self._forget(write.key)
 
     def release(self, key: Key | None, version: int) -> None:
         """Wake those who wait for this key, or for a version up to this one."""
@@ -44,6 +51,18 @@ class Waiters:
             _wake(self._by_version.pop()[2])
         for key in list(self._by_key):
             self.release(key, 0)
+
+    def _forget(self, key: Key) -> None:
+        """Let go of those who gave up: an informer that hears nothing wakes nobody, and must not keep them either."""
+        if key in self._by_key:
+            self._by_key[key] = [future for future in self._by_key[key] if not future.done()]
+            if not self._by_key[key]:
+                del self._by_key[key]
+        self._given_up += 1
+        if self._given_up > SWEEP_FROM + len(self._by_version) // 2:
+            self._given_up = 0
+            self._by_version = [waiter for waiter in self._by_version if not waiter[2].done()]
+            heapq.heapify(self._by_version)
 
 
 def _wake(future: asyncio.Future[None]) -> None:

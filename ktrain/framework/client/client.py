@@ -12,7 +12,7 @@ common ones have functions in `subresources.py`.
 from __future__ import annotations
 
 import copy
-from typing import TYPE_CHECKING, TypeVar, Unpack
+from typing import TYPE_CHECKING, Final, TypeVar, Unpack
 
 import msgspec
 
@@ -47,6 +47,9 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+ATTEMPT_TIMEOUT_S: Final = 9.5
+"""An object whose write is never answered is late by ten seconds at the most: this, and the pass after it."""
+
 __all__ = ["APPLY_TYPE", "PAGE_SIZE", "Client", "ObjectList", "PatchType", "WriteGuard", "selector_query"]
 
 
@@ -78,7 +81,7 @@ class Client:
         env: Env,
         *,
         field_manager: str,
-        timeout_s: float = 10.0,
+        timeout_s: float = ATTEMPT_TIMEOUT_S,
         retry_budget_s: float = 2.5,
         max_in_flight: int | None = MAX_IN_FLIGHT,
         guard: WriteGuard | None = None,

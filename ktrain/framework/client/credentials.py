@@ -72,8 +72,16 @@ class Credentials(ABC):
             refused: What the server answered with 401. If that is what we would give, something newer is asked for.
         """
 
+    def hold(self) -> None:
+        """Note one more transport that uses these credentials; it gives them back by `release`, once."""
+        return
+
+    async def release(self) -> None:
+        """Give them back. With their last user ends what runs on their behalf."""
+        await self.aclose()
+
     async def aclose(self) -> None:
-        """End what runs on behalf of these credentials. Idempotent; they can be used on."""
+        """End what runs on behalf of these credentials, for all users. Idempotent; they can be used on."""
         return
 
 

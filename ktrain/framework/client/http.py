@@ -59,6 +59,8 @@ class HttpTransport:
         self._proxy = endpoint.proxy or proxy_from_environment(endpoint.url)
         self._connections = Connections(endpoint, user_agent, keepalive)
         self._extra = self._extras()
+        self._closed = False
+        endpoint.credentials.hold()
 
     async def request(
         self,
@@ -132,9 +134,11 @@ class HttpTransport:
                     answer.close()
 
     async def aclose(self) -> None:
-        """Close all connections, and end what runs for the credentials. Idempotent."""
+        """Close all connections, and give the credentials back: others may share them. Idempotent."""
         await self._connections.aclose()
-        await self.endpoint.credentials.aclose()
+        if not self._closed:
+            self._closed = True
+            await self.endpoint.credentials.release()
 
     async def _identity(self, deadline: float, *, refused: Mapping[str, str] | None = None) -> Mapping[str, str]:
         try:

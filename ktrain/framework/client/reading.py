@@ -15,6 +15,7 @@ import structlog
 from ktrain.api.meta import ObjectMeta
 from ktrain.framework.backoff import Backoff
 from ktrain.framework.errors import (
+    ApiError,
     DecodeError,
     Gone,
     ServerError,
@@ -115,6 +116,7 @@ async def follow(
         query = [("watch", "true"), ("allowWatchBookmarks", "true"), ("timeoutSeconds", lasts_s), *selectors]
         if version:
             query.append(("resourceVersion", version))
+        asked_s = 0
         try:
             async with client.stream(path, query=query, headers=accept_header(resource)) as stream:
                 async for line in stream.lines:
@@ -125,7 +127,9 @@ async def follow(
                         yield event
         except (TransportError, TooManyRequests, ServerError) as error:
             log.warning("watch.interrupted", path=path, resource_version=version, error=str(error))
-        await backoff.sleep()
+            if isinstance(error, ApiError):
+                asked_s = error.retry_after_s
+        await backoff.sleep(at_least_s=asked_s)
 
 
 def _event(resource: Resource[T], line: bytes) -> WatchEvent[T]:

@@ -83,6 +83,7 @@ class Renewed(Credentials, ABC):
         self._failure: Exception | None = None
         self._failed_at_s = float("-inf")
         self._refused_at_s = float("-inf")
+        self._users = 0
 
     @property
     def can_refresh(self) -> bool:
@@ -177,6 +178,16 @@ class Renewed(Credentials, ABC):
         if self._failure:
             self._failed_at_s = self._env.clock.monotonic()
             log.warning("client.credentials_not_renewed", error=str(self._failure))
+
+    def hold(self) -> None:
+        """Note one more transport: the calls and the election of an operator have one each, and one token."""
+        self._users += 1
+
+    async def release(self) -> None:
+        """Give them back: a renewal under way ends with the last user, as others may wait for it."""
+        self._users -= 1
+        if self._users <= 0:
+            await self.aclose()
 
     async def aclose(self) -> None:
         """End a renewal that is under way."""

@@ -11,7 +11,7 @@ A read that failed by its time-out is not tried again either: by then the budget
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from ktrain.framework.errors import ApiError, FrameworkError, TransportError, error_from
@@ -55,7 +55,8 @@ async def send_with_retries(
         else:
             if response.status < 400:
                 return response
-            failure = error_from(response.status, response.body, method=method, path=path)
+            asked_s = retry_after_s(response.headers) or 0
+            failure = error_from(response.status, response.body, method=method, path=path, retry_after_s=asked_s)
             code = str(response.status)
             delay = None if _is_disruption(failure) else _asked_delay_s(response, attempt, env)
         _chain(failure, earlier)
@@ -70,9 +71,9 @@ async def send_with_retries(
         await env.clock.sleep(delay)
 
 
-def retry_after_s(response: Response) -> float | None:
+def retry_after_s(headers: Mapping[str, str]) -> float | None:
     """The Retry-After header in seconds, if there is a usable one; the API server never sends the date form."""
-    text = response.headers.get("retry-after", "")
+    text = headers.get("retry-after", "")
     return float(text) if text.isdecimal() else None
 
 
@@ -83,7 +84,7 @@ def _is_disruption(refusal: ApiError) -> bool:
 
 def _asked_delay_s(response: Response, attempt: int, env: Env) -> float | None:
     """Seconds until the next attempt after a refusal; None if it is final."""
-    asked = retry_after_s(response)
+    asked = retry_after_s(response.headers)
     if response.status != 429 and (response.status < 500 or asked is None):
         return None
     # Jitter on top of what was asked: those who were throttled together must not come back together.

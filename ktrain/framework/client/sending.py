@@ -20,7 +20,7 @@ from ktrain.framework.errors import TransportError, error_from
 from ktrain.framework.metrics.client import ClientMetrics
 
 from .fairness import FLOW, Fairness
-from .retry import NO_ANSWER, send_with_retries
+from .retry import NO_ANSWER, retry_after_s, send_with_retries
 from .warnings import WarningLog
 
 if TYPE_CHECKING:
@@ -110,7 +110,8 @@ class Sender:
             self._metrics.requests(str(stream.status), "GET", self._metrics.host)
             if stream.status >= 400:
                 body = b"\n".join([line async for line in stream.lines])
-                raise error_from(stream.status, body, method="GET", path=path)
+                asked_s = retry_after_s(stream.headers) or 0
+                raise error_from(stream.status, body, method="GET", path=path, retry_after_s=asked_s)
             if warning := stream.headers.get("warning"):
                 self._warnings.note(warning, method="GET", path=path)
             yield stream

@@ -86,7 +86,7 @@ class Results:
             self._queue.forget(key)
             log.error("reconcile.failed_for_good", error=str(error))
             return ""
-        asked_s = error.status.details.retry_after_seconds if isinstance(error, ApiError) else 0
+        asked_s = error.retry_after_s if isinstance(error, ApiError) else 0
         retry_in_s = self._queue.retry(key, at_least_s=asked_s)
         details = {"failures": self._queue.failures(key), "retry_in_s": round(retry_in_s, 3)}
         if isinstance(error, Conflict):
