@@ -6,7 +6,7 @@ import sys
 import aiohttp
 import anyio
 import pytest
-from prometheus_client import CollectorRegistry, Histogram, generate_latest
+from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.openmetrics.exposition import generate_latest as generate_openmetrics
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
@@ -59,31 +59,6 @@ def test_a_counter_exists_at_0_before_it_counts_and_is_gone_when_forgotten(metri
 
     metrics.forget("passes", {"controller": "jobs"})
     assert values(registry, "passes_total") == {}
-
-
-def test_a_histogram_is_exposed_as_prometheus_client_exposes_its_own(metrics, registry):
-    theirs = CollectorRegistry()
-    bounds = (0.005, 0.1, 1, 2.5)
-    reference = Histogram("pass_seconds", "Passes.", ["controller"], buckets=bounds, registry=theirs).labels("jobs")
-    observe = metrics.histogram("pass_seconds", "Passes.", bounds, {"controller": "jobs"})
-    for value in (0.001, 0.005, 0.1, 0.1001, 2.5, 7):
-        reference.observe(value)
-        observe(value)
-
-    for name in ("pass_seconds_bucket", "pass_seconds_sum", "pass_seconds_count"):
-        assert values(registry, name) == values(theirs, name)
-
-
-def test_a_name_is_registered_once_only(metrics, registry):
-    metrics.counter("passes", "Passes.", {"controller": "jobs"})
-    with pytest.raises(ValueError, match="passes"):
-        Histogram("passes", "Others.", registry=registry)
-
-
-def test_label_values_must_be_as_many_as_their_names(metrics):
-    metrics.counter("passes", "Passes.", {"controller": "jobs"})
-    with pytest.raises(ValueError, match="passes has the labels"):
-        metrics.counter("passes", "Passes.", {"controller": "jobs", "result": "error"})
 
 
 def exemplars(text):

@@ -12,10 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
 
-    from .families import Counters, Family, Histograms
-
 T = TypeVar("T")
-F = TypeVar("F", bound="Family[Any]")
 
 Labels = Mapping[str, str]
 """Label names and values. Every use of one metric has the same names in the same order."""
@@ -51,6 +48,7 @@ QUEUE_BUCKETS: Final = tuple(10.0**n for n in range(-8, 4))
 MOST_SERIES: Final = 200
 """Of a counter whose label values come from outside."""
 OTHER: Final = "other"
+EXEMPLAR_CHARACTERS: Final = 128
 
 
 def nothing(*_: object) -> None:
@@ -60,8 +58,6 @@ def nothing(*_: object) -> None:
 class Metrics:
     """
     Makes instruments, each metric once. One `Metrics` per registry.
-
-    Instruments are for the thread of the event loop; another may have series of its own (see `families`).
 
     Args:
         registry: Where metrics are registered; without one all instruments do nothing.
@@ -75,7 +71,8 @@ class Metrics:
         """Return a counter (without the `_total` of its exposed name) that exists at 0 from now on."""
         if self.registry is None:
             return nothing
-        return self._counter(name, text, *labels).series(labels.values()).add
+        add: Add = _bound(self._counter(name, text, *labels), labels).inc
+        return add
 
     def counter_by(self, name: str, text: str, *labels: str, most: int = MOST_SERIES) -> CountBy:
         """
@@ -94,7 +91,7 @@ class Metrics:
             if add is None:
                 if len(series) >= most:
                     values = (OTHER,) * len(labels)
-                add = series.setdefault(values, family.series(values).add)
+                add = series.setdefault(values, family.labels(*values).inc)
             add()
 
         return count
@@ -115,38 +112,50 @@ class Metrics:
         """Return the observer of a histogram."""
         if self.registry is None:
             return nothing
-        return self._histogram(name, text, buckets, *labels).series(labels.values()).add
+        observe = self._histogram(name, text, buckets, *labels).labels(*labels.values()).observe
+
+        def add(value: float, exemplar: dict[str, str] | None = None, /) -> None:
+            observe(value, exemplar and fitting(exemplar))
+
+        return add
 
     def forget(self, name: str, labels: Labels) -> None:
         """Drop one series: what it was about is gone."""
         if name in self._made:
             self._made[name].remove(*labels.values())
 
-    def _counter(self, name: str, text: str, *labels: str) -> Counters:
-        from .families import Counters
+    def _counter(self, name: str, text: str, *labels: str) -> Any:  # noqa: ANN401 - see _made
+        from prometheus_client import Counter
 
-        return self._once(name, lambda: self._registered(Counters(name, text, labels)))
+        return self._once(name, lambda: Counter(name, text, labels, registry=self.registry))
 
     def _gauge(self, name: str, text: str, *labels: str) -> Any:  # noqa: ANN401 - see _made
         from prometheus_client import Gauge
 
         return self._once(name, lambda: Gauge(name, text, labels, registry=self.registry))
 
-    def _histogram(self, name: str, text: str, buckets: tuple[float, ...], *labels: str) -> Histograms:
-        from .families import Histograms
+    def _histogram(self, name: str, text: str, buckets: tuple[float, ...], *labels: str) -> Any:  # noqa: ANN401 - see _made
+        from prometheus_client import Histogram
 
-        return self._once(name, lambda: self._registered(Histograms(name, text, labels, buckets)))
-
-    def _registered(self, family: F) -> F:
-        if self.registry is not None:
-            self.registry.register(family)
-        return family
+        return self._once(name, lambda: Histogram(name, text, labels, buckets=buckets, registry=self.registry))
 
     def _once(self, name: str, make: Callable[[], T]) -> T:
         if name not in self._made:
             self._made[name] = make()
         made: T = self._made[name]
         return made
+
+
+def fitting(exemplar: Mapping[str, str]) -> dict[str, str]:
+    """As much of an exemplar as OpenMetrics allows; prometheus_client raises for more."""
+    left = EXEMPLAR_CHARACTERS
+    fits: dict[str, str] = {}
+    for name, value in exemplar.items():
+        room = left - len(name)
+        if room > 0 and value:
+            fits[name] = value[:room]
+            left = room - len(fits[name])
+    return fits
 
 
 def _bound(family: Any, labels: Labels) -> Any:  # noqa: ANN401 - see _made
