@@ -301,3 +301,28 @@ def test_an_empty_list_of_metadata_which_go_writes_as_null_is_empty():
     page = codec_for(CONFIG_MAPS).decode_page(body)
 
     assert (page.items, page.resource_version) == ([], "9")
+
+
+@pytest.mark.parametrize(
+    "key", [Key("ns", ""), Key("", "a"), Key("ns", ".."), Key("..", "a"), Key("ns", "a/b"), Key("", "")]
+)
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda c, key: c.get(CONFIG_MAPS, key.name, key.namespace),
+        lambda c, key: c.delete(CONFIG_MAPS, key),
+        lambda c, key: c.patch(CONFIG_MAPS, key, {}),
+        lambda c, key: c.update(CONFIG_MAPS, {"metadata": {"name": key.name, "namespace": key.namespace}}),
+        lambda c, key: c.apply(CONFIG_MAPS, {"metadata": {"name": key.name, "namespace": key.namespace}}),
+    ],
+)
+def test_a_call_about_one_object_never_becomes_one_about_all_or_about_another(script, use, key):
+    with pytest.raises(ValueError, match="ConfigMap"):
+        call(script, lambda client: use(client, key))
+    assert not script.calls
+
+
+def test_a_namespaced_object_cannot_be_created_without_a_namespace(script):
+    with pytest.raises(ValueError, match="needs a namespace"):
+        call(script, lambda client: client.create(CONFIG_MAPS, {"metadata": {"generateName": "a-"}}))
+    assert not script.calls
