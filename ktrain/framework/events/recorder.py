@@ -9,6 +9,7 @@ no server is there, which holds all of them up anyway. What is lost is counted b
 
 from __future__ import annotations
 
+import re
 from collections import deque
 from typing import TYPE_CHECKING, Any, Final
 
@@ -42,6 +43,7 @@ NOTE_BYTES: Final = 1024
 INSTANCE_LENGTH: Final = 128
 NAME_LENGTH: Final = 230
 FLUSH_TIMEOUT_S: Final = 5.0
+_SUBDOMAIN: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 
 
 class EventRecorder:
@@ -236,7 +238,11 @@ class EventRecorder:
         log.warning("event.dropped", why=why, reason=subject.reason, object=subject.regarding, error=error)
 
     def _name(self, regarding: str) -> str:
-        return f"{regarding[:NAME_LENGTH]}.{self._env.random.getrandbits(64):016x}"
+        name = regarding[:NAME_LENGTH]
+        if not _SUBDOMAIN.fullmatch(name):
+            # Not every object's name can be an Event's: those of RBAC are like system:node.
+            name = re.sub("[^a-z0-9]+", "-", name.lower()).strip("-") or "event"
+        return f"{name}.{self._env.random.getrandbits(64):016x}"
 
 
 def _reference(resource: Resource[Any], obj: object) -> Json:

@@ -76,7 +76,7 @@ class ClusterMaker:
             cluster=name,
         )
         unguarded = make()
-        recorder = EventRecorder(unguarded, self._env, component=self._operator)
+        recorder = EventRecorder(unguarded, self._env, component=self._operator, metrics=self._metrics)
         if for_election is not None and self._settings.leader_election:
             self.election = self._election(for_election, recorder)
         client = make(guard=self.election.guard if self.election else None)
