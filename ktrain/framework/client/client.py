@@ -368,8 +368,8 @@ def _one_namespace(resource: Resource[Any], key: Key) -> str:
 
 
 def _is_segment(name: str) -> bool:
-    """Whether it is one part of a path and stays where it is put: names may come from anybody's objects."""
-    return name not in {"", ".", ".."} and not {"/", "%"} & {*name}
+    """Whether it is one part of a path once it is quoted, which dots survive: names may come from anybody's objects."""
+    return name not in {"", ".", ".."}
 
 
 def _key_in(body: Json) -> Key:
