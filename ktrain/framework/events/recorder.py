@@ -109,7 +109,7 @@ class EventRecorder:
             self._note(series)
             return
         if len(self._queue) >= QUEUE_SIZE:
-            self._drop("queue_full", subject)
+            self._drop("queue_full", subject, meta.key)
             return
         if not self._correlation.may_begin(identity, now_s):
             self._metrics.dropped("spam")  # not logged: that would be the next flood
@@ -145,7 +145,7 @@ class EventRecorder:
                 self._collect(float("inf"))
                 await self._flush()
             for series in self._queue:
-                self._drop("stopped", series.subject)
+                self._lose(series, "stopped", "")
             self._queue.clear()
 
     async def _wait(self) -> None:
@@ -231,11 +231,12 @@ class EventRecorder:
         self._unwritten.discard(series)
         if series.key is None:
             self._correlation.forget(series)
-        self._drop(why, series.subject, error)
+        regarding = series.body["regarding"]
+        self._drop(why, series.subject, Key(regarding.get("namespace", ""), regarding.get("name", "")), error)
 
-    def _drop(self, why: str, subject: Subject, error: str = "") -> None:
+    def _drop(self, why: str, subject: Subject, key: Key, error: str = "") -> None:
         self._metrics.dropped(why)
-        log.warning("event.dropped", why=why, reason=subject.reason, object=subject.regarding, error=error)
+        log.warning("event.dropped", why=why, reason=subject.reason, kind=subject.kind, object=str(key), error=error)
 
     def _name(self, regarding: str) -> str:
         name = regarding[:NAME_LENGTH]
