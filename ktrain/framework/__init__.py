@@ -52,7 +52,10 @@ if TYPE_CHECKING:
     from .election.election import Timing as Timing
     from .env import Env as Env
     from .env import system_env as system_env
+    from .errors import ApiError as ApiError
+    from .errors import Conflict as Conflict
     from .errors import FrameworkError as FrameworkError
+    from .errors import NotFound as NotFound
     from .errors import TerminalError as TerminalError
     from .events.recorder import EventRecorder as EventRecorder
     from .manager.manager import Manager as Manager
@@ -66,6 +69,7 @@ if TYPE_CHECKING:
     from .webhook.admission import AdmissionRequest as AdmissionRequest
     from .webhook.admission import Allowed as Allowed
     from .webhook.admission import Denied as Denied
+    from .webhook.admission import defaulter as defaulter
     from .webhook.conversion import Conversion as Conversion
     from .webhook.injection import Registrations as Registrations
     from .webhook.injection import WebhookAddress as WebhookAddress
@@ -76,10 +80,12 @@ if TYPE_CHECKING:
 _HOMES: Final = {
     "AdmissionRequest": "ktrain.framework.webhook.admission",
     "Allowed": "ktrain.framework.webhook.admission",
+    "ApiError": "ktrain.framework.errors",
     "Cache": "ktrain.framework.cache.cache",
     "Channel": "ktrain.framework.controller.sources",
     "Client": "ktrain.framework.client.client",
     "Cluster": "ktrain.framework.operator.clusters",
+    "Conflict": "ktrain.framework.errors",
     "Controller": "ktrain.framework.controller.controller",
     "Conversion": "ktrain.framework.webhook.conversion",
     "Denied": "ktrain.framework.webhook.admission",
@@ -97,6 +103,7 @@ _HOMES: Final = {
     "Manager": "ktrain.framework.manager.manager",
     "Metrics": "ktrain.framework.metrics.registry",
     "MetricsServer": "ktrain.framework.serving.health",
+    "NotFound": "ktrain.framework.errors",
     "Object": "ktrain.api.meta",
     "ObjectList": "ktrain.framework.client.client",
     "ObjectMeta": "ktrain.api.meta",
@@ -120,6 +127,7 @@ _HOMES: Final = {
     "WorkQueue": "ktrain.framework.workqueue.queue",
     "connect": "ktrain.framework.client.http",
     "current_reason": "ktrain.framework.controller.context",
+    "defaulter": "ktrain.framework.webhook.admission",
     "find_endpoint": "ktrain.framework.client.finding",
     "generated": "ktrain.framework.client.generated",
     "system_env": "ktrain.framework.env",
@@ -128,10 +136,12 @@ _HOMES: Final = {
 __all__ = [
     "AdmissionRequest",
     "Allowed",
+    "ApiError",
     "Cache",
     "Channel",
     "Client",
     "Cluster",
+    "Conflict",
     "Controller",
     "Conversion",
     "Denied",
@@ -149,6 +159,7 @@ __all__ = [
     "Manager",
     "Metrics",
     "MetricsServer",
+    "NotFound",
     "Object",
     "ObjectList",
     "ObjectMeta",
@@ -172,6 +183,7 @@ __all__ = [
     "WorkQueue",
     "connect",
     "current_reason",
+    "defaulter",
     "find_endpoint",
     "generated",
     "system_env",

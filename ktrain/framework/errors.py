@@ -208,7 +208,7 @@ def error_from(code: int, body: bytes, *, method: str = "", path: str = "", retr
     """
     try:
         status = msgspec.json.decode(body, type=Status)
-    except (msgspec.MsgspecError, RecursionError):
+    except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError):
         status = Status(message=body[:1024].decode("utf-8", "replace").strip())
     if not status.code:
         status = msgspec.structs.replace(status, code=code)

@@ -13,6 +13,8 @@ from ktrain.framework import EventRecorder
 
 CORE_EVENTS = untyped(Resource("", "v1", "Event", "events", namespaced=True, type=Object))
 
+ROLES = Resource("rbac.authorization.k8s.io", "v1", "Role", "roles", namespaced=True, type=Object)
+
 
 @pytest.fixture
 def reporting(control_plane):
@@ -113,3 +115,13 @@ async def test_kubectl_shows_events(control_plane, reporting, subject):
         else:
             assert "<unknown>" not in line
             assert "configmap/subject" in line.lower()
+
+
+@pytest.mark.parametrize("name", ["system:node", "UPPER", f"{'a' * 229}-b", "a..b"])
+async def test_an_object_of_any_name_can_have_events(control_plane, reporting, name):
+    role = {"metadata": {"name": name, "namespace": control_plane.namespace, "uid": f"uid of {name}"}}
+    async with reporting() as recorder:
+        recorder.event(ROLES, role, reason="Seen", message="it is there")
+
+    (event,) = (await control_plane.client().list(untyped(EVENTS), control_plane.namespace)).items
+    assert event["regarding"]["name"] == name

@@ -274,6 +274,23 @@ def test_an_answer_nested_too_deeply_is_an_error_of_decoding_whatever_the_call()
     call(Bytes([(200, deep), (200, deep), (500, deep)]), use)
 
 
+def test_what_is_not_utf_8_is_an_error_of_decoding_and_costs_a_list_its_item_only():
+    bad = b'{"metadata":{"name":"a","namespace":"ns"},"data":{"k":"\xff"}}'
+
+    async def use(client):
+        with pytest.raises(DecodeError, match="utf-8"):
+            await client.get(CONFIG_MAPS, "a", "ns")
+        with pytest.raises(ServerError):
+            await client.create(CONFIG_MAPS, BODY)
+
+    call(Bytes([(200, bad), (500, bad)]), use)
+    page = codec_for(CONFIG_MAPS).decode_page(b'{"metadata":{},"items":[%s,{"metadata":{"name":"b"}}]}' % bad)
+    assert [item.metadata.name for item in page.items] == ["b"]
+    assert [found.key for found in page.bad] == [Key("ns", "a")]
+    _, found = codec_for(CONFIG_MAPS).decode_event(b'{"type":"ADDED","object":%s}' % bad)
+    assert found.key == Key("ns", "a")
+
+
 class Bytes:
     """Answers with bodies as they are."""
 
@@ -301,3 +318,26 @@ def test_an_empty_list_of_metadata_which_go_writes_as_null_is_empty():
     page = codec_for(CONFIG_MAPS).decode_page(body)
 
     assert (page.items, page.resource_version) == ([], "9")
+
+
+@pytest.mark.parametrize("key", [Key("ns", ""), Key("", "a"), Key("ns", ".."), Key("..", "a"), Key("", "")])
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda c, key: c.get(CONFIG_MAPS, key.name, key.namespace),
+        lambda c, key: c.delete(CONFIG_MAPS, key),
+        lambda c, key: c.patch(CONFIG_MAPS, key, {}),
+        lambda c, key: c.update(CONFIG_MAPS, {"metadata": {"name": key.name, "namespace": key.namespace}}),
+        lambda c, key: c.apply(CONFIG_MAPS, {"metadata": {"name": key.name, "namespace": key.namespace}}),
+    ],
+)
+def test_a_call_about_one_object_never_becomes_one_about_all_or_about_another(script, use, key):
+    with pytest.raises(ValueError, match="ConfigMap"):
+        call(script, lambda client: use(client, key))
+    assert not script.calls
+
+
+def test_a_namespaced_object_cannot_be_created_without_a_namespace(script):
+    with pytest.raises(ValueError, match="needs a namespace"):
+        call(script, lambda client: client.create(CONFIG_MAPS, {"metadata": {"generateName": "a-"}}))
+    assert not script.calls

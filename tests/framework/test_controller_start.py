@@ -196,3 +196,19 @@ def test_a_source_added_while_the_controller_works_begins_at_once(script):
         return {key for key, _ in world.passes}
 
     assert simulate(main) == {A, B, C}
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        ({"max_concurrent_reconciles": 0}, "max_concurrent_reconciles is 0"),
+        ({"reconcile_timeout_s": 0}, "reconcile_timeout_s is 0"),
+        ({"reconcile_timeout_s": float("nan")}, "reconcile_timeout_s is nan"),
+    ],
+)
+def test_a_controller_that_could_never_reconcile_is_refused(script, options, text):
+    async def scenario(env):
+        with pytest.raises(ValueError, match=text):
+            World(script, env, **options)
+
+    simulate(scenario)

@@ -153,7 +153,8 @@ DEEP = b'{"a":' * 100_000 + b"[]" + b"}" * 100_000
 
 
 @pytest.mark.parametrize(
-    ("objects", "message"), [(b"[%s]" % DEEP, "is nested too deeply"), (b"7", "is no ConversionReview")]
+    ("objects", "message"),
+    [(b"[%s]" % DEEP, "is nested too deeply"), (b"7", "is no ConversionReview"), (b'[{"a":"\xff"}]', "utf-8")],
 )
 def test_what_is_no_review_fails_under_the_uid_it_came_with(objects, message):
     body = b'{"kind":"ConversionReview","request":{"objects":%s,"uid":"7"}}' % objects

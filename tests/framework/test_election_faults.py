@@ -383,7 +383,7 @@ def test_a_leader_that_works_on_long_after_its_lease_is_unhealthy():
 
 def test_outside_of_a_pod_the_namespace_of_the_lease_must_be_said(monkeypatch):
     monkeypatch.delenv("POD_NAMESPACE", raising=False)
-    with pytest.raises(ValueError, match="needs to know where its Lease lives"):
+    with pytest.raises(ValueError, match="where the Lease of the leader election lives"):
         LeaderElection(None, None, name="x", identity="x")
     monkeypatch.setenv("POD_NAMESPACE", "here")
     assert LeaderElection(None, Env(), name="x", identity="x")._key == Key("here", "x")

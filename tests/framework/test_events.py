@@ -1,6 +1,7 @@
 import anyio
 import pytest
 from prometheus_client import CollectorRegistry
+from structlog.testing import capture_logs
 
 from ktrain.api.core import CONFIG_MAPS, EVENTS, NAMESPACES, untyped
 from ktrain.api.meta import Key
@@ -312,3 +313,13 @@ def test_an_event_whose_sending_was_cut_short_after_it_was_stored_is_not_stored_
 
     (event,) = simulate(scenario)
     assert event["series"]["count"] == 3
+
+
+def test_the_log_names_the_object_whose_event_was_lost():
+    async def report(recorder, env):
+        recorder.event(CONFIG_MAPS, A, reason="", message="the API wants a reason")
+
+    with capture_logs() as lines:
+        assert record(report) == []
+    (lost,) = [line for line in lines if line["event"] == "event.dropped"]
+    assert (lost["kind"], lost["object"], lost["why"]) == ("ConfigMap", "default/a", "refused")

@@ -7,14 +7,18 @@ from pathlib import Path
 import aiohttp
 import anyio
 import pytest
+from aiohttp import web
+from prometheus_client import CollectorRegistry
 
 from ktrain.api.core import CONFIG_MAPS, LEASES
 from ktrain.framework.env import system_env
 from ktrain.framework.errors import LeadershipLost
 from ktrain.framework.operator.operator import Operator
 from ktrain.framework.operator.settings import Settings
+from ktrain.framework.serving.address import parse_address
 from ktrain.framework.serving.health import Note
-from ktrain.framework.webhook import Denied
+from ktrain.framework.serving.site import serving
+from ktrain.framework.webhook import Denied, Registrations
 from ktrain.local.apiserver.server import ApiServer
 from ktrain.testing.faults import FaultTransport
 from ktrain.testing.time import simulate
@@ -217,3 +221,89 @@ async def test_webhooks_are_served_if_there_are_any(tmp_path, issue):
             response = (await answer.json())["response"]
         op.stop()
     assert (response["uid"], response["allowed"]) == ("u", False)
+
+
+async def no_work(key):
+    pass
+
+
+@pytest.mark.parametrize(
+    ("wrong", "text"),
+    [
+        (lambda op: [op.controller("one", no_work) for _ in range(2)], "there is a controller named 'one' already"),
+        (lambda op: [op.admission("/a", no_work) for _ in range(2)], "something is served at /a already"),
+        (lambda op: op.admission("validate", no_work), "must start with /"),
+    ],
+)
+def test_what_cannot_work_together_is_refused_when_it_is_said(wrong, text):
+    async def scenario(env):
+        async with Operator("copier", IN_A_TEST, transport=ApiServer(env).transport(), env=env) as op:
+            with pytest.raises(ValueError, match=text):
+                wrong(op)
+
+    simulate(scenario)
+
+
+def test_an_operator_has_one_life():
+    async def scenario(env):
+        op = Operator("copier", IN_A_TEST, transport=ApiServer(env).transport(), env=env)
+        with pytest.raises(RuntimeError, match="use `async with"):
+            await op.run()
+        async with op:
+            pass
+        with pytest.raises(RuntimeError, match="connected before"):
+            async with op:
+                pass
+
+    simulate(scenario)
+
+
+def test_events_of_an_operator_are_counted():
+    registry = CollectorRegistry()
+
+    async def scenario(env):
+        settings = replace(IN_A_TEST, leader_election="")
+        op = Operator("copier", settings, transport=ApiServer(env).transport(), env=env, registry=registry)
+        async with op, anyio.create_task_group() as tasks:
+            await tasks.start(op.run)
+            op.recorder.event(CONFIG_MAPS, config_map("a"), reason="Seen", message="it is there")
+            await env.clock.sleep(1)
+            op.stop()
+
+    simulate(scenario)
+    samples = [sample for family in registry.collect() for sample in family.samples if "events" in sample.name]
+    assert 1 in [sample.value for sample in samples if sample.name.endswith("written_total")]
+
+
+def test_certificates_that_need_a_namespace_say_so(monkeypatch):
+    monkeypatch.delenv("POD_NAMESPACE", raising=False)
+
+    async def scenario(env):
+        settings = replace(IN_A_TEST, leader_election="", namespace="")
+        async with Operator("copier", settings, transport=ApiServer(env).transport(), env=env) as op:
+            with pytest.raises(ValueError, match="where the Secret with its certificates lives"):
+                op.manage_certificates(service="copier", registrations=Registrations())
+
+    simulate(scenario)
+
+
+@pytest.mark.parametrize("address", ["http://x:80", "::1:80", "[::1:80", "a b:80", "x:", "x:8 0"])
+def test_an_address_that_is_none_is_refused(address):
+    with pytest.raises(ValueError, match="is not HOST:PORT"):
+        parse_address(address)
+
+
+def test_addresses_are_read_as_people_write_them():
+    texts = ("0", ":8080", "127.0.0.1:0", "localhost:65535", "[::1]:8080", "[fe80::1%eth0]:1")
+    expected = [None, ("", 8080), ("127.0.0.1", 0), ("localhost", 65535), ("::1", 8080), ("fe80::1%eth0", 1)]
+    assert [parse_address(text) for text in texts] == expected
+
+
+async def test_an_address_that_is_taken_is_named():
+    async with serving(web.Application(), "127.0.0.1", 0) as port:
+        with pytest.raises(OSError, match=rf"cannot listen on 127\.0\.0\.1:{port}: "):
+            async with serving(web.Application(), "127.0.0.1", port):
+                pass
+    with pytest.raises(OSError, match=r"cannot listen on 256\.1\.1\.1:80: "):
+        async with serving(web.Application(), "256.1.1.1", 80):
+            pass

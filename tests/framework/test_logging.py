@@ -151,3 +151,17 @@ async def test_a_token_is_in_no_line_whatever_a_call_ends_with(script, json_line
 
     assert out.getvalue().count("call.failed") == 8
     assert SECRET not in out.getvalue()
+
+
+def test_a_value_or_an_error_cannot_command_a_terminal():
+    out = Terminal()
+    configure(stream=out)
+    red = "\x1b[31mred"
+    try:
+        structlog.get_logger("test").warning("list.failed", error=red, object=Key("ns", "a"))
+        structlog.get_logger("test").error("request.failed", exc_info=ValueError(red))
+    finally:
+        structlog.reset_defaults()
+    assert red not in out.getvalue()
+    assert out.getvalue().count(r"\x1b[31mred") == 2
+    assert "ValueError: " in out.getvalue()

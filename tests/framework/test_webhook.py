@@ -97,6 +97,21 @@ def test_an_object_nested_too_deeply_is_refused_under_the_uid_of_its_request(fie
     assert "nested too deeply" in response["status"]["message"]
 
 
+@pytest.mark.parametrize("where", ["object", "uid"])
+def test_a_request_that_is_not_utf_8_is_refused(where):
+    fields = {"object": b'{"a":"b"}', "uid": b'"7"'}
+    fields[where] = b'{"a":"\xff"}' if where == "object" else b'"\xff"'
+    body = b'{"kind":"AdmissionReview","request":{"object":%s,"uid":%s}}' % (fields["object"], fields["uid"])
+
+    response = answer(lambda _: Allowed(), body)
+
+    assert (response["uid"], response["allowed"], response["status"]["code"]) == (
+        "7" if where == "object" else "",
+        False,
+        400,
+    )
+
+
 def test_a_handler_that_crashes_is_a_refusal_of_this_request():
     def handler(request):
         raise KeyError("oops")

@@ -12,7 +12,7 @@ common ones have functions in `subresources.py`.
 from __future__ import annotations
 
 import copy
-from typing import TYPE_CHECKING, Final, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, Final, TypeVar, Unpack
 
 import msgspec
 
@@ -59,7 +59,8 @@ class Client:
 
     Every method raises the errors of `ktrain.framework.errors` (an `ApiError` for refusals, `TransportError` if no
     answer came, `ClientBusy` if no turn came, `DecodeError` if the answer cannot be read) and is safe to cancel; a
-    cancelled write may have happened.
+    cancelled write may have happened. A name or namespace that is missing, or can be none, is a ValueError before
+    anything is sent.
 
     Args:
         transport: Where bytes go.
@@ -128,7 +129,7 @@ class Client:
 
     async def get(self, resource: Resource[T], name: str, namespace: str = "", *, subresource: str = "") -> T:
         """Read one object from the API server. Controllers read their informers instead."""
-        path = self._path(resource, Key(namespace, name), subresource)
+        path = self._path_of_one(resource, Key(namespace, name), subresource)
         response = await self.raw("GET", path, headers=accept_header(resource))
         return codec_for(resource).decode(response.body)
 
@@ -140,7 +141,7 @@ class Client:
 
         When a later page has expired meanwhile, everything is read again at once.
         """
-        path = self._path(resource, Key(namespace, ""))
+        path = self._path(resource, namespace)
         return await read_list(self, resource, path, selectors=selector_query(label_selector, field_selector))
 
     def pages(
@@ -160,7 +161,7 @@ class Client:
         Raises:
             Gone: The caller took so long (minutes) that the next page has expired. What was read so far was consistent.
         """
-        path = self._path(resource, Key(namespace, ""))
+        path = self._path(resource, namespace)
         selectors = selector_query(label_selector, field_selector)
         return read_pages(self, resource, path, selectors=selectors, page_size=page_size)
 
@@ -188,7 +189,7 @@ class Client:
             ApiError: The server refused for another reason.
             DecodeError: An object does not fit the type.
         """
-        path = self._path(resource, Key(namespace, ""))
+        path = self._path(resource, namespace)
         selectors = selector_query(label_selector, field_selector)
         return follow(self, resource, path, selectors=selectors, resource_version=resource_version, bookmarks=bookmarks)
 
@@ -199,14 +200,14 @@ class Client:
     ) -> T:
         """Create an object in `body.metadata.namespace`; with a subresource, POST to that of `body.metadata.name`."""
         key = _key_in(body)
-        path = self._path(resource, key if subresource else Key(key.namespace, ""), subresource)
+        path = self._path_of_one(resource, key, subresource) if subresource else self._path_of_new(resource, key)
         return await self._write("POST", path, resource, body, JSON_TYPE, options)
 
     async def update(
         self, resource: Resource[T], body: Json, *, subresource: str = "", **options: Unpack[WriteOptions]
     ) -> T:
         """Replace an object. Its `metadata.resourceVersion` guards against changes made since it was read."""
-        path = self._path(resource, _key_in(body), subresource)
+        path = self._path_of_one(resource, _key_in(body), subresource)
         return await self._write("PUT", path, resource, body, JSON_TYPE, options)
 
     async def apply(
@@ -224,7 +225,7 @@ class Client:
         Raises:
             ApplyConflict: Not forced, and another manager owns a field with another value.
         """
-        path = self._path(resource, _key_in(body), subresource)
+        path = self._path_of_one(resource, _key_in(body), subresource)
         query = [("force", "true")] if force else []
         return await self._write("PATCH", path, resource, body, APPLY_TYPE, options, query)
 
@@ -239,7 +240,7 @@ class Client:
         **options: Unpack[WriteOptions],
     ) -> T:
         """Patch an object. A `metadata.resourceVersion` in a merge patch is a precondition."""
-        path = self._path(resource, key, subresource)
+        path = self._path_of_one(resource, key, subresource)
         return await self._write("PATCH", path, resource, patch, type.value, options)
 
     async def delete(
@@ -256,7 +257,7 @@ class Client:
 
         An object with finalizers, and a pod with a grace period, is only marked. Raises NotFound if there is none.
         """
-        path = self._path(resource, key)
+        path = self._path_of_one(resource, key)
         dry_run = options.setdefault("dry_run", self._options.get("dry_run", False))
         response = await self.raw("DELETE", path, body=delete_body(options, uid=uid, resource_version=resource_version))
         if not dry_run:
@@ -282,7 +283,7 @@ class Client:
         options.setdefault("dry_run", self._options.get("dry_run", False))
         await self.raw(
             "DELETE",
-            self._path(resource, Key(namespace, "")),
+            self._path(resource, namespace),
             query=selector_query(label_selector, field_selector),
             body=delete_body(options),
         )
@@ -340,8 +341,18 @@ class Client:
             note_write(resource, written, cluster=self.cluster)
         return written
 
-    def _path(self, resource: Resource[T], key: Key, subresource: str = "") -> str:
-        return resource.path(*self._placed(resource, key), subresource)
+    def _path(self, resource: Resource[T], namespace: str) -> str:
+        return resource.path(self._placed(resource, Key(namespace, "")).namespace)
+
+    def _path_of_new(self, resource: Resource[T], key: Key) -> str:
+        return resource.path(_one_namespace(resource, self._placed(resource, key)))
+
+    def _path_of_one(self, resource: Resource[T], key: Key, subresource: str = "") -> str:
+        key = self._placed(resource, key)
+        if not _is_segment(key.name):
+            # Without a name it would be the path of all objects; DELETE would delete them all.
+            raise ValueError(f"{key.name!r} cannot be the name of a {resource.kind}")
+        return resource.path(_one_namespace(resource, key), key.name, subresource)
 
     def _placed(self, resource: Resource[T], key: Key) -> Key:
         """Put a key into the namespace this client is for."""
@@ -350,6 +361,18 @@ class Client:
         if key.namespace not in {"", self._namespace}:
             raise ValueError(f"{resource.kind} {key}: this client is for the namespace {self._namespace} only")
         return Key(self._namespace, key.name)
+
+
+def _one_namespace(resource: Resource[Any], key: Key) -> str:
+    if resource.namespaced and not _is_segment(key.namespace):
+        what = "needs a namespace" if not key.namespace else f"cannot be in a namespace {key.namespace!r}"
+        raise ValueError(f"{resource.kind} {key.name} {what}")
+    return key.namespace
+
+
+def _is_segment(name: str) -> bool:
+    """Whether it is one part of a path once it is quoted, which dots survive: names may come from anybody's objects."""
+    return name not in {"", ".", ".."}
 
 
 def _key_in(body: Json) -> Key:

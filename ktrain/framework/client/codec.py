@@ -27,8 +27,8 @@ Detach = Callable[[Any], Any]
 
 INITIAL_EVENTS_END: Final = "k8s.io/initial-events-end"
 
-UNFIT: Final = (msgspec.MsgspecError, RecursionError)
-"""What a decoder raises at a document that is not JSON, does not fit, or is nested too deeply."""
+UNFIT: Final = (msgspec.MsgspecError, RecursionError, UnicodeDecodeError)
+"""What a decoder raises at a document that is not JSON or not UTF-8, does not fit, or is nested too deeply."""
 
 _METADATA_ONLY: Final = "application/json;as=PartialObjectMetadata{};g=meta.k8s.io;v=v1,application/json"
 _METADATA_KIND: Final = "PartialObjectMetadata"
@@ -136,7 +136,7 @@ class Codec(Generic[T]):
         """
         try:
             return _split_page(body)
-        except msgspec.MsgspecError as error:
+        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
             raise DecodeError(f"a list of {self._resource.plural} cannot be read: {error}") from error
 
     def decode_item(self, raw: bytes | msgspec.Raw) -> T | BadObject:
@@ -218,7 +218,7 @@ def _decode_unfit(line: bytes, error: Exception | None) -> tuple[str, ObjectMeta
             return event.type, msgspec.json.decode(event.object, type=Status)
         if event.type == "BOOKMARK":
             return event.type, _METADATA.decode(event.object).metadata
-    except msgspec.MsgspecError as malformed:
+    except (msgspec.MsgspecError, UnicodeDecodeError) as malformed:
         raise DecodeError(f"a line of a watch cannot be read: {malformed}") from malformed
     return event.type, _bad(event.object, error)
 
@@ -229,14 +229,14 @@ def _bad(raw: bytes | msgspec.Raw, error: Exception | None) -> BadObject:
         meta = _METADATA.decode(raw).metadata
     except RecursionError:
         return _bad(cut(bytes(raw), _KEY_LEVELS)[0], error)
-    except msgspec.MsgspecError:
+    except (msgspec.MsgspecError, UnicodeDecodeError):
         pass
     else:
         return BadObject(meta.key, str(error), meta.resource_version)
     try:
         document: Json = msgspec.json.decode(raw)
         key = Key(str(document["metadata"].get("namespace", "")), str(document["metadata"]["name"]))
-    except (msgspec.MsgspecError, KeyError, TypeError, AttributeError):
+    except (*UNFIT, KeyError, TypeError, AttributeError):
         key = Key("", "?")
     return BadObject(key, str(error))
 

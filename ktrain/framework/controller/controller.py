@@ -90,6 +90,9 @@ class Controller:
         ageing_s: Seconds of waiting that weigh as much as one point of priority, see `turns`; None for strict ones.
         stuck_after_s: A pass that runs for longer is logged once, with its stack; None for never.
         needs_leader: Whether the manager runs it only while it leads.
+
+    Raises:
+        ValueError: No workers, or no time for a pass: nothing would ever be reconciled.
     """
 
     def __init__(
@@ -109,6 +112,14 @@ class Controller:
         stuck_after_s: float | None = STUCK_AFTER_S,
         needs_leader: bool = True,
     ) -> None:
+        if max_concurrent_reconciles < 1:
+            raise ValueError(
+                f"controller {name}: max_concurrent_reconciles is {max_concurrent_reconciles}, not 1 or more"
+            )
+        if reconcile_timeout_s is not None and not reconcile_timeout_s > 0:
+            raise ValueError(
+                f"controller {name}: reconcile_timeout_s is {reconcile_timeout_s:g}, not more than 0 or None"
+            )
         self.name = name
         self.needs_leader = needs_leader
         self._reconcile = reconcile

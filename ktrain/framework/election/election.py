@@ -110,7 +110,7 @@ class LeaderElection:
     ) -> None:
         self._client = client
         self._env = env
-        self._key = Key(namespace or own_namespace(), name)
+        self._key = Key(namespace or own_namespace("the Lease of the leader election"), name)
         self._identity = identity
         self._timing = timing or Timing()
         self._attempt_s = self._timing.renew_deadline_s / 3

@@ -79,9 +79,12 @@ class Record:
         return max(0.0, self._since_s + self._valid_s - now_s)
 
 
-def own_namespace() -> str:
+def own_namespace(of: str) -> str:
     """
     The namespace this process runs in: `$POD_NAMESPACE`, or that of the pod's service account. Reads a file.
+
+    Args:
+        of: What is to be there, for the error.
 
     Raises:
         ValueError: Not in a pod.
@@ -92,6 +95,6 @@ def own_namespace() -> str:
         return NAMESPACE_FILE.read_text().strip()
     except OSError:
         raise ValueError(
-            "leader election outside of a cluster needs to know where its Lease lives: configure its namespace, or set "
-            "the variable POD_NAMESPACE"
+            f"outside of a cluster nobody knows where {of} lives: configure the namespace, or set the variable "
+            "POD_NAMESPACE"
         ) from None

@@ -9,6 +9,7 @@ no server is there, which holds all of them up anyway. What is lost is counted b
 
 from __future__ import annotations
 
+import re
 from collections import deque
 from typing import TYPE_CHECKING, Any, Final
 
@@ -42,6 +43,7 @@ NOTE_BYTES: Final = 1024
 INSTANCE_LENGTH: Final = 128
 NAME_LENGTH: Final = 230
 FLUSH_TIMEOUT_S: Final = 5.0
+_SUBDOMAIN: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 
 
 class EventRecorder:
@@ -107,7 +109,7 @@ class EventRecorder:
             self._note(series)
             return
         if len(self._queue) >= QUEUE_SIZE:
-            self._drop("queue_full", subject)
+            self._drop("queue_full", subject, meta.key)
             return
         if not self._correlation.may_begin(identity, now_s):
             self._metrics.dropped("spam")  # not logged: that would be the next flood
@@ -143,7 +145,7 @@ class EventRecorder:
                 self._collect(float("inf"))
                 await self._flush()
             for series in self._queue:
-                self._drop("stopped", series.subject)
+                self._lose(series, "stopped", "")
             self._queue.clear()
 
     async def _wait(self) -> None:
@@ -229,14 +231,19 @@ class EventRecorder:
         self._unwritten.discard(series)
         if series.key is None:
             self._correlation.forget(series)
-        self._drop(why, series.subject, error)
+        regarding = series.body["regarding"]
+        self._drop(why, series.subject, Key(regarding.get("namespace", ""), regarding.get("name", "")), error)
 
-    def _drop(self, why: str, subject: Subject, error: str = "") -> None:
+    def _drop(self, why: str, subject: Subject, key: Key, error: str = "") -> None:
         self._metrics.dropped(why)
-        log.warning("event.dropped", why=why, reason=subject.reason, object=subject.regarding, error=error)
+        log.warning("event.dropped", why=why, reason=subject.reason, kind=subject.kind, object=str(key), error=error)
 
     def _name(self, regarding: str) -> str:
-        return f"{regarding[:NAME_LENGTH]}.{self._env.random.getrandbits(64):016x}"
+        name = regarding[:NAME_LENGTH]
+        if not _SUBDOMAIN.fullmatch(name):
+            # Not every object's name can be an Event's: those of RBAC are like system:node.
+            name = re.sub("[^a-z0-9]+", "-", name.lower()).strip("-") or "event"
+        return f"{name}.{self._env.random.getrandbits(64):016x}"
 
 
 def _reference(resource: Resource[Any], obj: object) -> Json:

@@ -142,8 +142,11 @@ class Operator:
 
         Raises:
             ConfigError: No API server is configured.
+            RuntimeError: It was entered before.
             ValueError: An election without a namespace for its Lease.
         """
+        if self._clusters:
+            raise RuntimeError(f"the operator {self.name} was connected before: make another one")
         if self.settings.owns_process:
             as_json = {"json": True, "text": False, "auto": None}[self.settings.log_format]
             configure(level=self.settings.log_level, json=as_json)
@@ -239,7 +242,12 @@ class Operator:
             reconcile: See `Controller`.
             cluster: Whose cache shows the controller's own writes. Default: the operator's own.
             options: See `Controller`.
+
+        Raises:
+            ValueError: There is a controller of this name, whose metrics it would take over.
         """
+        if any(controller.name == name for controller in self._controllers()):
+            raise ValueError(f"there is a controller named {name!r} already")
         options.setdefault("sync_timeout_s", self.settings.sync_timeout_s)
         cache = (cluster or self.main).cache
         controller = Controller(
@@ -255,8 +263,17 @@ class Operator:
         self._runnables.append(runnable)
 
     def admission(self, path: str, handlers: Handlers) -> None:
-        """Answer admission reviews at a path, such as `/validate-website`, from every replica. Before `run`."""
+        """
+        Answer admission reviews at a path, such as `/validate-website`, from every replica. Before `run`.
+
+        Raises:
+            ValueError: The path is taken, or is none.
+        """
         self._must_not_run("a webhook")
+        if not path.startswith("/"):
+            raise ValueError(f"{path!r} is no path: it must start with /")
+        if path in self._endpoints.admission:
+            raise ValueError(f"something is served at {path} already")
         self._endpoints.admission[path] = handlers
 
     def conversion(self, conversion: Conversion) -> None:
@@ -287,7 +304,7 @@ class Operator:
         Raises:
             ValueError: The operator's namespace is not known.
         """
-        key = Key(self.settings.namespace or own_namespace(), service)
+        key = Key(self.settings.namespace or own_namespace("the Secret with its certificates"), service)
         self.certificates(
             SelfManagedCertificates(
                 self.main.unguarded,
@@ -324,7 +341,7 @@ class Operator:
             What `Manager.run` raises.
         """
         self._must_not_run("a second run")
-        main, *others = self._clusters
+        main, others = self.main, self._clusters[1:]
         self.servers = self._endpoints.serve(
             self.settings, self.env, self.metrics, self._clusters, self.election, self._controllers
         )

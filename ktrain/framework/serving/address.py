@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import re
+from typing import Final
+
+_ADDRESS: Final = re.compile(r"(\[(?P<ipv6>[0-9A-Fa-f:.%\w]+)\]|(?P<host>[\w.-]+))?:(?P<port>[0-9]{1,5})")
+
 
 def parse_address(text: str) -> tuple[str, int] | None:
     """
@@ -12,7 +17,7 @@ def parse_address(text: str) -> tuple[str, int] | None:
     """
     if text == "0":
         return None
-    host, colon, port = text.rpartition(":")
-    if not colon or not port.isdecimal() or int(port) > 65535:
-        raise ValueError(f"{text!r} is not HOST:PORT, :PORT or 0")
-    return host.strip("[]"), int(port)
+    match = _ADDRESS.fullmatch(text)
+    if match is None or int(match["port"]) > 65535:
+        raise ValueError(f"{text!r} is not HOST:PORT, :PORT or 0 (an IPv6 address stands in brackets: [::1]:8080)")
+    return match["ipv6"] or match["host"] or "", int(match["port"])

@@ -26,7 +26,7 @@ async def serving(
     At the end requests under way have five seconds.
 
     Raises:
-        OSError: The address is taken, or not one of this machine.
+        OSError: The address is taken, or not one of this machine; the text names it.
     """
     from aiohttp import web
 
@@ -34,7 +34,10 @@ async def serving(
     await runner.setup()
     try:
         site = web.TCPSite(runner, host or None, port, ssl_context=tls)
-        await site.start()
+        try:
+            await site.start()
+        except OSError as error:
+            raise OSError(error.errno, f"cannot listen on {host}:{port}: {error.strerror or error}") from error
         yield runner.addresses[0][1]
     finally:
         with anyio.CancelScope(shield=True):

@@ -11,6 +11,7 @@ Who sets structlog up otherwise adds `add_reconcile` and `trace_fields` to the p
 from __future__ import annotations
 
 import logging
+import re
 import sys
 import time
 import traceback
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
     from structlog.typing import EventDict, ExcInfo, Processor
 
+_UNSEEN: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
 LINES_PER_S: Final = 100
 """Of one event. Enough to see what happens, too few to fill a disk."""
 
@@ -53,7 +55,7 @@ def configure(
         [structlog.processors.ExceptionRenderer(_exception), structlog.processors.JSONRenderer(serializer=_to_json)]
         if as_json
         # Not its default: with rich installed that prints the local variables of every frame, tokens included.
-        else [structlog.dev.ConsoleRenderer(colors=out.isatty(), exception_formatter=structlog.dev.plain_traceback)]
+        else [visible, structlog.dev.ConsoleRenderer(colors=out.isatty(), exception_formatter=_plain_traceback)]
     )
     structlog.configure(
         processors=[
@@ -71,6 +73,22 @@ def configure(
     )
     # At DEBUG this library prints the body of every answer, Secrets included.
     logging.getLogger("kubernetes_asyncio").setLevel(logging.INFO)
+
+
+def visible(_logger: object, _method: str, event: EventDict) -> EventDict:
+    """Write out what a terminal would obey (escape sequences): values come from anybody's objects. A processor."""
+    return {
+        name: _UNSEEN.sub(_escape, value) if isinstance(value, str) else value  # line ends in values are quoted anyway
+        for name, value in event.items()
+    }
+
+
+def _plain_traceback(out: TextIO, exc_info: ExcInfo) -> None:
+    out.write("\n" + _UNSEEN.sub(_escape, "".join(traceback.format_exception(exc_info[1])).rstrip("\n")))
+
+
+def _escape(match: re.Match[str]) -> str:
+    return match[0].encode("unicode_escape").decode()
 
 
 def trace_fields(_logger: object, _method: str, event: EventDict) -> EventDict:

@@ -29,7 +29,7 @@ import msgspec
 import structlog
 
 from ktrain.api.meta import Json, Struct
-from ktrain.framework.client.codec import codec_for
+from ktrain.framework.client.codec import UNFIT, codec_for
 from ktrain.framework.deepjson import cut
 from ktrain.framework.errors import ApiError, DecodeError, FrameworkError
 from ktrain.framework.jsondiff import json_diff
@@ -207,7 +207,7 @@ async def respond(
         return refusal(body, Denied("the request has no body", 400))
     try:
         review = msgspec.json.decode(body, type=Review)
-    except (msgspec.MsgspecError, RecursionError) as error:
+    except UNFIT as error:
         what = "is nested too deeply" if isinstance(error, RecursionError) else f"is no {KIND}: {error}"
         return refusal(body, Denied(f"the request {what}", 400))
     problem = _problem(review)
@@ -237,7 +237,7 @@ def refusal(body: bytes, verdict: Denied) -> Json:
     shallow, _ = cut(body, _LEVELS_TO_UID)
     try:
         envelope = msgspec.json.decode(shallow, type=_Envelope)
-    except msgspec.MsgspecError:
+    except UNFIT:
         envelope = _Envelope()
     return answer(envelope.api_version, envelope.request.uid if envelope.request else "", verdict)
 

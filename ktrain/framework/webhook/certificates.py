@@ -75,7 +75,13 @@ class CertificateDirectory:
     async def run(self, use: Use, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
         """Follow the directory until cancelled. OSError if there is no usable pair at the start."""
         self._metrics.reads()
-        served = await anyio.to_thread.run_sync(self._read)
+        try:
+            served = await anyio.to_thread.run_sync(self._read)
+        except OSError as error:
+            what = (
+                "tls.crt and tls.key must be there: mount a Secret, or have certificates made (SelfManagedCertificates)"
+            )
+            raise OSError(error.errno, f"{error.strerror}; {what}", error.filename) from error
         await use(served)
         task_status.started()
         while True:

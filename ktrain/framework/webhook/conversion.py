@@ -37,6 +37,7 @@ import structlog
 
 from ktrain.api.meta import Json, Struct
 from ktrain.api.patch import equal
+from ktrain.framework.client.codec import UNFIT
 from ktrain.framework.deepjson import cut
 from ktrain.framework.errors import FrameworkError
 
@@ -171,7 +172,7 @@ async def respond_conversion(
     """
     try:
         review = msgspec.json.decode(body, type=_Review)
-    except (msgspec.MsgspecError, RecursionError) as error:
+    except UNFIT as error:
         what = "is nested too deeply" if isinstance(error, RecursionError) else f"is no {KIND}: {error}"
         return failure(body, f"the request {what}")
     if review.kind != KIND or review.request is None:
@@ -198,7 +199,7 @@ def failure(body: bytes, message: str) -> Json:
     shallow, _ = cut(body, _LEVELS_TO_UID)
     try:
         envelope = msgspec.json.decode(shallow, type=_Envelope)
-    except msgspec.MsgspecError:
+    except UNFIT:
         envelope = _Envelope()
     uid = envelope.request.uid if envelope.request else ""
     return _answer(envelope.api_version, uid, {"status": "Failure", "message": message})
