@@ -45,6 +45,15 @@ def test_every_link_to_a_file_leads_somewhere(page):
     assert [link for link in links if not Path(os.path.normpath(page.parent / link)).exists()] == []
 
 
+def test_every_file_on_the_map_of_the_house_is_there():
+    text = (ROOT / "docs/architecture.md").read_text()
+    rooms = "api|cli|controllers|framework|local|pipeline|plugins|testing"
+    files = re.findall(rf"`((?:{rooms})/[\w./-]+)`", text)
+
+    assert len(files) > 40
+    assert [file for file in files if not (ROOT / "ktrain" / file).exists()] == []
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_every_test_that_is_named_exists(page):
     named = re.findall(r"\]\(([^)]+\.py)\) `(test_\w+)`", page.read_text())
