@@ -1,5 +1,6 @@
-"""The documents that are made, and the links in those that are written."""
+"""The documents that are made; links, tests and code in those that are written."""
 
+import ast
 import os
 import re
 import subprocess
@@ -7,9 +8,28 @@ import sys
 from pathlib import Path
 
 import pytest
+from prometheus_client import CollectorRegistry
+
+from ktrain.api.core import PODS
+from ktrain.framework import WorkQueue, system_env
+from ktrain.framework.cache.informer import Informer, Scope
+from ktrain.framework.metrics import Metrics
+from ktrain.framework.metrics.cache import InformerMetrics
+from ktrain.framework.metrics.client import ClientMetrics
+from ktrain.framework.metrics.controller import ControllerMetrics
+from ktrain.framework.metrics.election import ElectionMetrics
+from ktrain.framework.metrics.events import EventMetrics
+from ktrain.framework.metrics.loop import LoopMetrics
+from ktrain.framework.metrics.queue import QueueMetrics
+from ktrain.framework.metrics.webhook import CertificateMetrics, RotationMetrics, WebhookMetrics
 
 ROOT = Path(__file__).parent.parent
-PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [
+    ROOT / "README.md",
+    ROOT / "CHANGELOG.md",
+    *sorted((ROOT / "docs").glob("*.md")),
+    *sorted(ROOT.glob("examples/*/README.md")),
+]
 
 
 def test_the_api_reference_is_built_without_a_warning(tmp_path):
@@ -23,3 +43,48 @@ def test_every_link_to_a_file_leads_somewhere(page):
     links = re.findall(r"\]\(([^)#:\s]+)(?:#[^)]*)?\)", page.read_text())
 
     assert [link for link in links if not Path(os.path.normpath(page.parent / link)).exists()] == []
+
+
+def test_every_file_on_the_map_of_the_house_is_there():
+    text = (ROOT / "docs/architecture.md").read_text()
+    rooms = "api|cli|controllers|framework|local|pipeline|plugins|testing"
+    files = re.findall(rf"`((?:{rooms})/[\w./-]+)`", text)
+
+    assert len(files) > 40
+    assert [file for file in files if not (ROOT / "ktrain" / file).exists()] == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_every_test_that_is_named_exists(page):
+    named = re.findall(r"\]\(([^)]+\.py)\) `(test_\w+)`", page.read_text())
+
+    missing = [test for file, test in named if f"def {test}(" not in (page.parent / file).read_text()]
+    assert missing == []
+
+
+def test_the_guide_of_the_framework_names_tests_for_its_features():
+    assert len(re.findall(r"`test_\w+`", (ROOT / "docs/framework.md").read_text())) > 100
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_python_in_documents_compiles_and_what_it_imports_is_there(page):
+    for snippet in re.findall(r"```python\n(.*?)```", page.read_text(), re.DOTALL):
+        tree = compile(snippet, page.name, "exec", ast.PyCF_ONLY_AST | ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
+        imports = [node for node in ast.walk(tree) if isinstance(node, ast.Import | ast.ImportFrom)]
+        exec(compile(ast.Module(imports, []), page.name, "exec"), {})
+
+
+def test_every_metric_is_in_the_guide():
+    registry = CollectorRegistry()
+    metrics = Metrics(registry)
+    InformerMetrics.of(metrics, "", "pods", "Pod", "", Informer(PODS, Scope()).statistics)
+    ClientMetrics.of(metrics, detailed=True)
+    ControllerMetrics.of(metrics, "website").read(float, float)
+    QueueMetrics.of(metrics, "website").read(WorkQueue(system_env()))(0)
+    ElectionMetrics.of(metrics, "website")
+    WebhookMetrics.of(metrics, "/validate", float)
+    for part in (EventMetrics, LoopMetrics, CertificateMetrics, RotationMetrics):
+        part.of(metrics)
+    guide = (ROOT / "docs/framework.md").read_text()
+
+    assert [family.name for family in registry.collect() if f"`{family.name}" not in guide] == []

@@ -1,5 +1,6 @@
 """`Operator`: a whole operator on the embedded server, in virtual time."""
 
+import json
 import ssl
 from dataclasses import replace
 from pathlib import Path
@@ -67,6 +68,18 @@ def test_the_client_of_an_operator_writes_only_while_it_leads():
             await op.main.unguarded.create(CONFIG_MAPS, config_map("a"))
 
     simulate(scenario)
+
+
+async def test_the_election_has_a_connection_of_its_own(tmp_path):
+    server = {"name": "here", "cluster": {"server": "http://127.0.0.1:1"}}
+    context = {"name": "here", "context": {"cluster": "here", "user": "me"}}
+    config = {"current-context": "here", "clusters": [server], "contexts": [context], "users": [{"name": "me"}]}
+    (tmp_path / "config").write_text(json.dumps(config))
+    async with Operator("copier", replace(IN_A_TEST, kubeconfig=str(tmp_path / "config"))) as op:
+        transports = {id(client.transport) for client in (op.client, op.main.unguarded, op.election._client)}
+
+        assert len(transports) == 2
+        assert op.election._client.transport is not op.client.transport
 
 
 def test_a_controller_sees_another_cluster_by_that_clusters_cache():

@@ -124,13 +124,14 @@ def test_the_plugin_works_in_a_project_that_knows_nothing_of_ours(pytester, embe
 
 
 def test_the_examples_in_the_documentation_run(pytester, embedded):
-    setup, *examples = re.findall(r"```python\n(.*?)```", (DOCS / "testing.md").read_text(), re.DOTALL)
+    pages = [(DOCS / page).read_text() for page in ("testing.md", "framework.md")]
+    setup, *examples = re.findall(r"```python\n(.*?)```", "".join(pages), re.DOTALL)
     tests = [example for example in examples if "async def test_" in example]
     pytester.makeini("[pytest]\nasyncio_default_fixture_loop_scope = function\nasyncio_mode = auto\n")
     pytester.makeconftest(setup)
     pytester.makepyfile(**{f"test_{number}": example for number, example in enumerate(tests)})
 
-    pytester.runpytest_subprocess("-p", "no:cacheprovider").assert_outcomes(passed=2)
+    pytester.runpytest_subprocess("-p", "no:cacheprovider").assert_outcomes(passed=3)
 
 
 def test_a_real_server_that_cannot_start_says_why_and_leaves_nothing(tmp_path, monkeypatch):
