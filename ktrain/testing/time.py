@@ -150,18 +150,29 @@ def _guarded(schedule: Callable[..., H], owner: Stoppable, callback: Callable[[]
 
 
 class VirtualClock:
-    """The clock of a `VirtualLoop`, for `Env`. `skew_s` moves its wall time, as a bad NTP server would."""
+    """
+    The clock of a `VirtualLoop`, for `Env`.
+
+    Attributes:
+        skew_s: Moves its wall time, as a bad NTP server would.
+        slept_s: How long its machine was suspended, which a monotonic clock does not count.
+    """
 
     def __init__(self, *, skew_s: float = 0.0) -> None:
         self.skew_s = skew_s
+        self.slept_s = 0.0
 
     def monotonic(self) -> float:
         """Virtual seconds."""
+        return self.awake_or_not() - self.slept_s
+
+    def awake_or_not(self) -> float:
+        """Virtual seconds, those included in which its machine was suspended."""
         return asyncio.get_running_loop().time()
 
     def now(self) -> datetime:
         """Virtual wall time."""
-        return EPOCH + timedelta(seconds=self.monotonic() + self.skew_s)
+        return EPOCH + timedelta(seconds=self.awake_or_not() + self.skew_s)
 
     async def sleep(self, seconds: float) -> None:
         """Sleep in virtual time."""

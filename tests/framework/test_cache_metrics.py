@@ -1,12 +1,14 @@
 """What an informer shows to those who watch over it."""
 
+import sys
+
 import msgspec
 import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 
 from ktrain.api.core import CONFIG_MAPS, PODS, SECRETS
 from ktrain.framework import Metrics
-from ktrain.framework.cache.footprint import Footprint, size_of
+from ktrain.framework.cache.footprint import SAMPLE_EVERY, Footprint, size_of
 from ktrain.testing.time import simulate
 
 from .following import SYNCED, event, failure, pod, running
@@ -103,3 +105,15 @@ def test_the_mean_follows_what_comes_in():
 
     assert before == pytest.approx(1049)
     assert footprint.mean == pytest.approx(3049, rel=0.02)
+
+
+def test_an_object_nested_too_deeply_to_be_measured_is_passed_over():
+    footprint, deep = Footprint(), {}
+    for _ in range(sys.getrecursionlimit()):
+        deep = {"in": deep}
+
+    footprint.note(deep)
+    for _ in range(SAMPLE_EVERY):
+        footprint.note("x" * 100)
+
+    assert footprint.mean == sys.getsizeof("x" * 100)

@@ -528,6 +528,18 @@ def test_a_refusal_without_a_status_says_when_to_come_back_by_its_header(script,
     assert call(script, use)[0] == (asked_s, asked_s)
 
 
+def test_a_watch_that_is_cut_in_the_middle_of_a_line_goes_on_from_the_line_before(script):
+    torn = msgspec.json.encode(event("ADDED", "4"))[:-9]
+    script.streams += [[event("ADDED", "3"), torn], [event("ADDED", "4")]]
+
+    async def use(client):
+        async with aclosing(client.watch(CONFIG_MAPS, "ns")) as events:
+            return [(await anext(events)).resource_version for _ in range(2)]
+
+    assert call(script, use)[0] == ["3", "4"]
+    assert [each.query.get("resourceVersion") for each in script.calls] == [None, "3"]
+
+
 def test_a_watch_of_a_server_that_ends_it_at_once_does_not_spin(script):
     script.streams += [[]] * 5
 

@@ -1,9 +1,12 @@
 """Connections that break, and peers that vanish, on real sockets."""
 
 import asyncio
+import os
+import resource
 import socket
 import subprocess
 import sys
+from contextlib import ExitStack, suppress
 
 import anyio
 import pytest
@@ -186,3 +189,25 @@ async def test_a_server_that_restarts_loses_no_event_of_five_watches_and_no_call
 
     assert sorted(item.metadata.name for item in informers[-1].list()) == sorted(names)
     assert http.lists == listed
+
+
+async def test_a_process_without_free_file_descriptors_gets_errors_of_the_transport_until_it_has_some(transport):
+    async def handler(request):
+        return web.Response(text="{}")
+
+    async with transport(handler) as http:
+        await http.request("GET", "/warm")  # what is loaded at first use is there
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        with ExitStack() as taken:
+            taken.callback(resource.setrlimit, resource.RLIMIT_NOFILE, (soft, hard))
+            resource.setrlimit(resource.RLIMIT_NOFILE, (min(soft, 512), hard))
+            with suppress(OSError):
+                while True:
+                    taken.callback(os.close, os.open(os.devnull, os.O_RDONLY))
+            with pytest.raises(TransportError, match="open files"):
+                async with http.stream("/"):
+                    pass
+        async with http.stream("/") as stream:
+            status = stream.status
+
+    assert status == 200

@@ -338,6 +338,27 @@ def test_wall_clocks_that_jump_by_a_day_while_leading_and_waiting_change_nothing
     assert simulate(scenario) == ({"a"}, None)
 
 
+def test_a_machine_that_was_suspended_past_its_lease_wakes_without_the_right_to_write():
+    """Its monotonic clock knows nothing of it: to that one the lease is as good as before."""
+
+    async def scenario(env):
+        clock = VirtualClock()
+        async with world(env) as w:
+            a = w.candidate("a", env=Env(clock, env.random))
+            await env.clock.sleep(1)
+            w.candidate("b")
+            await env.clock.sleep(30)
+            a.process.stop()
+            await env.clock.sleep(60)
+            clock.slept_s = 60
+            led = a.election.is_leader
+            a.process.resume()
+            await env.clock.sleep(30)
+            return led, type(a.error)
+
+    assert simulate(scenario) == (False, LeadershipLost)
+
+
 def test_who_comes_to_lead_and_who_leaves_is_told_on_the_lease():
     async def scenario(env):
         client = Client(ApiServer(env).transport(), env, field_manager="t")

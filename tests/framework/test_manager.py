@@ -14,7 +14,7 @@ from ktrain.framework.errors import CacheSyncTimeout, LeadershipLost, NotFound, 
 from ktrain.framework.events import EventRecorder
 from ktrain.framework.manager.manager import Manager
 from ktrain.local.apiserver.server import ApiServer
-from ktrain.testing.time import simulate
+from ktrain.testing.time import Stoppable, simulate
 
 
 class World:
@@ -157,6 +157,41 @@ def test_a_stop_while_the_cache_fills_is_quick_and_quiet(script):
         return env.clock.monotonic()
 
     assert simulate(scenario) == 1.0
+
+
+@pytest.mark.parametrize("stopped_s", [5, 12, 60])
+def test_who_stood_still_in_the_moment_of_winning_works_all_the_same(stopped_s):
+    async def scenario(env):
+        process, stopped = Stoppable(), asyncio.Event()
+        world = World(env)
+        await world.create()
+
+        class StopsWhenWon:
+            def __init__(self, inner):
+                self.stream = inner.stream
+                self.inner = inner
+
+            async def request(self, method, path, **options):
+                answer = await self.inner.request(method, path, **options)
+                if method == "POST" and not stopped.is_set():
+                    process.stop()
+                    stopped.set()
+                return answer
+
+        client = Client(StopsWhenWon(world.server.transport()), env, field_manager="me")
+        election = LeaderElection(client, env, name="op", namespace="default", identity="me")
+        with process.inside():
+            running = asyncio.create_task(world.manager(leader_election=election).run())
+        await stopped.wait()
+        await env.clock.sleep(stopped_s)
+        process.resume()
+        await env.clock.sleep(10)
+        ended = running.done()
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+        return ended, world.journal
+
+    assert simulate(scenario) == (False, ["begin", "end"])
 
 
 def test_controllers_wait_for_the_lease_and_it_is_given_up_only_when_they_have_ended():

@@ -132,6 +132,22 @@ def test_a_deletion_of_what_the_same_pass_has_made_is_waited_for_although_the_ca
     assert simulate(main) == (True, pytest.approx(2), None)
 
 
+def test_of_two_informers_of_one_kind_the_slower_one_is_waited_for_as_well(script):
+    made = event("ADDED", pod("new", 8, l="1"))
+    script.streams += [[*SYNCED, 1.0, made, FOREVER], [*SYNCED, 3.0, made, FOREVER]]
+    write = Write("", "pods", Key("ns", "new"), "uid-new", 8, {"l": "1"})
+
+    async def main(env):
+        async with running(script, env) as cache:
+            informers = cache.informer(PODS), cache.informer(PODS, label_selector="l=1")
+            await cache.wait_for_sync(0.5)
+            await env.clock.sleep(2)
+            early = [informer.shows(write) for informer in informers], cache.shows([write])
+            return early, await cache.wait_for_writes([write]), env.clock.monotonic()
+
+    assert simulate(main) == (([True, False], False), True, pytest.approx(3))
+
+
 def test_who_gave_up_waiting_leaves_nothing_behind_in_an_informer_that_hears_nothing():
     async def scenario(client, cache, informer):
         await client.create(CONFIG_MAPS, body())

@@ -218,9 +218,9 @@ def test_an_object_nested_too_deeply_costs_only_itself(script, field):
 
 
 def test_an_exception_that_nobody_foresaw_costs_a_pause_and_no_other_kind(script):
-    """An index function is foreign code inside the cache; here it fails at the first two lists."""
-    script.streams += [SYNCED, SYNCED, [*SYNCED[1:], float("inf")]]
-    moods = iter([1, 1])
+    """An index function is foreign code inside the cache; this one does not even repeat itself."""
+    script.streams += [[*SYNCED, event("DELETED", pod("a", 6)), float("inf")], [*SYNCED[1:], float("inf")]]
+    moods = iter([0, 0, 1])
 
     def moody(obj):
         return [str(1 // (1 - next(moods, 0)))]
@@ -233,14 +233,54 @@ def test_an_exception_that_nobody_foresaw_costs_a_pause_and_no_other_kind(script
         await env.clock.sleep(0.5)
         during = task.done(), str(informer.last_error), len(watches(script))
         await env.clock.sleep(10)
-        after = [p.metadata.name for p in informer.list()], len(watches(script))
+        after = (
+            [p.metadata.name for p in informer.list()],
+            len(watches(script)),
+            informer.statistics().relists["crashed"],
+        )
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
         return during, after
 
     (ended, error, opened), after = simulate(main)
-    assert (ended, opened, after) == (False, 1, (["b"], 3))
+    assert (ended, opened, after) == (False, 1, (["b"], 2, 1))
     assert "ZeroDivisionError" in error
+
+
+def test_an_object_that_an_index_function_fails_on_costs_only_itself_and_is_named(script):
+    script.streams.append([
+        event("ADDED", pod("a", 3)), event("ADDED", pod("b", 2, team="x")), bookmark(5, end=True),
+        event("ADDED", pod("c", 6)), event("MODIFIED", pod("b", 7)), event("ADDED", pod("d", 8, team="x")), 0.5,
+        event("MODIFIED", pod("a", 9, team="x")), float("inf"),
+    ])  # fmt: skip
+
+    async def main(env):
+        cache = Cache(Client(script, env, field_manager="test"), env)
+        informer, told = cache.informer(PODS), []
+        informer.add_index("always", lambda obj: ["all"])
+        informer.add_index("team", lambda obj: [obj.metadata.labels["team"]])
+        informer.add_handler(Recorder(told))
+        task = asyncio.create_task(cache.run())
+
+        def look():
+            held = [p.metadata.name for p in informer.by_index("always", "all")]
+            teams = [p.metadata.name for p in informer.by_index("team", "x")]
+            return held, teams, sorted(key.name for key in informer.statistics().bad)
+
+        await env.clock.sleep(0.1)
+        before = look()
+        await env.clock.sleep(1)
+        after = look()
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        return before, after, told, informer.version
+
+    before, after, told, version = simulate(main)
+    assert before == (["d"], ["d"], ["a", "b", "c"])
+    assert after == (["d", "a"], ["d", "a"], ["b", "c"])
+    assert told == [("initial", "b"), ("delete", "b"), ("add", "d"), ("add", "a")]
+    assert version == 9
+    assert len(script.calls) == 1
 
 
 def test_lists_that_expire_as_soon_as_they_are_made_are_not_made_in_a_loop(script):

@@ -2,6 +2,7 @@ import asyncio
 
 import pytest
 
+from ktrain.framework.env import SystemClock
 from ktrain.testing.time import EPOCH, Deadlock, simulate
 
 
@@ -40,3 +41,22 @@ def test_waiting_for_nothing_is_reported_as_a_deadlock():
 
     with pytest.raises(Deadlock, match="no timer is set"):
         simulate(scenario)
+
+
+async def test_the_clock_of_leases_is_the_loops_and_counts_what_the_machine_slept():
+    clock = SystemClock()
+    before = clock.awake_or_not() - clock.monotonic()
+    await clock.sleep(0.01)
+
+    assert before > -0.01
+    assert clock.awake_or_not() - clock.monotonic() == pytest.approx(before, abs=0.01)
+
+
+def test_on_a_virtual_loop_the_clock_of_leases_is_virtual():
+    async def main(env):
+        clock = SystemClock()
+        began_s = clock.awake_or_not()
+        await env.clock.sleep(3600)
+        return clock.awake_or_not() - began_s
+
+    assert simulate(main) == pytest.approx(3600, abs=1)

@@ -8,6 +8,7 @@ import pytest
 from ktrain.api.core import CONFIG_MAPS, SECRETS
 from ktrain.api.meta import Key
 from ktrain.framework import Client
+from ktrain.framework.client.client import ATTEMPT_TIMEOUT_S
 from ktrain.framework.errors import Conflict, Forbidden, Gone, ServerError, TooManyRequests, TransportError
 from ktrain.testing.faults import FaultTransport
 from ktrain.testing.planes import embedded_plane
@@ -58,8 +59,8 @@ async def watching(faults, client, *, idle_timeout_s=75.0):
 @pytest.mark.parametrize(
     ("effect", "error", "stored", "waited_s"),
     [
-        ("lose_request", TransportError, False, 10),
-        ("lose_answer", TransportError, True, 10),
+        ("lose_request", TransportError, False, ATTEMPT_TIMEOUT_S),
+        ("lose_answer", TransportError, True, ATTEMPT_TIMEOUT_S),
         ("refuse", TransportError, False, 0),
         ("reset", TransportError, True, 0),
     ],

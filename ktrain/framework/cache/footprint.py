@@ -9,6 +9,7 @@ measured is what is held, the narrow object, not what came over the wire.
 from __future__ import annotations
 
 import sys
+from contextlib import suppress
 from typing import Final
 
 import msgspec
@@ -31,8 +32,11 @@ class Footprint:
     def note(self, obj: object) -> None:
         """Measure this object, if it is its turn."""
         if self._seen % SAMPLE_EVERY == 0:
-            self._samples += 1
-            self.mean += (size_of(obj) - self.mean) / min(self._samples, MEAN_OF)
+            # One that is nested just not too deeply to be decoded is not measured: nobody's cache ends for that.
+            with suppress(RecursionError):
+                size = size_of(obj)
+                self._samples += 1
+                self.mean += (size - self.mean) / min(self._samples, MEAN_OF)
         self._seen += 1
 
 

@@ -18,8 +18,10 @@ import asyncio
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
+import structlog
+
 from ktrain.api.selectors import LabelSelector
-from ktrain.framework.client.codec import metadata_of
+from ktrain.framework.client.codec import BadObject, metadata_of
 from ktrain.framework.errors import Forbidden, KindMissing
 from ktrain.framework.metrics.cache import InformerMetrics
 
@@ -28,7 +30,7 @@ from .handlers import Handler, Handlers, is_same
 from .record import WatchRecord
 from .replays import Deletions, version_number
 from .scope import Scope, describe
-from .store import IndexFunction, Store
+from .store import IndexFunction, NotIndexed, Store
 from .subscription import Subscription
 from .waiting import Waiters
 
@@ -44,6 +46,8 @@ if TYPE_CHECKING:
 __all__ = ["Handler", "Informer", "InformerStatistics", "Scope"]
 
 T = TypeVar("T")
+
+log = structlog.get_logger("ktrain.framework.cache")
 
 OBJECTS_PER_TURN: Final = 128
 """This many objects are put into new indexes in one go, then other tasks have a turn."""
@@ -240,15 +244,21 @@ class Informer(Generic[T]):
         """
         await self._tell_rest()
         after = self._store.successor(objects)
+        bad: dict[Key, NotIndexed] = {}
         for number, (key, obj) in enumerate(objects.items(), 1):
             old = self._store.get(key)
             if old is not None and is_same(old, obj):
                 # Handlers are not told, so what they hold stays the one that is here; and nothing is held twice.
                 objects[key] = old
-            after.index(key, objects[key])
+            try:
+                after.index(key, objects[key])
+            except NotIndexed as error:
+                bad[key] = error
             self._footprint.note(obj)
             if number % OBJECTS_PER_TURN == 0:
                 await asyncio.sleep(0)
+        for key, failure in bad.items():
+            self._note_bad(objects.pop(key), failure)
         self._telling = self._handlers.telling(self._store.become(after), initial=not self.synced)
         # Not the highest ever seen: a list may show that the server was put back to an earlier state.
         self.version = version
@@ -261,14 +271,25 @@ class Informer(Generic[T]):
         self._decided.set()
 
     def put(self, key: Key, obj: T, version: int) -> None:
-        """Add or change an object. A state that is known, or older than the one known, is dropped (see `replays`)."""
+        """
+        Add or change an object. A state that is known, or older than the one known, is dropped (see `replays`).
+
+        One that cannot be indexed leaves the content, like one that cannot be read: it costs itself only.
+        """
         known = self._store.get(key)
         if self._is_past(known, key, version):
             return
         if known is not None and is_same(known, obj):
             self.reached(version)
             return
-        old = self._store.put(key, obj)
+        try:
+            old = self._store.put(key, obj)
+        except NotIndexed as error:
+            self._note_bad(obj, error)
+            self._advance(version)
+            self._handlers.tell(known, None)
+            self._waiters.release(key, self.version)
+            return
         self._footprint.note(obj)
         self._advance(version)
         self._handlers.tell(old, obj)
@@ -319,6 +340,11 @@ class Informer(Generic[T]):
     async def _tell_rest(self) -> None:
         for _ in self._telling:
             await asyncio.sleep(0)
+
+    def _note_bad(self, obj: T, error: NotIndexed) -> None:
+        meta = metadata_of(obj)
+        log.error("object.unreadable", resource=self.resource.qualified_name, key=str(meta.key), reason=str(error))
+        self.record.unreadable(BadObject(meta.key, str(error), meta.resource_version))
 
     def _is_past(self, stored: T | None, key: Key, version: int) -> bool:
         if stored is None:

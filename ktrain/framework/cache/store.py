@@ -53,6 +53,20 @@ class Index(Generic[T]):
         for value in after:
             self._keys.setdefault(value, {})[key] = None
 
+    def forget(self, key: Key) -> None:
+        """Take a key out of every value, however it got there. Linear in the number of values."""
+        for value in [value for value, keys in self._keys.items() if key in keys]:
+            del self._keys[value][key]
+            if not self._keys[value]:
+                del self._keys[value]
+
+
+class NotIndexed(Exception):
+    """An index function, which is foreign code, failed on an object, which is therefore not in the store."""
+
+    def __init__(self, error: Exception) -> None:
+        super().__init__(f"an index function failed: {error!r}")
+
 
 class Store(Generic[T]):
     """The content of one informer."""
@@ -90,11 +104,20 @@ class Store(Generic[T]):
         self._indexes[name] = index
 
     def put(self, key: Key, new: T) -> T | None:
-        """Add or replace an object; return the one before."""
+        """
+        Add or replace an object; return the one before.
+
+        Raises:
+            NotIndexed: It cannot be indexed, so it is not here, and neither is the one before.
+        """
         old = self._objects.get(key)
         self._objects[key] = new
-        for index in self._indexes.values():
-            index.replace(key, old, new)
+        try:
+            for index in self._indexes.values():
+                index.replace(key, old, new)
+        except Exception as error:
+            self._forget(key)
+            raise NotIndexed(error) from error
         return old
 
     def remove(self, key: Key) -> T | None:
@@ -117,9 +140,19 @@ class Store(Generic[T]):
         return after
 
     def index(self, key: Key, obj: T) -> None:
-        """Put an object of a successor into its indexes."""
-        for index in self._indexes.values():
-            index.replace(key, None, obj)
+        """
+        Put an object of a successor into its indexes.
+
+        Raises:
+            NotIndexed: It cannot be indexed, and is in none; take it out of the content, too.
+        """
+        try:
+            for index in self._indexes.values():
+                index.replace(key, None, obj)
+        except Exception as error:
+            for index in self._indexes.values():
+                index.forget(key)
+            raise NotIndexed(error) from error
 
     def become(self, after: Store[T]) -> Iterator[Change[T]]:
         """Take over a finished successor in one step; yields what changed, deletions first."""
@@ -129,6 +162,11 @@ class Store(Generic[T]):
         for name, function in late:  # added while the successor was built
             self.add_index(name, function)
         return _differences(before, dict(self._objects))
+
+    def _forget(self, key: Key) -> None:
+        del self._objects[key]
+        for index in self._indexes.values():
+            index.forget(key)
 
 
 def _differences(before: Mapping[Key, T], after: Mapping[Key, T]) -> Iterator[Change[T]]:

@@ -120,7 +120,7 @@ async def follow(
         try:
             async with client.stream(path, query=query, headers=accept_header(resource)) as stream:
                 async for line in stream.lines:
-                    event = _event(resource, line)
+                    event = _event(resource, *_split(resource, line))
                     version = event.resource_version or version
                     backoff.reset()
                     if bookmarks or event.type != "BOOKMARK":
@@ -132,8 +132,15 @@ async def follow(
         await backoff.sleep(at_least_s=asked_s)
 
 
-def _event(resource: Resource[T], line: bytes) -> WatchEvent[T]:
-    type_, found = codec_for(resource).decode_event(line)
+def _split(resource: Resource[T], line: bytes) -> tuple[str, T | ObjectMeta | Status | BadObject]:
+    try:
+        return codec_for(resource).decode_event(line)
+    except DecodeError as error:
+        # No event at all: whoever stands between cut the stream, and ended it in good order.
+        raise TransportError(f"the watch of {resource.qualified_name} was cut in the middle of a line") from error
+
+
+def _event(resource: Resource[T], type_: str, found: T | ObjectMeta | Status | BadObject) -> WatchEvent[T]:
     if isinstance(found, Status):
         raise error_from_status(found, method="GET", path=resource.path())
     if isinstance(found, BadObject):

@@ -187,6 +187,9 @@ class Manager:
                     self._ready.set()
                 with self._interruptible():
                     await self._election.acquire()
+                    while not self._election.is_leader:
+                        # Stopped in the moment of winning, and for so long that it counts no more.
+                        await self._election.acquire()
                 if not self._election.is_leader:
                     return
                 await stack.enter_async_context(self._election.leading())
