@@ -22,7 +22,7 @@ from .informer import Informer, InformerStatistics, Scope
 from .reflector import WATCH_TIMEOUT_S, Reflector
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
     from anyio.abc import TaskGroup, TaskStatus
 
@@ -155,28 +155,31 @@ class Cache:
 
     def shows(self, writes: Iterable[Write]) -> bool:
         """Whether every informer concerned shows these writes."""
-        return not self._behind(writes)
+        return self.behind(writes) is None
+
+    def behind(self, writes: Iterable[Write]) -> tuple[AnyInformer, Write] | None:
+        """Return the first informer concerned that does not show one of these writes, and that write."""
+        return next(self._behind(writes), None)
 
     async def wait_for_writes(self, writes: Iterable[Write], *, timeout_s: float = 5.0) -> bool:
         """Wait until the informers concerned show these writes; False if one did not in time."""
         try:
             async with asyncio.timeout(timeout_s):
-                for informer, write in self._behind(writes):
+                for informer, write in list(self._behind(writes)):
                     await informer.wait_for(write)
         except TimeoutError:
             return False
         return True
 
-    def _behind(self, writes: Iterable[Write]) -> list[tuple[AnyInformer, Write]]:
-        return [
-            (informer, write)
-            for write in writes
-            if write.cluster == self._client.cluster
-            for informer in self._informers()
-            if informer.resource.plural == write.plural
-            and informer.resource.group == write.group
-            and not informer.shows(write)
-        ]
+    def _behind(self, writes: Iterable[Write]) -> Iterator[tuple[AnyInformer, Write]]:
+        for write in writes:
+            if write.cluster != self._client.cluster:
+                continue
+            for informer in self._informers():
+                resource = informer.resource
+                concerned = resource.plural == write.plural and resource.group == write.group
+                if concerned and not informer.shows(write):
+                    yield informer, write
 
     def statistics(self) -> dict[str, InformerStatistics]:
         """A look at every informer, by resource and scope."""

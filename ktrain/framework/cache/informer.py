@@ -222,7 +222,11 @@ class Informer(Generic[T]):
     async def wait_for(self, write: Write) -> None:
         """Wait until `shows(write)`; without a limit of its own."""
         while not self.shows(write):
-            await self._waiters.wait(write)
+            await self._waiters.next_change(write)
+
+    def next_change(self, write: Write) -> asyncio.Future[None]:
+        """Return what is done when it is worth asking again whether it `shows` this write; may be cancelled."""
+        return self._waiters.next_change(write)
 
     def _may_match(self, write: Write) -> bool:
         if self.scope.field_selector:

@@ -20,14 +20,14 @@ class Waiters:
         self._by_key: dict[Key, list[asyncio.Future[None]]] = {}
         self._sequence = count()
 
-    async def wait(self, write: Write) -> None:
-        """Wait until something happened that may show this write: its version, or for deletions an event of its key."""
+    def next_change(self, write: Write) -> asyncio.Future[None]:
+        """Done when something happened that may show this write: its version, or for deletions an event of its key."""
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         if write.version:
             heapq.heappush(self._by_version, (write.version, next(self._sequence), future))
         else:
             self._by_key.setdefault(write.key, []).append(future)
-        await future
+        return future
 
     def release(self, key: Key | None, version: int) -> None:
         """Wake those who wait for this key, or for a version up to this one."""
