@@ -244,9 +244,26 @@ def _until(deadline: float) -> Deadline:
 async def _lines(answer: aiohttp.ClientResponse, path: str) -> AsyncIterator[bytes]:
     import aiohttp
 
+    # What was read at once is split at once: a busy watch has many lines in its buffer, and aiohttp's readline takes
+    # longer to find one than decoding it does.
+    begun: list[bytes] = []
+    size = 0
     try:
-        while line := await answer.content.readline(max_line_length=MAX_LINE_BYTES):
-            yield line.rstrip(b"\r\n")
+        while chunk := await answer.content.readany():
+            *lines, rest = chunk.split(b"\n")
+            if lines:
+                lines[0] = b"".join((*begun, lines[0]))
+                begun.clear()
+                size = 0
+            for line in lines:
+                yield line.removesuffix(b"\r")
+            if rest:
+                begun.append(rest)
+                size += len(rest)
+                if size > MAX_LINE_BYTES:
+                    raise ValueError(f"a line has more than {MAX_LINE_BYTES} bytes")
+        if begun:
+            yield b"".join(begun)
     except (aiohttp.ClientError, TimeoutError, OSError, ValueError) as error:
         raise _transport_error("GET", path, error) from error
 
