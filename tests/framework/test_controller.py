@@ -266,7 +266,7 @@ def test_results_are_counted_under_the_names_of_controller_runtime():
 
 
 def test_holds_are_bounded_beyond_that_the_worker_waits_with_its_key(monkeypatch):
-    monkeypatch.setattr("ktrain.framework.controller.controller.MAX_HOLDS", 2)
+    monkeypatch.setattr("ktrain.framework.controller.holds.MAX_HOLDS", 2)
     registry = pytest.importorskip("prometheus_client").CollectorRegistry()
 
     async def scenario(env):

@@ -56,6 +56,34 @@ async def test_lines_of_a_stream_come_as_they_are_sent_even_very_long_ones(trans
     assert [len(line) for line in lines] == [3, 3, 5 << 20, 4]
 
 
+async def test_lines_that_come_together_are_told_apart_also_with_carriage_returns(transport):
+    async def handler(request):
+        response = web.StreamResponse()
+        await response.prepare(request)
+        for part in (b"one\r\ntwo\n\nth", b"ree\nfo", b"ur\nfive"):
+            await response.write(part)
+            await asyncio.sleep(0.01)
+        return response
+
+    async with transport(handler) as http, http.stream("/watch") as stream:
+        assert [line async for line in stream.lines] == [b"one", b"two", b"", b"three", b"four", b"five"]
+
+
+async def test_a_line_that_does_not_end_is_a_transport_error_before_it_fills_the_memory(transport, monkeypatch):
+    monkeypatch.setattr("ktrain.framework.client.http.MAX_LINE_BYTES", 100_000)
+
+    async def handler(request):
+        response = web.StreamResponse()
+        await response.prepare(request)
+        for _ in range(100):
+            await response.write(b"x" * 10_000)
+        return response
+
+    async with transport(handler) as http, http.stream("/watch") as stream:
+        with pytest.raises(TransportError, match="more than 100000 bytes"):
+            await anext(stream.lines)
+
+
 async def test_a_silent_stream_and_a_silent_call_end_with_a_transport_error(transport):
     release = asyncio.Event()
 

@@ -22,7 +22,7 @@ from .informer import Informer, InformerStatistics, Scope
 from .reflector import WATCH_TIMEOUT_S, Reflector
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator, Sequence
 
     from anyio.abc import TaskGroup, TaskStatus
     from structlog.typing import FilteringBoundLogger
@@ -154,30 +154,35 @@ class Cache:
             reasons = "; ".join(f"{informer} ({informer.last_error or 'no answer yet'})" for informer in late)
             raise CacheSyncTimeout(f"no content after {timeout_s:g} s of {reasons}") from None
 
-    def shows(self, writes: Iterable[Write]) -> bool:
+    def shows(self, writes: Sequence[Write]) -> bool:
         """Whether every informer concerned shows these writes."""
-        return all(informer.shows(write) for write in writes for informer in self._concerned(write))
+        return self.behind(writes) is None
 
-    async def wait_for_writes(self, writes: Iterable[Write], *, timeout_s: float = 5.0) -> bool:
+    def behind(self, writes: Sequence[Write]) -> tuple[AnyInformer, Write] | None:
+        """Return the first informer concerned that does not show one of these writes, and that write."""
+        return next(self._behind(writes), None)
+
+    async def wait_for_writes(self, writes: Sequence[Write], *, timeout_s: float = 5.0) -> bool:
         """Wait until the informers concerned show these writes; False if one did not in time."""
         try:
             async with asyncio.timeout(timeout_s):
-                # One after another: a deletion of what was made just before shows only after that has shown.
-                for write in writes:
-                    for informer in self._concerned(write):
-                        await informer.wait_for(write)
+                # Looked at anew each time: a deletion of what was made just before shows only after that has shown.
+                while (found := self.behind(writes)) is not None:
+                    informer, write = found
+                    await informer.wait_for(write)
         except TimeoutError:
             return False
         return True
 
-    def _concerned(self, write: Write) -> list[AnyInformer]:
-        if write.cluster != self._client.cluster:
-            return []
-        return [
-            informer
-            for informer in self._informers()
-            if informer.resource.plural == write.plural and informer.resource.group == write.group
-        ]
+    def _behind(self, writes: Sequence[Write]) -> Iterator[tuple[AnyInformer, Write]]:
+        for write in writes:
+            if write.cluster != self._client.cluster:
+                continue
+            for informer in self._informers():
+                resource = informer.resource
+                concerned = resource.plural == write.plural and resource.group == write.group
+                if concerned and not informer.shows(write):
+                    yield informer, write
 
     def statistics(self) -> dict[str, InformerStatistics]:
         """A look at every informer, by resource and scope."""

@@ -66,9 +66,10 @@ class Handlers(Generic[T]):
         self._handlers.clear()
 
     def tell(self, old: T | None, new: T | None) -> None:
-        """Tell everybody of one change."""
-        for before, after in steps(old, new):
-            for handler in tuple(self._handlers):
+        """Tell everybody of one change, to another state or another life of the object."""
+        handlers = tuple(self._handlers)
+        for before, after in lives(old, new):
+            for handler in handlers:
                 self._call(handler, before, after, initial=False)
 
     def telling(self, changes: Iterable[Change[T]], *, initial: bool) -> Iterator[None]:
@@ -109,9 +110,12 @@ def steps(old: T | None, new: T | None) -> Iterable[tuple[T | None, T | None]]:
     """
     if old is None or new is None:
         return () if old is new else ((old, new),)
-    if is_same(old, new):
-        return ()
-    if metadata_of(old).uid != metadata_of(new).uid:
+    return () if is_same(old, new) else lives(old, new)
+
+
+def lives(old: T | None, new: T | None) -> tuple[tuple[T | None, T | None], ...]:
+    """Split a change to another state between two lives of one name, if it is one."""
+    if old is not None and new is not None and metadata_of(old).uid != metadata_of(new).uid:
         return ((old, None), (None, new))
     return ((old, new),)
 

@@ -226,7 +226,19 @@ class Informer(Generic[T]):
     async def wait_for(self, write: Write) -> None:
         """Wait until `shows(write)`; without a limit of its own."""
         while not self.shows(write):
-            await self._waiters.wait(write)
+            change = self._waiters.next_change(write)
+            try:
+                await change
+            finally:
+                self._waiters.give_up(write, change)
+
+    def next_change(self, write: Write) -> asyncio.Future[None]:
+        """Return what is done when it is worth asking again whether it `shows` this write; or else to `give_up`."""
+        return self._waiters.next_change(write)
+
+    def give_up(self, write: Write, change: asyncio.Future[None]) -> None:
+        """Wait for a change no more; nothing if it has come."""
+        self._waiters.give_up(write, change)
 
     def _may_match(self, write: Write) -> bool:
         if self.scope.field_selector:

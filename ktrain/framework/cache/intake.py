@@ -142,8 +142,8 @@ class Intake(Generic[T]):
             self.content.add(key, obj, deleted=event == "DELETED")
             return
         self._record.readable(key)
-        self._move(event, meta.resource_version)
         number = version_number(meta.resource_version)
+        self._move(event, meta.resource_version, number)
         if event == "DELETED":
             self._sink.remove(key, obj, number)
         else:
@@ -169,8 +169,9 @@ class Intake(Generic[T]):
             self.content.add_bad(bad, deleted=deleted)
             return
         self._note_bad(bad, deleted=deleted)
-        self._move("DELETED" if deleted else "MODIFIED", bad.resource_version)
-        self._sink.remove(bad.key, None, version_number(bad.resource_version))
+        number = version_number(bad.resource_version)
+        self._move("DELETED" if deleted else "MODIFIED", bad.resource_version, number)
+        self._sink.remove(bad.key, None, number)
 
     def _note_bad(self, bad: BadObject, *, deleted: bool) -> None:
         log.error(
@@ -185,10 +186,10 @@ class Intake(Generic[T]):
         else:
             self._record.unreadable(bad)
 
-    def _move(self, event: str, version: str) -> None:
+    def _move(self, event: str, version: str, number: int) -> None:
         self._unordered = self._unordered and event == "ADDED"
         if not version or self._unordered:
             return
-        if not 0 < version_number(version) <= version_number(self.version):  # not back, for what comes a second time
+        if not 0 < number <= version_number(self.version):  # not back, for what comes a second time
             self.version = version
             self.delivered = True

@@ -23,18 +23,23 @@ class Waiters:
         self._sequence = count()
         self._given_up = 0
 
-    async def wait(self, write: Write) -> None:
-        """Wait until something happened that may show this write: its version, or for deletions an event of its key."""
+    def next_change(self, write: Write) -> asyncio.Future[None]:
+        """
+        Return what is done when something happened that may show this write: its version, or for deletions its key.
+
+        Who does not wait for it any more must say so (`give_up`).
+        """
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         if write.version:
             heapq.heappush(self._by_version, (write.version, next(self._sequence), future))
         else:
             self._by_key.setdefault(write.key, []).append(future)
-        try:
-            await future
-        finally:
-            if future.cancelled():
-                self._forget(write.key)
+        return future
+
+    def give_up(self, write: Write, change: asyncio.Future[None]) -> None:
+        """Wait for a change no more; nothing if it has come."""
+        if change.cancelled() or change.cancel():
+            self._forget(write.key)
 
     def release(self, key: Key | None, version: int) -> None:
         """Wake those who wait for this key, or for a version up to this one."""

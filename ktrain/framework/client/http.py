@@ -40,6 +40,8 @@ LARGE_BODY_BYTES = 1 << 20
 """aiohttp wants larger bodies as files, and then sends them in pieces."""
 MAX_LINE_BYTES = 16 << 20
 """Longest line of a watch; objects are at most 1.5 MB in etcd, twice that with escapes."""
+READ_BYTES = 64 << 10
+"""Of a stream, at most, at a time."""
 
 
 class HttpTransport:
@@ -248,10 +250,27 @@ def _until(deadline: float) -> Deadline:
 async def _lines(answer: aiohttp.ClientResponse, path: str) -> AsyncIterator[bytes]:
     import aiohttp
 
+    # What was read at once is split at once: a busy watch has many lines in its buffer, and aiohttp's readline takes
+    # longer to find one than decoding it does. In parts, as all lines of a large buffer would take its memory again.
+    begun: list[bytes] = []
+    size = 0
     try:
-        while line := await answer.content.readline(max_line_length=MAX_LINE_BYTES):
-            yield line.rstrip(b"\r\n")
-    except (aiohttp.ClientError, TimeoutError, OSError, ValueError) as error:
+        while chunk := await answer.content.read(READ_BYTES):
+            *lines, rest = chunk.split(b"\n")
+            if lines:
+                lines[0] = b"".join((*begun, lines[0]))
+                begun.clear()
+                size = 0
+            for line in lines:
+                yield line.removesuffix(b"\r")
+            if rest:
+                begun.append(rest)
+                size += len(rest)
+                if size > MAX_LINE_BYTES:
+                    raise TransportError(f"GET {path}: a line of the answer has more than {MAX_LINE_BYTES} bytes")
+        if begun:
+            yield b"".join(begun)
+    except (aiohttp.ClientError, TimeoutError, OSError) as error:
         raise _transport_error("GET", path, error) from error
 
 

@@ -32,15 +32,16 @@ from ktrain.framework.metrics.queue import QueueMetrics
 from ktrain.framework.parallel import unwrap
 from ktrain.framework.telemetry.tracing import Tracing
 from ktrain.framework.workqueue.queue import QueueClosed, QueuedKey, QueueStatistics, WorkQueue
-from ktrain.framework.writes import Write, recording
+from ktrain.framework.writes import recording
 
 from .context import Pass, current_pass
+from .holds import Holds
 from .results import REQUEUED, Result, Results
 from .sources import EnqueueHandler, MapFunction, Reason, Sink, own_key, owner_key
 from .stuck import Passes, task_stack
 
 if TYPE_CHECKING:
-    from anyio.abc import TaskGroup, TaskStatus
+    from anyio.abc import TaskStatus
     from structlog.typing import FilteringBoundLogger
 
     from ktrain.api.meta import Key, Resource
@@ -62,12 +63,9 @@ log: FilteringBoundLogger = structlog.get_logger("ktrain.framework.controller.co
 AGEING_S: Final = 0.1
 """With this a key of the initial list (-100) waits for new events (0) ten seconds at the most."""
 STUCK_AFTER_S: Final = 300.0
-OWN_WRITE_TIMEOUT_S: Final = 5.0
-MAX_HOLDS: Final = 1000
-"""Keys held back for own writes at a time; beyond, the cache is far behind, and workers wait with their keys."""
 TURN_S: Final = 0.001
 TURN_PASSES: Final = 32
-"""A worker whose passes never wait lets others run after so much time, or so many passes."""
+"""Workers whose passes never wait let others run after so much time each, or so many passes of all of them."""
 
 Reconcile = Callable[["Key"], Awaitable[Result | None]]
 
@@ -142,12 +140,12 @@ class Controller:
         self._informers: list[Informer[Any]] = []  # of different kinds
         self._due: dict[Key, tuple[Reason | str, Cause | None]] = {}
         self._passes = Passes(timeout_s=reconcile_timeout_s, stuck_after_s=stuck_after_s, on_stuck=self._on_stuck)
-        self._held: set[Key] = set()
+        self._holds = Holds(name, env=env, cache=cache, metrics=self._metrics, release=self._queue.done)
         self._results = Results(self._queue, self._metrics)
         self._started = False
         self._syncing: anyio.CancelScope | None = None
         self._metrics.max_workers(self._workers)
-        self._metrics.read(self._passes.__len__, self._held.__len__)
+        self._metrics.read(self._passes.__len__, self._holds.__len__)
 
     # What to watch
 
@@ -268,17 +266,13 @@ class Controller:
 
     async def _run_workers(self, started: Callable[[], None]) -> None:
         try:
-            async with anyio.create_task_group() as holders:
-                async with anyio.create_task_group() as workers:
-                    for number in range(self._workers):
-                        workers.start_soon(self._work, holders, name=f"{self.name} worker {number}")
-                    log.info("controller.started", controller=self.name, workers=self._workers)
-                    started()
-                holders.cancel_scope.cancel()
+            async with anyio.create_task_group() as workers:
+                for number in range(self._workers):
+                    workers.start_soon(self._work, name=f"{self.name} worker {number}")
+                log.info("controller.started", controller=self.name, workers=self._workers)
+                started()
         finally:
-            # A task that is cancelled before its first step never comes to its `finally`.
-            for key in list(self._held):
-                self._release(key)
+            self._holds.close()
 
     # Working
 
@@ -288,9 +282,10 @@ class Controller:
         self._queue.add(key, priority=priority)
         self._due[key] = (reason, self._tracing.context())
 
-    async def _work(self, holders: TaskGroup) -> None:
+    async def _work(self) -> None:
         task = cast("asyncio.Task[None]", asyncio.current_task())
         FLOW.set(self.name)
+        turn_passes = max(TURN_PASSES // self._workers, 1)
         passes = 0
         while True:
             try:
@@ -303,12 +298,12 @@ class Controller:
                 except BaseException:
                     self._queue.done(key)
                     raise
-            if writes and not self._cache.shows(writes):
-                await self._hold(key, writes, holders)
+            if writes:
+                await self._holds.hold(key, writes)
             else:
                 self._queue.done(key)
             passes += 1
-            if took_s > TURN_S or passes % TURN_PASSES == 0:
+            if took_s > TURN_S or passes % turn_passes == 0:
                 await asyncio.sleep(0)
 
     async def _pass(self, key: Key, task: asyncio.Task[Any]) -> float:
@@ -376,31 +371,6 @@ class Controller:
             running_s=round(self._env.clock.monotonic() - stuck.started_s, 1),
             stack=task_stack(stuck.task),
         )
-
-    # Own writes
-
-    async def _hold(self, key: Key, writes: list[Write], holders: TaskGroup) -> None:
-        """Keep a key from its next pass until the cache shows its writes, or the time is up."""
-        self._held.add(key)
-        if len(self._held) > MAX_HOLDS:
-            await self._wait_for_writes(key, writes)
-        else:
-            holders.start_soon(self._wait_for_writes, key, writes, name=f"{self.name} holds {key}")
-
-    async def _wait_for_writes(self, key: Key, writes: list[Write]) -> None:
-        started = self._env.clock.monotonic()
-        try:
-            seen = await self._cache.wait_for_writes(writes, timeout_s=OWN_WRITE_TIMEOUT_S)
-        finally:
-            self._release(key)
-        self._metrics.own_write_wait(self._env.clock.monotonic() - started)
-        if not seen:
-            self._metrics.own_write_timeout()
-            log.warning("cache.own_write_not_seen", controller=self.name, object=str(key), waited_s=OWN_WRITE_TIMEOUT_S)
-
-    def _release(self, key: Key) -> None:
-        self._held.remove(key)
-        self._queue.done(key)
 
 
 def _once(call: Callable[[], None]) -> Callable[[], None]:

@@ -91,14 +91,17 @@ class EnqueueHandler(Generic[T]):
             objects = [obj for obj in (new, old) if obj is not None]
             if not objects:
                 return
-            reason = Reason(event, self.kind, metadata_of(objects[0]).key)
-            for key in dict.fromkeys(key for obj in objects for key in self.map(obj)):
+            about = metadata_of(objects[0]).key
+            reason = Reason(event, self.kind, about)
+            # The usual mapping gives both states of an object the one key that is known already.
+            keys = (about,) if self.map is own_key else dict.fromkeys(key for obj in objects for key in self.map(obj))
+            for key in keys:
                 self.sink.enqueue(key, reason, priority=priority)
         except Exception:
             # The boundary to other people's code: what it cannot digest must not cost others their events.
             self.sink.failed()
-            about = next((str(metadata_of(obj).key) for obj in (new, old) if obj is not None), "")
-            log.exception("event.lost", controller=self.sink.controller, kind=self.kind, object=about, happened=event)
+            lost = next((str(metadata_of(obj).key) for obj in (new, old) if obj is not None), "")
+            log.exception("event.lost", controller=self.sink.controller, kind=self.kind, object=lost, happened=event)
 
 
 class Channel(Generic[T]):
