@@ -22,7 +22,7 @@ class Clock(Protocol):
     def monotonic(self) -> float:
         """Seconds that never go back; differences are meaningful, the zero is not."""
 
-    def awake_or_not(self) -> float:
+    def boottime(self) -> float:
         """Like `monotonic`, and also while the machine sleeps: what others saw pass. For leases."""
 
     def now(self) -> datetime:
@@ -39,7 +39,7 @@ class SystemClock:
         """Seconds on the running event loop's clock."""
         return asyncio.get_running_loop().time()
 
-    def awake_or_not(self) -> float:
+    def boottime(self) -> float:
         """As `monotonic`, and on Linux with the time for which the machine was suspended."""
         boot = getattr(time, "CLOCK_BOOTTIME", None)
         if boot is None:

@@ -164,15 +164,15 @@ class VirtualClock:
 
     def monotonic(self) -> float:
         """Virtual seconds."""
-        return self.awake_or_not() - self.slept_s
+        return self.boottime() - self.slept_s
 
-    def awake_or_not(self) -> float:
+    def boottime(self) -> float:
         """Virtual seconds, those included in which its machine was suspended."""
         return asyncio.get_running_loop().time()
 
     def now(self) -> datetime:
         """Virtual wall time."""
-        return EPOCH + timedelta(seconds=self.awake_or_not() + self.skew_s)
+        return EPOCH + timedelta(seconds=self.boottime() + self.skew_s)
 
     async def sleep(self, seconds: float) -> None:
         """Sleep in virtual time."""

@@ -58,7 +58,7 @@ T = TypeVar("T")
 
 __all__ = ["Controller", "Reconcile", "Result"]
 
-log: FilteringBoundLogger = structlog.get_logger("ktrain.framework.controller.controller")
+log: FilteringBoundLogger = structlog.get_logger("ktrain.framework.controller")
 
 AGEING_S: Final = 0.1
 """With this a key of the initial list (-100) waits for new events (0) ten seconds at the most."""

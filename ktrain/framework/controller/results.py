@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from ktrain.framework.metrics.controller import ControllerMetrics
     from ktrain.framework.workqueue.queue import WorkQueue
 
-log: FilteringBoundLogger = structlog.get_logger("ktrain.framework.controller.controller")
+log: FilteringBoundLogger = structlog.get_logger("ktrain.framework.controller")
 
 RETRY: Final = "retry"
 REQUEUED: Final = "requeued"

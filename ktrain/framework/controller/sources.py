@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-log: FilteringBoundLogger = structlog.get_logger("ktrain.framework.controller.controller")
+log: FilteringBoundLogger = structlog.get_logger("ktrain.framework.controller")
 
 MapFunction = Callable[[T], Iterable[Key]]
 

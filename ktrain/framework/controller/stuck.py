@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from .context import Pass
 
-log: FilteringBoundLogger = structlog.get_logger("ktrain.framework.controller.stuck")
+log: FilteringBoundLogger = structlog.get_logger("ktrain.framework.controller")
 
 FRAMES: Final = 30
 """Length of a stack in the log; the innermost frames are kept."""

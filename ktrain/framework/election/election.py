@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from ktrain.framework.env import Env
     from ktrain.framework.events import EventRecorder
 
-log: FilteringBoundLogger = structlog.get_logger("ktrain.framework.election.election")
+log: FilteringBoundLogger = structlog.get_logger("ktrain.framework.election")
 
 ACQUIRE_JITTER: Final = 1.2
 EXPIRY_JITTER: Final = 0.2
@@ -149,7 +149,7 @@ class LeaderElection:
         """Say for `/healthz` whether this process should have stopped long ago: its lease is over, its work is not."""
         if self._sent_at_s is None:
             return None
-        over_s = self._env.clock.awake_or_not() - self._sent_at_s - self._timing.lease_duration_s
+        over_s = self._env.clock.boottime() - self._sent_at_s - self._timing.lease_duration_s
         return f"the lease was over {over_s:.0f} s ago, and its work goes on" if over_s > HANG_S else None
 
     def describe(self) -> str:
@@ -233,7 +233,7 @@ class LeaderElection:
                 return await self._write(self._record.spec)
             self._metrics.slowpath()
         await self._look()
-        if self._record.taken_for_s(self._env.clock.awake_or_not()) > 0:
+        if self._record.taken_for_s(self._env.clock.boottime()) > 0:
             self._sent_at_s = None
             return False
         return await self._write(self._record.spec)
@@ -242,11 +242,11 @@ class LeaderElection:
         lease: Lease | None = None
         with suppress(NotFound):
             lease = await self._client.get(LEASES, self._key.name, self._key.namespace)
-        self._record.see(lease, self._env.clock.awake_or_not())
+        self._record.see(lease, self._env.clock.boottime())
 
     async def _write(self, old: LeaseSpec | None) -> bool:
         """Store this process as the holder. Raises Conflict if somebody else was faster."""
-        sent_at_s = self._env.clock.awake_or_not()
+        sent_at_s = self._env.clock.boottime()
         now = self._env.clock.now()
         mine = old is not None and old.holder_identity == self._identity
         spec: Json = {
@@ -257,7 +257,7 @@ class LeaderElection:
             "leaseTransitions": 0 if old is None else old.lease_transitions + (not mine),
         }
         lease = await self._exchange(spec, create=old is None)
-        self._record.see(lease, self._env.clock.awake_or_not())
+        self._record.see(lease, self._env.clock.boottime())
         self._sent_at_s = sent_at_s
         return True
 
@@ -308,12 +308,12 @@ class LeaderElection:
             lease = await self._exchange(spec)
         except Conflict:
             return False
-        self._record.see(lease, self._env.clock.awake_or_not())
+        self._record.see(lease, self._env.clock.boottime())
         return True
 
     def _saw(self, lease: Lease | None) -> bool:
         """Take in what the watch brought; True if it is time for an attempt."""
-        now_s = self._env.clock.awake_or_not()
+        now_s = self._env.clock.boottime()
         if lease is None or self._record.is_newer(lease):
             self._record.see(lease, now_s)
         return self._record.taken_for_s(now_s) == 0
@@ -322,7 +322,7 @@ class LeaderElection:
         """Until the next attempt: the retry period, but not beyond the moment at which the lease is free."""
         draw, retry_s = self._env.random.uniform, self._timing.retry_period_s
         pause_s = draw(1.0, 1.0 + ACQUIRE_JITTER) * retry_s
-        taken_s = self._record.taken_for_s(self._env.clock.awake_or_not())
+        taken_s = self._record.taken_for_s(self._env.clock.boottime())
         return min(pause_s, taken_s + draw(0.0, EXPIRY_JITTER) * retry_s) if taken_s > 0 else pause_s
 
     def _report(self, what: str) -> None:
@@ -334,7 +334,7 @@ class LeaderElection:
         """What is left of a time span that began when the last good renewal was sent."""
         if self._sent_at_s is None:
             return 0.0
-        return max(0.0, self._sent_at_s + span_s - self._env.clock.awake_or_not())
+        return max(0.0, self._sent_at_s + span_s - self._env.clock.boottime())
 
 
 class _Watch:

@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from ktrain.framework.election.election import LeaderElection
     from ktrain.framework.events import EventRecorder
 
-log: FilteringBoundLogger = structlog.get_logger("ktrain.framework.manager.manager")
+log: FilteringBoundLogger = structlog.get_logger("ktrain.framework.manager")
 
 
 class Manager:

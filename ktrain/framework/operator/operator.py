@@ -71,7 +71,7 @@ if TYPE_CHECKING:
     from ktrain.framework.webhook.injection import Registrations
     from ktrain.framework.workqueue.limiters import Limiter
 
-log: FilteringBoundLogger = structlog.get_logger("ktrain.framework.operator.operator")
+log: FilteringBoundLogger = structlog.get_logger("ktrain.framework.operator")
 
 EXIT_KILLED: Final = 1
 

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 V = TypeVar("V")
 
-log: FilteringBoundLogger = structlog.get_logger("ktrain.framework.serving.authorization")
+log: FilteringBoundLogger = structlog.get_logger("ktrain.framework.serving")
 
 TOKEN_TTL_S: Final = 60.0
 ALLOWED_TTL_S: Final = 300.0

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
     from .authorization import Authorizer
 
-log: FilteringBoundLogger = structlog.get_logger("ktrain.framework.serving.health")
+log: FilteringBoundLogger = structlog.get_logger("ktrain.framework.serving")
 
 METRICS: Final = "/metrics"
 CHECK_TIMEOUT_S: Final = 0.8

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
     from ktrain.api.meta import Key
 
-log: FilteringBoundLogger = structlog.get_logger("ktrain.framework.telemetry.tracing")
+log: FilteringBoundLogger = structlog.get_logger("ktrain.framework.telemetry")
 
 _ROOT: Final = contexts.Context()
 _PROTOCOLS: Final = ("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL")
