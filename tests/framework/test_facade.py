@@ -244,7 +244,10 @@ async def no_work(key):
     ("wrong", "text"),
     [
         (lambda op: [op.controller("one", no_work) for _ in range(2)], "there is a controller named 'one' already"),
-        (lambda op: [op.admission("/a", no_work) for _ in range(2)], "something is served at /a already"),
+        (lambda op: [op.admission("/a", no_work) for _ in range(2)], "there is something at '/a' already"),
+        (lambda op: [op.metrics_route("/a", no_work) for _ in range(2)], "there is something at '/a' already"),
+        (lambda op: [op.live_check("a", no_work) for _ in range(2)], "there is something at 'a' already"),
+        (lambda op: [op.ready_check("a", no_work) for _ in range(2)], "there is something at 'a' already"),
         (lambda op: op.admission("validate", no_work), "must start with /"),
     ],
 )

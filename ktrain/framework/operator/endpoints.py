@@ -7,7 +7,7 @@ Registered piece by piece while an operator is put together, and made into serve
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from ktrain.framework.serving.address import parse_address
 from ktrain.framework.serving.authorization import Authorizer
@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 
     from .clusters import Cluster
     from .settings import Settings
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +122,13 @@ class Endpoints:
         for conversion in self.conversions:
             server.conversion(conversion)
         return server
+
+
+def register(registered: dict[str, T], name: str, what: T) -> None:
+    """Add something under a name. ValueError if the name is taken."""
+    if name in registered:
+        raise ValueError(f"there is something at {name!r} already")
+    registered[name] = what
 
 
 def _debug(

@@ -47,7 +47,7 @@ from ktrain.framework.webhook.injection import WebhookAddress
 from ktrain.framework.webhook.selfmanaged import SelfManagedCertificates
 
 from .clusters import Cluster, ClusterMaker
-from .endpoints import Endpoints, Servers, process_registry
+from .endpoints import Endpoints, Servers, process_registry, register
 from .settings import Settings
 
 if TYPE_CHECKING:
@@ -272,9 +272,7 @@ class Operator:
         self._must_not_run("a webhook")
         if not path.startswith("/"):
             raise ValueError(f"{path!r} is no path: it must start with /")
-        if path in self._endpoints.admission:
-            raise ValueError(f"something is served at {path} already")
-        self._endpoints.admission[path] = handlers
+        register(self._endpoints.admission, path, handlers)
 
     def conversion(self, conversion: Conversion) -> None:
         """Convert objects of a kind between its versions, from every replica. Before `run`."""
@@ -317,19 +315,19 @@ class Operator:
         )
 
     def metrics_route(self, path: str, route: Route) -> None:
-        """Serve something of your own beside `/metrics`, on the same terms. Before `run`."""
+        """Serve something of your own beside `/metrics`, on the same terms. Before `run`. ValueError if it is taken."""
         self._must_not_run("a route")
-        self._endpoints.routes[path] = route
+        register(self._endpoints.routes, path, route)
 
     def live_check(self, name: str, check: Check) -> None:
-        """Have `/healthz` ask this: a failure asks for a restart. Before `run`."""
+        """Have `/healthz` ask this: a failure asks for a restart. Before `run`. ValueError if the name is taken."""
         self._must_not_run("a check")
-        self._endpoints.live[name] = check
+        register(self._endpoints.live, name, check)
 
     def ready_check(self, name: str, check: Check) -> None:
-        """Have `/readyz` ask this: a failure keeps requests to webhooks away. Before `run`."""
+        """Have `/readyz` ask this: a failure keeps requests away from webhooks. Before `run`; ValueError as above."""
         self._must_not_run("a check")
-        self._endpoints.ready[name] = check
+        register(self._endpoints.ready, name, check)
 
     # Life
 
