@@ -4,6 +4,9 @@ from itertools import pairwise
 
 import anyio
 import pytest
+from prometheus_client import CollectorRegistry
+from prometheus_client.openmetrics.exposition import generate_latest as generate_openmetrics
+from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
 from ktrain.api.core import CONFIG_MAPS, PODS
 from ktrain.api.meta import Key, owner_reference
@@ -347,3 +350,29 @@ class Late:
             if b'"BOOKMARK"' not in line:
                 await self._env.clock.sleep(self.delay_s)
             yield line
+
+
+def test_the_exemplars_of_passes_tell_their_reason_once_a_second_also_when_nothing_is_traced():
+    registry = CollectorRegistry()
+
+    async def scenario(env):
+        async def reconcile(client, informer, key):
+            await env.clock.sleep(0.003 if key.name == "a" else 0.3)
+
+        async with running(env, reconcile, metrics=Metrics(registry)) as (_, client):
+            await client.create(CONFIG_MAPS, config_map("a"))
+            await env.clock.sleep(1.5)
+            await client.create(CONFIG_MAPS, config_map("b"))
+            await client.create(CONFIG_MAPS, config_map("c"))
+            await env.clock.sleep(2)
+
+    simulate(scenario)
+    families = text_string_to_metric_families(generate_openmetrics(registry).decode())
+    told = [
+        sample.exemplar.labels["reason"]
+        for family in families
+        if family.name == "controller_runtime_reconcile_time_seconds"
+        for sample in family.samples
+        if sample.exemplar
+    ]
+    assert told == ["ConfigMap default/a added", "ConfigMap default/b added"]

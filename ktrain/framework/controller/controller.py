@@ -63,6 +63,8 @@ log: FilteringBoundLogger = structlog.get_logger("ktrain.framework.controller")
 AGEING_S: Final = 0.1
 """With this a key of the initial list (-100) waits for new events (0) ten seconds at the most."""
 STUCK_AFTER_S: Final = 300.0
+EXEMPLAR_EVERY_S: Final = 1.0
+"""Passes that are not traced tell their reason so often: Prometheus keeps one exemplar of each bucket and scrape."""
 TURN_S: Final = 0.001
 TURN_PASSES: Final = 32
 """Workers whose passes never wait let others run after so much time each, or so many passes of all of them."""
@@ -142,6 +144,7 @@ class Controller:
         self._passes = Passes(timeout_s=reconcile_timeout_s, stuck_after_s=stuck_after_s, on_stuck=self._on_stuck)
         self._holds = Holds(name, env=env, cache=cache, metrics=self._metrics, release=self._queue.done)
         self._results = Results(self._queue, self._metrics)
+        self._exemplar_due_s = float("-inf")
         self._started = False
         self._syncing: anyio.CancelScope | None = None
         self._metrics.max_workers(self._workers)
@@ -331,6 +334,9 @@ class Controller:
                     span.set("ktrain.priority", self._queue.taken_priority(key))
                     span.set("ktrain.runs_again", again or "with its next event")
                     exemplar = {"trace_id": span.trace_id, "reason": this.reason}
+                elif started_s >= self._exemplar_due_s:
+                    self._exemplar_due_s = started_s + EXEMPLAR_EVERY_S
+                    exemplar = {"reconcile_id": this.reconcile_id, "reason": this.reason}
         finally:
             current_pass.reset(token)
             took_s = self._env.clock.monotonic() - started_s
