@@ -338,6 +338,6 @@ def test_a_call_about_one_object_never_becomes_one_about_all_or_about_another(sc
 
 
 def test_a_namespaced_object_cannot_be_created_without_a_namespace(script):
-    with pytest.raises(ValueError, match="needs a namespace"):
+    with pytest.raises(ValueError, match=r"^ConfigMap needs a namespace"):
         call(script, lambda client: client.create(CONFIG_MAPS, {"metadata": {"generateName": "a-"}}))
     assert not script.calls

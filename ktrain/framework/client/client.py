@@ -366,7 +366,7 @@ class Client:
 def _one_namespace(resource: Resource[Any], key: Key) -> str:
     if resource.namespaced and not _is_segment(key.namespace):
         what = "needs a namespace" if not key.namespace else f"cannot be in a namespace {key.namespace!r}"
-        raise ValueError(f"{resource.kind} {key.name} {what}")
+        raise ValueError(" ".join(filter(None, (resource.kind, key.name, what))))
     return key.namespace
 
 
