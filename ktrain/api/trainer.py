@@ -2,7 +2,7 @@
 TrainJob, TrainingRuntime, ClusterTrainingRuntime (`trainer.kubeflow.org/v1alpha1`) as ktrain reads them.
 
 What only passes through (env, resources, patches, runtime templates) stays raw JSON and is decoded while a pipeline
-runs.
+runs. A list as one text: a text per variable would take more memory in the cache than the rest of a TrainJob.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Trainer(Struct, frozen=True):
     image: str | None = None
     command: tuple[str, ...] | None = None
     args: tuple[str, ...] | None = None
-    env: tuple[msgspec.Raw, ...] = ()
+    env: msgspec.Raw = ABSENT
     num_nodes: int | None = None
     resources_per_node: msgspec.Raw = ABSENT
     num_proc_per_node: int | None = None
@@ -63,7 +63,7 @@ class AssetInitializer(Struct, frozen=True):
     """`spec.initializer.dataset` or `.model`."""
 
     storage_uri: str | None = None
-    env: tuple[msgspec.Raw, ...] = ()
+    env: msgspec.Raw = ABSENT
     secret_ref: msgspec.Raw = ABSENT
 
 

@@ -78,20 +78,26 @@ def _merge_resources(info: Info) -> None:
                 container.merge_resources(resources)
 
 
-def environment(raw: tuple[msgspec.Raw, ...]) -> list[Json]:
+def environment(raw: msgspec.Raw) -> list[Json]:
     """
     Decode the variables of a TrainJob as they go into a container: a literal keeps its value also when it is empty.
 
     A field reference loses its `apiVersion`, as in Go's Trainer; there has only ever been v1.
     """
-    entries: list[Json] = []
-    for item in raw:
-        entry: Json = msgspec.json.decode(item)
-        source = entry.get("valueFrom")
-        if not source:
-            entry = {"name": entry["name"], "value": entry.get("value", "")}
-        elif "fieldRef" in source:
-            reference = {"fieldPath": source["fieldRef"].get("fieldPath", "")}
-            entry = {"name": entry["name"], "valueFrom": source | {"fieldRef": reference}}
-        entries.append(entry)
-    return entries
+    return [_in_container(variable) for variable in declared_environment(raw)]
+
+
+def declared_environment(raw: msgspec.Raw) -> list[Json]:
+    """Decode the variables of a TrainJob as they are; none if the field is not there."""
+    decoded: list[Json] | None = msgspec.json.decode(raw) if raw else None
+    return decoded or []
+
+
+def _in_container(variable: Json) -> Json:
+    source = variable.get("valueFrom")
+    if not source:
+        return {"name": variable["name"], "value": variable.get("value", "")}
+    if "fieldRef" not in source:
+        return variable
+    reference = {"fieldPath": source["fieldRef"].get("fieldPath", "")}
+    return {"name": variable["name"], "valueFrom": source | {"fieldRef": reference}}

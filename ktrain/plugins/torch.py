@@ -15,7 +15,7 @@ from ktrain.pipeline.errors import PlanError
 from ktrain.pipeline.findings import Findings, invalid
 from ktrain.pipeline.info import COMPLETION_INDEX, from_field, literal
 from ktrain.pipeline.journal import TRAIN_JOB, Author
-from ktrain.pipeline.prepare import environment
+from ktrain.pipeline.prepare import declared_environment, environment
 from ktrain.pipeline.resources import cpu_count, gpu_count, names_device
 
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ class Torch:
             for job_name, container_name, target in _targets(info, torch)
             if target is None
         ]
-        env = [msgspec.json.decode(entry) for entry in job.spec.trainer.env] if job.spec.trainer else []
+        env = declared_environment(job.spec.trainer.env) if job.spec.trainer else []
         if reserved := sorted(entry["name"] for entry in env if entry.get("name") in RESERVED):
             detail = f"must not have reserved envs, invalid envs configured: [{' '.join(reserved)}]"
             errors.append(invalid("spec.trainer.env", env, detail))
