@@ -12,6 +12,7 @@ from aiohttp import web
 from prometheus_client import CollectorRegistry
 
 from ktrain.api.core import CONFIG_MAPS, LEASES
+from ktrain.api.meta import Key
 from ktrain.framework.env import system_env
 from ktrain.framework.errors import LeadershipLost
 from ktrain.framework.operator.operator import Operator
@@ -102,6 +103,36 @@ def test_a_controller_sees_another_cluster_by_that_clusters_cache():
             return [one.metadata.name for one in found.items]
 
     assert simulate(scenario) == ["a-of-edge"]
+
+
+def test_own_writes_are_awaited_in_the_cluster_they_went_to():
+    async def scenario(env):
+        here, there = ApiServer(env), ApiServer(env)
+        late = FaultTransport(there.transport(), env)
+        blind = []
+        async with Operator("copier", IN_A_TEST, transport=here.transport(), env=env) as op:
+            edge = await op.cluster("edge", transport=late)
+            sources, copies = op.cache.informer(CONFIG_MAPS), edge.cache.informer(CONFIG_MAPS)
+
+            async def reconcile(key):
+                if copies.get(key) is None:
+                    blind.append(key.name)
+                    await edge.client.apply(CONFIG_MAPS, config_map(key.name))
+
+            controller = op.controller("copier", reconcile)
+            controller.for_(sources)
+            controller.watches(copies)
+            async with anyio.create_task_group() as tasks:
+                await tasks.start(op.run)
+                late.on("watch").lag(2)
+                await op.main.unguarded.create(CONFIG_MAPS, config_map("a"))
+                await env.clock.sleep(0.5)
+                controller.enqueue(Key("default", "a"))
+                await env.clock.sleep(5)
+                op.stop()
+        return blind
+
+    assert simulate(scenario) == ["a"]
 
 
 def test_what_is_added_while_it_runs_starts_at_once_and_what_comes_too_late_is_refused():

@@ -94,13 +94,16 @@ class Cache:
         back by `release`, as often as it was asked for.
 
         Raises:
-            ValueError: There is one already, with another transform.
+            ValueError: There is one already, with another transform; or a namespace of a kind that is in none.
         """
+        if namespace and not resource.namespaced:
+            raise ValueError(f"a {resource.kind} is in no namespace: an informer cannot be for those in {namespace!r}")
         scope = Scope(namespace, label_selector, field_selector)
         entry = self._entries.get((resource, scope))
         if entry is None:
             entry = _Entry(Informer(resource, scope), transform)
             self._warn_of_twins(entry.informer)
+            entry.informer.cache = self
             entry.informer.observe(self._env.clock, self._metrics, self.name)
             self._entries[resource, scope] = entry
             self._start(entry)

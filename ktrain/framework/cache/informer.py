@@ -37,17 +37,21 @@ from .waiting import Waiters
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from structlog.typing import FilteringBoundLogger
+
     from ktrain.api.meta import Key, Resource
     from ktrain.framework.env import Clock
     from ktrain.framework.errors import FrameworkError
     from ktrain.framework.metrics import Metrics
     from ktrain.framework.writes import Write
 
+    from .cache import Cache
+
 __all__ = ["Handler", "Informer", "InformerStatistics", "Scope"]
 
 T = TypeVar("T")
 
-log = structlog.get_logger("ktrain.framework.cache")
+log: FilteringBoundLogger = structlog.get_logger("ktrain.framework.cache")
 
 OBJECTS_PER_TURN: Final = 128
 """This many objects are put into new indexes in one go, then other tasks have a turn."""
@@ -82,6 +86,8 @@ class Informer(Generic[T]):
     def __init__(self, resource: Resource[T], scope: Scope) -> None:
         self.resource = resource
         self.scope = scope
+        self.cache: Cache | None = None
+        """What keeps it up to date."""
         self.version: int = 0
         """The resource version up to which the content is complete."""
         self.last_error: FrameworkError | None = None

@@ -80,7 +80,7 @@ class Controller:
         name: In logs and metrics; unique in the process.
         reconcile: Brings one object to its desired state. Must be idempotent; reads from informers.
         env: Time and randomness.
-        cache: Whose informers it reads; own writes are awaited there.
+        cache: Whose informers it reads. Own writes are awaited there, and in the caches of all informers it watches.
         max_concurrent_reconciles: Number of workers.
         reconcile_timeout_s: Deadline of one pass; past it the pass is cancelled and counts as an error.
         sync_timeout_s: How long `run` waits for the informers' first content.
@@ -142,7 +142,8 @@ class Controller:
         self._informers: list[Informer[Any]] = []  # of different kinds
         self._due: dict[Key, tuple[Reason | str, Cause | None]] = {}
         self._passes = Passes(timeout_s=reconcile_timeout_s, stuck_after_s=stuck_after_s, on_stuck=self._on_stuck)
-        self._holds = Holds(name, env=env, cache=cache, metrics=self._metrics, release=self._queue.done)
+        self._caches = [cache]
+        self._holds = Holds(name, env=env, caches=self._caches, metrics=self._metrics, release=self._queue.done)
         self._results = Results(self._queue, self._metrics)
         self._exemplar_due_s = float("-inf")
         self._started = False
@@ -181,6 +182,8 @@ class Controller:
         """
         handler = EnqueueHandler(informer.resource.kind, mapping or own_key, predicate, self._sink)
         self._informers.append(informer)
+        if informer.cache is not None and informer.cache not in self._caches:
+            self._caches.append(informer.cache)
         informer.add_handler(handler)
 
     def listens(self, channel: Channel[T], mapping: MapFunction[T]) -> None:
@@ -272,7 +275,9 @@ class Controller:
             async with anyio.create_task_group() as workers:
                 for number in range(self._workers):
                     workers.start_soon(self._work, name=f"{self.name} worker {number}")
-                log.info("controller.started", controller=self.name, workers=self._workers)
+                log.info(
+                    "controller.started", controller=self.name, workers=self._workers, sources=len(self._informers)
+                )
                 started()
         finally:
             self._holds.close()

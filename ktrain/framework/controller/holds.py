@@ -57,17 +57,23 @@ class Holds:
     Args:
         controller: Its name.
         env: For the clock.
-        cache: What has to show the writes.
+        caches: What has to show the writes, each those to its own cluster; may grow.
         metrics: Where waits are counted.
         release: Called with each key when it may have its next pass.
     """
 
     def __init__(
-        self, controller: str, *, env: Env, cache: Cache, metrics: ControllerMetrics, release: Callable[[Key], None]
+        self,
+        controller: str,
+        *,
+        env: Env,
+        caches: Sequence[Cache],
+        metrics: ControllerMetrics,
+        release: Callable[[Key], None],
     ) -> None:
         self._controller = controller
         self._clock = env.clock
-        self._cache = cache
+        self._caches = caches
         self._metrics = metrics
         self._release = release
         self._held: dict[Key, _Hold] = {}
@@ -78,7 +84,7 @@ class Holds:
 
     async def hold(self, key: Key, writes: Sequence[Write]) -> None:
         """Release a key when the cache shows its writes, or the time is up. Waits itself only if many are held."""
-        if self._cache.behind(writes) is None:
+        if self._behind(writes) is None:
             self._release(key)
             return
         hold = self._held[key] = _Hold(key, writes, self._clock.monotonic())
@@ -100,7 +106,7 @@ class Holds:
     def _look(self, hold: _Hold, _: object = None) -> None:
         if self._held.get(hold.key) is not hold:  # it was late, or all were released
             return
-        behind = self._cache.behind(hold.writes)
+        behind = self._behind(hold.writes)
         if behind is not None:
             hold.behind = informer, write = behind
             hold.woken = informer.next_change(write)
@@ -108,6 +114,12 @@ class Holds:
             return
         self._end(hold)
         self._metrics.own_write_wait(self._clock.monotonic() - hold.since_s)
+
+    def _behind(self, writes: Sequence[Write]) -> tuple[Informer[Any], Write] | None:
+        for cache in self._caches:
+            if (found := cache.behind(writes)) is not None:
+                return found
+        return None
 
     def _arm(self, first: _Hold) -> None:
         self._timer = asyncio.get_running_loop().call_at(first.since_s + OWN_WRITE_TIMEOUT_S, self._expire)
