@@ -86,6 +86,6 @@ def _settings(configuration: Configuration, kubeconfig: str | None) -> Settings:
         ),
         metrics_address=configuration.metrics.bind_address,
         health_address=configuration.health.health_probe_bind_address,
-        webhook_address=f"[{webhook.host}]:{webhook.port}",
+        webhook_address=f"[{webhook.host}]:{webhook.port}" if ":" in webhook.host else f"{webhook.host}:{webhook.port}",
         webhook_cert_dir=Path(webhook.cert_dir),
     )

@@ -1,5 +1,7 @@
-from ktrain.cli.config import Configuration
-from ktrain.cli.operating import operate
+import pytest
+
+from ktrain.cli.config import Configuration, Webhook
+from ktrain.cli.operating import _settings, operate
 
 
 def test_traces_to_nowhere_known_are_refused_before_anything_starts(monkeypatch, capsys):
@@ -9,3 +11,8 @@ def test_traces_to_nowhere_known_are_refused_before_anything_starts(monkeypatch,
     assert capsys.readouterr().err == (
         "ktrain: OTEL_TRACES_EXPORTER names 'smoke-signals'; there are otlp, console and none\n"
     )
+
+
+@pytest.mark.parametrize(("host", "address"), [("", ":9443"), ("127.0.0.1", "127.0.0.1:9443"), ("::1", "[::1]:9443")])
+def test_the_address_of_the_webhooks_is_one_whatever_the_host(host, address):
+    assert _settings(Configuration(webhook=Webhook(host=host)), None).webhook_address == address
