@@ -183,6 +183,7 @@ def test_settings_that_cannot_work_are_refused_by_name(wrong, text):
     ("wrong", "text"),
     [
         ({"metrics_auth": True}, "metrics_auth: needs metrics_tls"),
+        ({"leader_election": "My Lease"}, "leader_election: no Lease can be named .My Lease.: lower case letters"),
         ({"metrics_cert_dir": Path("/certs")}, "metrics_cert_dir: has no effect without metrics_tls"),
     ],
 )

@@ -8,6 +8,7 @@ listens on a port unless asked to. Durations are seconds.
 from __future__ import annotations
 
 import ipaddress
+import re
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 LogFormat = Literal["auto", "json", "text"]
 
 OFF: Final = "0"
+_NAME: Final = re.compile(r"(?=.{1,253}$)[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
+"""A DNS subdomain (RFC 1123): what the API server takes as the name of an object."""
 CERT_DIR: Final = Path("/tmp/k8s-webhook-server/serving-certs")  # noqa: S108 - where charts of other runtimes mount it
 _LEVELS: Final = ("debug", "info", "warning", "error")
 
@@ -99,6 +102,10 @@ class Settings:
                 raise ValueError(f"{name}: {error}") from None
             if name == "debug_address" and address is not None and not _is_loopback(address[0]):
                 raise ValueError(f"debug_address: {self.debug_address!r} is not loopback (127.0.0.1:PORT, [::1]:PORT)")
+        if self.leader_election and not _NAME.fullmatch(self.leader_election):
+            raise ValueError(
+                f"leader_election: no Lease can be named {self.leader_election!r}: lower case letters, digits, '-' and '.'"
+            )
         if self.metrics_auth and not self.metrics_tls:
             raise ValueError("metrics_auth: needs metrics_tls, or tokens would cross the network in the clear")
         if self.metrics_cert_dir is not None and not self.metrics_tls:
