@@ -104,7 +104,7 @@ class Settings:
                 raise ValueError(f"debug_address: {self.debug_address!r} is not loopback (127.0.0.1:PORT, [::1]:PORT)")
         if self.leader_election and not _NAME.fullmatch(self.leader_election):
             raise ValueError(
-                f"leader_election: no Lease can be named {self.leader_election!r}; lower case, digits, '-' and '.' it can"
+                f"leader_election: no Lease can be named {self.leader_election!r}; lower case, digits, - and . are fine"
             )
         if self.metrics_auth and not self.metrics_tls:
             raise ValueError("metrics_auth: needs metrics_tls, or tokens would cross the network in the clear")
