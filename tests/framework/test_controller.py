@@ -12,7 +12,7 @@ from ktrain.api.core import CONFIG_MAPS, PODS
 from ktrain.api.meta import Key, owner_reference
 from ktrain.framework.cache.cache import Cache
 from ktrain.framework.client.client import Client
-from ktrain.framework.controller.controller import Controller, Result
+from ktrain.framework.controller.controller import TURN_PASSES, Controller, Result
 from ktrain.framework.controller.predicates import GENERATION_CHANGED, label_selector
 from ktrain.framework.errors import TerminalError
 from ktrain.framework.metrics import Metrics
@@ -376,3 +376,25 @@ def test_the_exemplars_of_passes_tell_their_reason_once_a_second_also_when_nothi
         if sample.exemplar
     ]
     assert told == ["ConfigMap default/a added", "ConfigMap default/b added"]
+
+
+@pytest.mark.parametrize("workers", [1, 16, 100])
+def test_workers_whose_passes_never_wait_let_others_have_turns_however_many_they_are(workers):
+    async def scenario(env):
+        passes, most = 0, 0
+
+        async def reconcile(client, informer, key):
+            nonlocal passes
+            passes += 1
+
+        async with running(env, reconcile, max_concurrent_reconciles=workers) as (controller, _):
+            await env.clock.sleep(1)
+            for number in range(2000):
+                controller.enqueue(Key("default", str(number)))
+            seen = passes
+            while passes < 2000:
+                await asyncio.sleep(0)
+                most, seen = max(most, passes - seen), passes
+        return most
+
+    assert simulate(scenario) <= max(TURN_PASSES, workers)
