@@ -61,12 +61,21 @@ def test_ordinary_events_do_not_put_the_deadline_off(script):
     assert times[1] == pytest.approx(2 * MINUTE + GRACE_S)
 
 
-def test_a_server_that_never_sent_a_bookmark_is_given_75_seconds_of_silence(script):
-    script.streams += [[*SYNCED, 70.0, event("ADDED", pod("c", 8)), FOREVER]]
+def test_the_first_stream_of_all_is_held_to_the_rhythm_too(script):
+    script.streams += [[*SYNCED, 50.0, event("ADDED", pod("c", 8)), FOREVER]]
 
-    times, _ = noticed(script, seconds=170)
+    times, statistics = noticed(script, seconds=100)
 
-    assert times[1] == pytest.approx(70 + 75)
+    assert times[1] == pytest.approx(MINUTE + GRACE_S)
+    assert (statistics.restarts["silent"], sum(statistics.relists.values())) == (1, 0)
+
+
+def test_a_server_that_has_missed_a_bookmark_and_never_sent_one_is_given_75_seconds_of_silence(script):
+    script.streams += [[*SYNCED, FOREVER], [70.0, event("ADDED", pod("c", 8)), FOREVER]]
+
+    times, _ = noticed(script, seconds=230)
+
+    assert times[2] - times[1] == pytest.approx(70 + 75)
 
 
 def test_a_kind_that_is_only_quiet_keeps_its_watch(script):
@@ -107,6 +116,7 @@ def test_who_asks_for_short_watches_notices_at_the_latest_five_seconds_after_the
 def test_a_server_that_does_not_end_a_watch_when_it_was_asked_to_is_left():
     silence = Silence()
 
+    silence.missed()
     silence.opened(100.0, 400)
 
     assert silence.deadline_s == 505.0
@@ -115,6 +125,7 @@ def test_a_server_that_does_not_end_a_watch_when_it_was_asked_to_is_left():
 
 def test_a_bookmark_before_the_end_of_a_watch_proves_no_rhythm():
     silence = Silence()
+    silence.missed()
     silence.opened(0.0, 400)
 
     silence.bookmark(0.2)

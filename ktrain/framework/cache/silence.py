@@ -4,11 +4,11 @@ When a watch that says nothing is dead.
 A socket whose other end is gone without a word looks like a kind in which nothing happens. Two things tell them apart:
 
 - kube-apiserver sends a bookmark on every watch about once a minute (59.2 to 61.5 s were measured on 1.36), whatever
-  else flows. Once a server has shown this, a bookmark that is overdue ends the stream: a watch is noticed to be dead
-  half a minute after it died on average, `BOOKMARK_INTERVAL_S + GRACE_S` at the most. Ordinary events do not put this
-  off, since the last one may have come just before the silence. A kind of which the server has never seen an event may
-  get its first bookmark a minute late, so nothing is held against a server that has not shown the rhythm, and two
-  misses in a row take the proof back.
+  else flows. So a bookmark that is overdue ends the stream: a watch is noticed to be dead half a minute after it died
+  on average, `BOOKMARK_INTERVAL_S + GRACE_S` at the most. Ordinary events do not put this off, since the last one may
+  have come just before the silence. But other servers have no such rhythm, and a kind of which the server has never
+  seen an event may get its first bookmark a minute late. So a server that has not shown the rhythm is held to it once
+  only, and one that has, until it misses twice in a row.
 - The server was asked to end the watch after some time. One that still lives a little later is not heard any more.
 
 Beside this the transport ends a stream without a single byte for `IDLE_TIMEOUT_S`.
@@ -32,7 +32,7 @@ class Silence:
     """Knows until when a stream may go on. Lives as long as its reflector: a new stream profits from what was shown."""
 
     def __init__(self) -> None:
-        self._misses = MAX_MISSES
+        self._misses = MAX_MISSES - 1
         self._since_s = 0.0
         self._end_s = 0.0
 
