@@ -46,7 +46,7 @@ class Burst:
 
 def applies(*, smoke: bool) -> Outcome:
     """1,000 keys with one apply each through a controller, against a client that fires the same applies."""
-    keys, runs = (10, 1) if smoke else (1_000, 9)
+    keys, runs = (10, 1) if smoke else (1_000, 21)
     figures: list[Figure] = []
     for name, server in servers(smoke=smoke).items():
         with server() as kubeconfig:
