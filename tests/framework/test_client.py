@@ -1,3 +1,5 @@
+from contextlib import asynccontextmanager
+
 import msgspec
 import pytest
 from hypothesis import given
@@ -7,7 +9,7 @@ from ktrain.api.core import CONFIG_MAPS, PODS
 from ktrain.api.meta import Key, Object, Resource
 from ktrain.framework.client.client import ATTEMPT_TIMEOUT_S, Client, PatchType
 from ktrain.framework.client.codec import codec_for
-from ktrain.framework.client.transport import Response
+from ktrain.framework.client.transport import Response, Stream
 from ktrain.framework.deepjson import cut
 from ktrain.framework.errors import (
     AlreadyExists,
@@ -341,3 +343,26 @@ def test_a_namespaced_object_cannot_be_created_without_a_namespace(script):
     with pytest.raises(ValueError, match=r"^ConfigMap needs a namespace"):
         call(script, lambda client: client.create(CONFIG_MAPS, {"metadata": {"generateName": "a-"}}))
     assert not script.calls
+
+
+def test_a_refused_stream_whose_body_never_ends_is_read_as_far_as_a_status_could_be():
+    lines = 0
+
+    class Endless:
+        @asynccontextmanager
+        async def stream(self, path, **_):
+            async def body():
+                nonlocal lines
+                while True:
+                    lines += 1
+                    yield b"x" * 1024
+
+            yield Stream(503, {}, body())
+
+    async def follow(client):
+        with pytest.raises(ServerError, match="xxx"):
+            async with client.stream("/api/v1/pods"):
+                pass
+        return lines
+
+    assert call(Endless(), follow)[0] == 64

@@ -36,6 +36,8 @@ WriteGuard = Callable[[], float]
 """Seconds for which this process may still write; raises when it may not. Asked before every attempt to write."""
 
 
+MAX_REFUSAL_BYTES: Final = 64 << 10
+"""A Status is a few hundred; what a proxy sends instead may never end."""
 LONG_WAIT_S: Final = 1.0
 """A wait for a turn that is worth a line in the log. All waits are in the metric."""
 
@@ -109,7 +111,7 @@ class Sender:
         async with self.transport.stream(path, query=query, headers=headers, idle_timeout_s=idle_timeout_s) as stream:
             self._metrics.requests(str(stream.status), "GET", self._metrics.host)
             if stream.status >= 400:
-                body = b"\n".join([line async for line in stream.lines])
+                body = await _read(stream, MAX_REFUSAL_BYTES)
                 asked_s = retry_after_s(stream.headers) or 0
                 raise error_from(stream.status, body, method="GET", path=path, retry_after_s=asked_s)
             if warning := stream.headers.get("warning"):
@@ -161,6 +163,16 @@ class Sender:
             metrics.request_sizes[method](len(body or b""))
             metrics.response_sizes[method](len(answer.body))
         return answer
+
+
+async def _read(stream: Stream, limit: int) -> bytes:
+    """Read the body of a refused stream, as far as the limit goes."""
+    body = b""
+    async for line in stream.lines:
+        body += line + b"\n"
+        if len(body) > limit:
+            break
+    return body[:limit]
 
 
 def _host_of(transport: Transport) -> str:

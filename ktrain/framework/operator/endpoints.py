@@ -106,7 +106,9 @@ class Endpoints:
         certificates: CertificateSource | None = None
         if settings.metrics_tls:
             directory = settings.metrics_cert_dir
-            certificates = SelfSigned(env) if directory is None else CertificateDirectory(directory, env)
+            certificates = (
+                SelfSigned(env) if directory is None else CertificateDirectory(directory, env, metrics=metrics)
+            )
         authorizer = Authorizer(main.unguarded, env) if settings.metrics_auth else None
         return MetricsServer(
             *address, metrics.registry, certificates=certificates, authorizer=authorizer, routes=self.routes
