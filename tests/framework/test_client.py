@@ -366,3 +366,10 @@ def test_a_refused_stream_whose_body_never_ends_is_read_as_far_as_a_status_could
         return lines
 
     assert call(Endless(), follow)[0] == 64
+
+
+@pytest.mark.parametrize("when", ["9999-12-31T23:59:59Z", "0001-01-01T00:00:00Z", "2030-06-30T23:59:59.999999999Z"])
+def test_times_at_the_ends_of_the_calendar_can_be_read(when):
+    stored = codec_for(PODS).decode(msgspec.json.encode({"metadata": {"name": "a", "creationTimestamp": when}}))
+
+    assert str(stored.metadata.creation_timestamp.year) == when[:4].lstrip("0")

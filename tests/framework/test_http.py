@@ -270,3 +270,13 @@ for name in framework.__all__: getattr(framework, name)
 print([name for name in {modules.split()} if name in sys.modules])"""
 
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
+
+
+async def test_a_name_that_does_not_resolve_is_no_answer_and_is_looked_up_again_each_time():
+    http = HttpTransport(Endpoint("https://api.cluster.invalid:6443"))
+    try:
+        for _ in range(2):
+            with pytest.raises(TransportError, match="no answer from the API server"):
+                await http.request("GET", "/version", timeout_s=5)
+    finally:
+        await http.aclose()
