@@ -225,7 +225,7 @@ class ExistingCluster:
 
     def add_user(self, name: str, groups: tuple[str, ...]) -> Path:
         """Refuse: nobody gives us that cluster's authority."""
-        raise NotImplementedError(f"user {name} {groups} cannot be made on a cluster that was there before")
+        raise RuntimeError(f"user {name} {groups}: an existing cluster takes no new users")
 
 
 async def install_crds(server: RealServer | ExistingCluster) -> None:

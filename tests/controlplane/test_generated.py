@@ -42,10 +42,12 @@ async def test_writes_are_noted_but_not_those_of_a_dry_run(core, control_plane):
     with recording() as writes:
         await core.create_namespaced_config_map(control_plane.namespace, body, dry_run="All")
         created = await core.create_namespaced_config_map(control_plane.namespace, body)
+        await core.delete_namespaced_config_map("c", control_plane.namespace, dry_run="All")
+        await core.delete_namespaced_config_map("c", control_plane.namespace)
 
-    assert [(write.plural, write.key.name, write.uid) for write in writes] == [
-        ("configmaps", "c", created.metadata.uid)
-    ]
+    stored, deleted = writes
+    assert {(one.plural, one.key.name, one.uid) for one in writes} == {("configmaps", "c", created.metadata.uid)}
+    assert (stored.version, deleted.version) == (int(created.metadata.resource_version), 0)
 
 
 async def test_other_groups_have_their_paths(control_plane):

@@ -111,9 +111,9 @@ def lists(script):
 
 
 @asynccontextmanager
-async def running(script, env, **options):
+async def running(script, env, *, cluster="", **options):
     """A cache that runs against a script."""
-    cache = Cache(Client(script, env, field_manager="test"), env, **options)
+    cache = Cache(Client(script, env, field_manager="test", cluster=cluster), env, **options)
     task = asyncio.create_task(cache.run())
     await asyncio.sleep(0)
     try:

@@ -34,7 +34,7 @@ def test_an_informer_shows_count_memory_age_and_why_it_listed_or_watched_again(s
     registry = CollectorRegistry()
 
     async def main(env):
-        async with running(script, env, metrics=Metrics(registry), name="west") as cache:
+        async with running(script, env, metrics=Metrics(registry), cluster="west") as cache:
             informer = cache.informer(PODS, namespace="ns")
             early = shown(registry)
             await env.clock.sleep(30)

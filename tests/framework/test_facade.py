@@ -1,5 +1,6 @@
 """`Operator`: a whole operator on the embedded server, in virtual time."""
 
+import gc
 import json
 import ssl
 from dataclasses import replace
@@ -8,6 +9,7 @@ from pathlib import Path
 import aiohttp
 import anyio
 import pytest
+import structlog
 from aiohttp import web
 from prometheus_client import CollectorRegistry
 
@@ -355,3 +357,15 @@ async def test_an_address_that_is_taken_is_named():
     with pytest.raises(OSError, match=r"cannot listen on 256\.1\.1\.1:80: "):
         async with serving(web.Application(), "256.1.1.1", 80):
             pass
+
+
+async def test_a_port_that_is_taken_ends_an_operator_with_that_error_and_not_with_a_group():
+    async with serving(web.Application(), "127.0.0.1", 0) as port:
+        settings = Settings(health_address=f"127.0.0.1:{port}", log_level="error")
+        try:
+            async with Operator("late", settings, transport=ApiServer(system_env()).transport()) as op:
+                with pytest.raises(OSError, match=rf"cannot listen on 127\.0\.0\.1:{port}: "):
+                    await op.run()
+        finally:  # what an operator that owns its process has set up
+            structlog.reset_defaults()
+            gc.unfreeze()

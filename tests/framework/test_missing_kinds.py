@@ -7,7 +7,7 @@ import pytest
 
 from ktrain.api.core import PODS
 from ktrain.framework.cache.informer import Informer, Scope
-from ktrain.framework.serving.health import cache_check
+from ktrain.framework.serving.health import Note, cache_check
 from ktrain.testing.time import simulate
 
 from .following import SYNCED, Recorder, bookmark, event, failure, follow, pod, running, watches
@@ -26,7 +26,9 @@ def test_a_kind_that_is_missing_counts_as_decided_but_not_as_synced(script):
             return informer.missing, informer.synced, str(informer.last_error), cache_check(cache)()
 
     missing, synced, error, problem = simulate(main)
-    assert (missing, synced, problem) == (True, False, None)
+    assert (missing, synced) == (True, False)
+    assert isinstance(problem, Note)
+    assert problem == f"pods: {error}"
     assert error == "the API server does not serve pods v1: its CRD is not installed"
 
 
@@ -97,11 +99,16 @@ def test_a_missing_kind_is_a_note_beside_what_fails_readiness_and_a_refusal_fail
         async with running(script, env) as cache:
             cache.informer(PODS, namespace="one")
             await env.clock.sleep(0.1)
+            alone = cache_check(cache)()
             cache.informer(PODS, namespace="two")
             await env.clock.sleep(0.1)
-            return cache_check(cache)()
+            return alone, cache_check(cache)()
 
-    assert simulate(main) == (
+    alone, beside = simulate(main)
+    assert isinstance(alone, Note)
+    assert alone == "pods in one: the API server does not serve pods v1: its CRD is not installed"
+    assert not isinstance(beside, Note)
+    assert beside == (
         'pods in two: GET /api/v1/namespaces/two/pods: User "me" cannot list resource "pods" (403); '
         "(note) pods in one: the API server does not serve pods v1: its CRD is not installed"
     )

@@ -56,7 +56,6 @@ class Cache:
 
     Args:
         metrics: Where each informer's count, memory, age and relists are shown.
-        name: Tells the caches of several clusters apart in metrics.
         watch_timeout_s: See `Reflector`; shorter watches notice dead connections sooner.
     """
 
@@ -66,10 +65,8 @@ class Cache:
         env: Env,
         *,
         metrics: Metrics | None = None,
-        name: str = "",
         watch_timeout_s: tuple[int, int] = WATCH_TIMEOUT_S,
     ) -> None:
-        self.name = name
         self._client = client
         self._env = env
         self._metrics = metrics or Metrics()
@@ -104,7 +101,7 @@ class Cache:
             entry = _Entry(Informer(resource, scope), transform)
             self._warn_of_twins(entry.informer)
             entry.informer.cache = self
-            entry.informer.observe(self._env.clock, self._metrics, self.name)
+            entry.informer.observe(self._env.clock, self._metrics, self._client.cluster)
             self._entries[resource, scope] = entry
             self._start(entry)
         elif entry.transform is not transform:

@@ -73,7 +73,7 @@ class Client:
         metrics: Counts attempts, by code and method.
         detailed_metrics: Also durations and sizes, by method.
         tracing: A span for each call.
-        cluster: Tells several API servers apart: a cache of this name waits for the writes that this client makes.
+        cluster: Tells several API servers apart: in metrics, and which cache has to show the writes of which client.
     """
 
     def __init__(

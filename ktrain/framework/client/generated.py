@@ -18,16 +18,17 @@ and no silence about an answer that is a refusal.
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
-from urllib.parse import unquote
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import msgspec
 
-from ktrain.api.meta import Object, Resource
+from ktrain.api.meta import Key, Object, Resource
+from ktrain.api.routes import resource_route, split
 from ktrain.framework.errors import ApiError, ConfigError
 
 from .codec import UNFIT
-from .recording import note_write
+from .recording import note_deletion, note_write
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -35,10 +36,10 @@ if TYPE_CHECKING:
     from kubernetes_asyncio.client import ApiClient
 
     from .client import Client
-    from .transport import Response
 
 _WRITTEN: Final = msgspec.json.Decoder(Object)
-_WRITES: Final = ("POST", "PUT", "PATCH")
+_OWNING: Final = ("POST", "PUT", "PATCH")
+"""Methods that make somebody the owner of fields."""
 
 
 def generated(client: Client) -> ApiClient:
@@ -49,51 +50,7 @@ def generated(client: Client) -> ApiClient:
     (`TransportError`, `ClientBusy`, `LeadershipLost`). `_request_timeout` in seconds is per attempt. Streams
     (`_preload_content=False`, `watch.Watch`) are refused: `Client.watch` and `read_log` are for those.
     """
-    # Imported here: see above. The classes below are made once per call for the same reason.
-    from kubernetes_asyncio.client import ApiClient, ApiException, Configuration
-
-    class Rest:
-        """What the generated code takes for its connections."""
-
-        async def request(
-            self,
-            method: str,
-            url: str,
-            query_params: Sequence[tuple[str, str]] | None = None,
-            headers: Mapping[str, str] | None = None,
-            body: object = None,
-            post_params: object = None,  # noqa: ARG002 - of forms, which Kubernetes has none of
-            _preload_content: bool = True,  # noqa: FBT001, FBT002 - its signature
-            _request_timeout: float | None = None,
-        ) -> Answer:
-            if not _preload_content:
-                raise ConfigError("the generated client cannot stream: use Client.watch, or read_log")
-            query = list(query_params or ())
-            names = {name for name, _ in query}
-            if method in _WRITES and "fieldManager" not in names:
-                query.append(("fieldManager", client.field_manager))
-            try:
-                response = await client.raw(
-                    method,
-                    url,
-                    query=query,
-                    headers=dict(headers or {}),
-                    body=None if body is None else body if isinstance(body, bytes) else json.dumps(body).encode(),
-                    timeout_s=_request_timeout,
-                )
-            except ApiError as error:
-                raise ApiException(http_resp=cast("Any", _refusal(error))) from error
-            if method in _WRITES and "dryRun" not in names:
-                _note(url, response.body, client.cluster)
-            return _answer(response)
-
-        async def close(self) -> None:
-            """Nothing is open."""
-
-        def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - GET, POST, ... as the generated code calls them
-            if name not in {"GET", "HEAD", "OPTIONS", "POST", "PUT", "PATCH", "DELETE"}:
-                raise AttributeError(name)
-            return lambda url, **arguments: self.request(name, url, **arguments)
+    from kubernetes_asyncio.client import ApiClient, Configuration
 
     class OverClient(ApiClient):
         def __init__(self) -> None:
@@ -102,7 +59,7 @@ def generated(client: Client) -> ApiClient:
             # Not its own constructor: that would open a session with pools and TLS settings that nobody uses.
             self.__dict__.update(
                 configuration=configuration,
-                rest_client=Rest(),
+                rest_client=_Rest(client),
                 default_headers={},
                 cookie=None,
                 pool_threads=1,
@@ -110,6 +67,54 @@ def generated(client: Client) -> ApiClient:
             )
 
     return OverClient()
+
+
+class _Rest:
+    """What the generated code takes for its connections."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+
+    async def request(
+        self,
+        method: str,
+        url: str,
+        query_params: Sequence[tuple[str, str]] | None = None,
+        headers: Mapping[str, str] | None = None,
+        body: object = None,
+        post_params: object = None,  # noqa: ARG002 - of forms, which Kubernetes has none of
+        _preload_content: bool = True,  # noqa: FBT001, FBT002 - its signature
+        _request_timeout: float | None = None,
+    ) -> Answer:
+        from kubernetes_asyncio.client import ApiException
+
+        if not _preload_content:
+            raise ConfigError("the generated client cannot stream: use Client.watch, or read_log")
+        query = list(query_params or ())
+        if method in _OWNING and not any(name == "fieldManager" for name, _ in query):
+            query.append(("fieldManager", self._client.field_manager))
+        try:
+            response = await self._client.raw(
+                method,
+                url,
+                query=query,
+                headers=dict(headers or {}),
+                body=None if body is None else body if isinstance(body, bytes) else json.dumps(body).encode(),
+                timeout_s=_request_timeout,
+            )
+        except ApiError as error:
+            raise ApiException(http_resp=cast("Any", _refusal(error))) from error
+        if not any(name == "dryRun" for name, _ in query):
+            _note(method, url, body, response.body, self._client.cluster)
+        return Answer(response.status, "", response.headers, response.body)
+
+    async def close(self) -> None:
+        """Nothing is open."""
+
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - GET, POST, ... as the generated code calls them
+        if name not in {"GET", "HEAD", "OPTIONS", "POST", "PUT", "PATCH", "DELETE"}:
+            raise AttributeError(name)
+        return lambda url, **arguments: self.request(name, url, **arguments)
 
 
 class Answer:
@@ -130,42 +135,20 @@ class Answer:
         return self._headers.get(name.lower(), default)
 
 
-def _answer(response: Response) -> Answer:
-    return Answer(response.status, "", response.headers, response.body)
-
-
 def _refusal(error: ApiError) -> Answer:
     body = msgspec.json.encode({"kind": "Status", "apiVersion": "v1", **msgspec.to_builtins(error.status)})
     return Answer(error.code, error.reason, {"content-type": "application/json"}, body)
 
 
-class _Place(NamedTuple):
-    group: str
-    version: str
-    plural: str
-
-
-def _note(path: str, body: bytes, cluster: str) -> None:
-    """Note what a write stored, if the answer is about an object of the path's own kind."""
-    place = _place(path)
-    if place is None:
+def _note(method: str, path: str, sent: object, answer: bytes, cluster: str) -> None:
+    """Note what a write did, if it was to one object and the answer is about it: a status is, a scale is not."""
+    route = resource_route(split(path))
+    if method == "GET" or route is None or route.subresource not in {"", "status"}:
         return
-    try:
-        written = _WRITTEN.decode(body)
-    except UNFIT:
-        return
-    resource = Resource(place.group, place.version, written.kind, place.plural, namespaced=True, type=Object)
-    note_write(resource, written, cluster=cluster)
-
-
-def _place(path: str) -> _Place | None:
-    parts = [unquote(part) for part in path.strip("/").split("/")]
-    head = {"api": 2, "apis": 3}.get(parts[0], 0)
-    if not head or len(parts) <= head:
-        return None
-    rest = parts[head:]
-    if rest[0] == "namespaces" and len(rest) > 2 and rest[2] not in {"status", "finalize"}:
-        rest = rest[2:]
-    if len(rest) > 2 and rest[2] != "status":
-        return None  # of a subresource that answers with another kind
-    return _Place(parts[1] if head == 3 else "", parts[head - 1], rest[0])
+    resource = Resource(route.group, route.version, "", route.plural, namespaced=bool(route.namespace), type=Object)
+    if method != "DELETE":
+        with suppress(*UNFIT):
+            note_write(resource, _WRITTEN.decode(answer), cluster=cluster)
+    elif route.name:
+        forced = isinstance(sent, dict) and sent.get("gracePeriodSeconds") == 0
+        note_deletion(resource, Key(route.namespace, route.name), "", answer, forced=forced, cluster=cluster)

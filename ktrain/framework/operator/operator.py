@@ -40,6 +40,7 @@ from ktrain.framework.env import Env, system_env
 from ktrain.framework.manager.manager import Manager
 from ktrain.framework.manager.signals import Signals
 from ktrain.framework.metrics import Metrics
+from ktrain.framework.parallel import unwrap
 from ktrain.framework.serving.address import parse_address
 from ktrain.framework.telemetry.logging import configure
 from ktrain.framework.telemetry.tracing import Tracing
@@ -362,11 +363,14 @@ class Operator:
         gc.freeze()
         signals = Signals()
         signals.on_kill(partial(os._exit, EXIT_KILLED))
-        async with anyio.create_task_group() as tasks:
-            await tasks.start(signals.listen, name="signals")
-            tasks.start_soon(self._stop_on, signals, name="stop on signal")
-            await manager.run(task_status=task_status)
-            tasks.cancel_scope.cancel()
+        try:
+            async with anyio.create_task_group() as tasks:
+                await tasks.start(signals.listen, name="signals")
+                tasks.start_soon(self._stop_on, signals, name="stop on signal")
+                await manager.run(task_status=task_status)
+                tasks.cancel_scope.cancel()
+        except BaseExceptionGroup as group:
+            raise unwrap(group) from None
 
     def stop(self) -> None:
         """Ask for the end: `run` returns when everything has stopped in order."""

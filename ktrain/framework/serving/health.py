@@ -57,7 +57,7 @@ def cache_check(cache: Cache) -> Check:
     """
     Return a check for readiness: every informer has its content and may go on reading, or why not.
 
-    One whose kind is missing does not fail it, since the CRD may come later, but is named beside what does. One that
+    One whose kind is missing does not fail it, since the CRD may come later, but is named (`Note`). One that
     the API server refuses (403) fails it, also if it has content: that grows old.
     """
 
@@ -69,7 +69,9 @@ def cache_check(cache: Cache) -> Check:
             for name, s in looks.items()
             if s.forbidden or not (s.synced or s.missing)
         ]
-        return "; ".join([*problems, *(f"(note) {text}" for text in missing)]) if problems else None
+        if problems:
+            return "; ".join([*problems, *(f"(note) {text}" for text in missing)])
+        return Note("; ".join(missing)) if missing else None
 
     return check
 

@@ -23,6 +23,7 @@ from opentelemetry import trace
 from opentelemetry.trace import Link, SpanContext, SpanKind, StatusCode
 
 from ktrain import __version__
+from ktrain.api.routes import resource_route, split
 from ktrain.framework.errors import ApiError, ConfigError
 
 from .tracing import Cause, Span, Tracing
@@ -43,8 +44,8 @@ log: FilteringBoundLogger = structlog.get_logger("ktrain.framework.telemetry")
 
 _ROOT: Final = contexts.Context()
 _PROTOCOLS: Final = ("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL")
-_OF_A_NAMESPACE: Final = ("status", "finalize")
-"""Subresources of a namespace itself; any other word there is a kind inside of it."""
+_LONGEST_ROUTE: Final = 8
+"""Segments of `/apis/GROUP/VERSION/namespaces/NAMESPACE/PLURAL/NAME/SUBRESOURCE`."""
 
 
 class CurrentSpan:
@@ -185,16 +186,18 @@ class OpenTelemetry(Tracing):
 
 
 def path_template(path: str) -> str:
-    """A path of the API server with placeholders for namespace and name: one of few, whatever the objects."""
-    parts = path.strip("/").split("/")
-    head = {"api": 2, "apis": 3}.get(parts[0], 0)
-    if not head:
-        return f"/{parts[0]}"
-    first, rest = parts[:head], parts[head:]
-    if len(rest) > 2 and rest[0] == "namespaces" and rest[2] not in _OF_A_NAMESPACE:
-        first, rest = [*first, "namespaces", "{namespace}"], rest[2:]
-    # What follows a subresource is a proxy's path, as long as anybody likes.
-    return "/" + "/".join([*first, *rest[:1], *["{name}" for _ in rest[1:2]], *rest[2:3]])
+    """Return a path of the API server with `{namespace}` and `{name}` for its own: one of few, whatever the objects."""
+    segments = split(path)
+    # What follows a subresource is a proxy's path, as long as anybody likes: the longest beginning that is a kind's.
+    beginnings = (segments[:length] for length in range(min(len(segments), _LONGEST_ROUTE), 0, -1))
+    route = next(filter(None, map(resource_route, beginnings)), None)
+    if route is None:
+        return "/" + "/".join(segments[: {"api": 2, "apis": 3}.get(segments[0], 1)])
+    head = f"/apis/{route.group}/{route.version}" if route.group else f"/api/{route.version}"
+    is_namespace = route.plural == "namespaces" and not route.group
+    where = "/namespaces/{namespace}" if route.namespace and not is_namespace else ""
+    name = "/{name}" if route.name else ""
+    return f"{head}{where}/{route.plural}{name}" + (f"/{route.subresource}" if route.subresource else "")
 
 
 def exporting(names: Sequence[str], service_name: str) -> Tracing:

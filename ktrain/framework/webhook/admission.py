@@ -234,12 +234,17 @@ async def respond(
 
 def refusal(body: bytes, verdict: Denied) -> Json:
     """Refuse a request of which nothing is known but its bytes: in its version and under its UID, if it has them."""
+    return answer(*envelope_of(body), verdict)
+
+
+def envelope_of(body: bytes) -> tuple[str, str]:
+    """Find version and UID of a review, of either kind, that cannot be decoded whole; empty where it has none."""
     shallow, _ = cut(body, _LEVELS_TO_UID)
     try:
         envelope = msgspec.json.decode(shallow, type=_Envelope)
     except UNFIT:
-        envelope = _Envelope()
-    return answer(envelope.api_version, envelope.request.uid if envelope.request else "", verdict)
+        return "", ""
+    return envelope.api_version, envelope.request.uid if envelope.request else ""
 
 
 def answer(api_version: str, uid: str, verdict: Verdict, patch: Sequence[Json] = ()) -> Json:

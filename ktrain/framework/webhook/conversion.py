@@ -38,8 +38,9 @@ import structlog
 from ktrain.api.meta import Json, Struct
 from ktrain.api.patch import equal
 from ktrain.framework.client.codec import UNFIT
-from ktrain.framework.deepjson import cut
 from ktrain.framework.errors import FrameworkError
+
+from .admission import envelope_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -57,7 +58,6 @@ KEPT: Final = "ktrain.framework/kept"
 """The annotation of `keep`. Annotations of one object have 256 KiB together."""
 TURN: Final = 64
 """Objects converted before others have their turn on the event loop."""
-_LEVELS_TO_UID: Final = 2
 
 Convert = Callable[[Json], Json]
 
@@ -154,14 +154,6 @@ class _Review(Struct, frozen=True):
     request: _Request | None = None
 
 
-class _Envelope(Struct, frozen=True):
-    class Request(Struct, frozen=True):
-        uid: str = ""
-
-    api_version: str = ""
-    request: Request | None = None
-
-
 async def respond_conversion(
     conversions: Mapping[tuple[str, str], Conversion], body: bytes, *, on_panic: Add = lambda: None
 ) -> Json:
@@ -196,13 +188,7 @@ async def respond_conversion(
 
 def failure(body: bytes, message: str) -> Json:
     """Refuse a request of which nothing is known but its bytes: under its UID, if it has one."""
-    shallow, _ = cut(body, _LEVELS_TO_UID)
-    try:
-        envelope = msgspec.json.decode(shallow, type=_Envelope)
-    except UNFIT:
-        envelope = _Envelope()
-    uid = envelope.request.uid if envelope.request else ""
-    return _answer(envelope.api_version, uid, {"status": "Failure", "message": message})
+    return _answer(*envelope_of(body), {"status": "Failure", "message": message})
 
 
 def _convert(conversions: Mapping[tuple[str, str], Conversion], document: Json, api_version: str) -> Json:

@@ -5,7 +5,7 @@ A small, correct Kubernetes API server in memory: for `ktrain run`, `ktrain up` 
     inprocess.py, http.py                  the two ways to it
     store.py, watchers.py                  objects, revisions, history; who is told of them
     registry.py, builtins/, crds.py        what is served: built-in kinds, custom ones
-    routing.py, requests.py, codec.py      what a request says; numbers.py and nulls.py as Go's decoders see them
+    requests.py, codec.py                  what a request says; numbers.py and nulls.py as Go's decoders see them
     representation.py                      how an answer looks
     dispatch.py                            from method and URL to the verb
     listing.py, watching.py, selection.py  reads

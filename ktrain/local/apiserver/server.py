@@ -7,9 +7,9 @@ The embedded API server: a request in, an answer out, all as bytes.
         async with serve_http(server, token="...") as url: ...
 
 Nothing here reads sockets or clocks by itself, so the same server stands behind HTTP, behind an in-process transport,
-and in simulations. The way of a request: `routing` understands the URL, `negotiate` the Accept header, one of `verbs/`,
-`listing` or `watching` does the work, `representation` renders it. Refusals are raised as `StatusError` and become
-answers in `handle`.
+and in simulations. The way of a request: `ktrain.api.routes` understands the URL, `negotiate` the Accept header, one of
+`verbs/`, `listing` or `watching` does the work, `representation` renders it. Refusals are raised as `StatusError` and
+become answers in `handle`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ from typing import TYPE_CHECKING
 
 import structlog
 
-from ktrain.local.apiserver import builtins, errors, information, routing
+from ktrain.api import routes
+from ktrain.local.apiserver import builtins, errors, information
 from ktrain.local.apiserver.admission import AdmissionPlugin, Chain
 from ktrain.local.apiserver.backend import Backend, Call
 from ktrain.local.apiserver.crds import CrdController
@@ -165,8 +166,8 @@ class ApiServer:
         return Answer(error.code, fmt.encode(error.body()), tuple(headers))
 
     async def _answer(self, request: Request, warnings: list[str]) -> Answer:
-        segments = routing.split(request.path)
-        route = routing.resource_route(segments)
+        segments = routes.split(request.path)
+        route = routes.resource_route(segments)
         if route is None:
             return information.answer(self._backend, request, segments)
         resource = self._backend.registry.find(route.group, route.version, route.plural)

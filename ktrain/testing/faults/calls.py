@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from ktrain.api.meta import Resource
-from ktrain.local.apiserver.routing import Route, resource_route, split
+from ktrain.api.routes import Route, resource_route, split
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -1,4 +1,4 @@
-"""URLs of resources: which kind, namespace, name and subresource a path means."""
+"""Which kind, namespace, name and subresource the path of a URL means: `Resource.path` read backwards."""
 
 from __future__ import annotations
 
