@@ -201,7 +201,7 @@ class ControlPlane:
             gpus=find_gpus(os.environ),
             restarts=RESTARTS,
         )
-        server.log_source = kubelet.logs
+        server.nodes.logs = kubelet.logs
         await group.start(kubelet.run)
 
     async def _serve(self, stack: AsyncExitStack, plane: Plane, listen: tuple[str, int]) -> Plane:

@@ -12,9 +12,17 @@ if TYPE_CHECKING:
 
     from ktrain.framework.env import Env
     from ktrain.local.apiserver.admission import Chain
+    from ktrain.local.apiserver.logs import LogSource
     from ktrain.local.apiserver.registry import Registry, ServedResource
     from ktrain.local.apiserver.requests import Parameters, Request
     from ktrain.local.apiserver.store import Collection, Item, Store
+
+
+@dataclass(slots=True)
+class NodeAgents:
+    """Who runs containers, as far as anyone does: the kubelet fills this in."""
+
+    logs: LogSource | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +33,7 @@ class Backend:
     registry: Registry
     env: Env
     admission: Chain
+    nodes: NodeAgents = field(default_factory=NodeAgents)
 
     def now(self) -> datetime:
         """Return the wall time."""

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from ktrain.local.apiserver import errors, listing, logs, watching
-from ktrain.local.apiserver.builtins import bindings
+from ktrain.local.apiserver import errors, listing, watching
 from ktrain.local.apiserver.representation import (
     EventRenderer,
-    Format,
-    negotiate,
+    answer,
+    format_of,
+    plain_answer,
     render_object,
     render_page,
 )
 from ktrain.local.apiserver.requests import Answer
+from ktrain.local.apiserver.subresources import SUBRESOURCES
 from ktrain.local.apiserver.verbs import scale
 from ktrain.local.apiserver.verbs.create import create
 from ktrain.local.apiserver.verbs.delete import delete, delete_collection
@@ -23,8 +24,8 @@ from ktrain.local.apiserver.verbs.update import update
 if TYPE_CHECKING:
     from ktrain.api.meta import Json
     from ktrain.local.apiserver.backend import Backend, Call
-    from ktrain.local.apiserver.logs import LogSource
     from ktrain.local.apiserver.registry import Scale
+    from ktrain.local.apiserver.representation import Format
 
 _COLLECTION_VERBS: Final = {
     "GET": "list",
@@ -43,7 +44,7 @@ _OBJECT_VERBS: Final = {
 }
 
 
-async def dispatch(backend: Backend, call: Call, log_source: LogSource | None) -> Answer:
+async def dispatch(backend: Backend, call: Call) -> Answer:
     """
     Serve a request to a resource.
 
@@ -55,7 +56,7 @@ async def dispatch(backend: Backend, call: Call, log_source: LogSource | None) -
     verbs = _OBJECT_VERBS if call.name else _COLLECTION_VERBS
     verb = verbs.get(method, method.lower())
     if call.subresource:
-        return await _subresource(backend, call, verb, log_source)
+        return await _subresource(backend, call, verb)
     if not call.name:
         return await _collection(backend, call, verb)
     if verb not in {"get", "update", "patch", "delete"}:
@@ -65,58 +66,55 @@ async def dispatch(backend: Backend, call: Call, log_source: LogSource | None) -
 
 async def _collection(backend: Backend, call: Call, verb: str) -> Answer:
     watch = verb == "list" and call.parameters.flag("watch")
-    fmt = _format(call, watch=watch)
+    fmt = format_of(call, watch=watch)
     if watch:
         renderer = EventRenderer(backend, call, fmt)
         chunks = watching.open_watch(backend, call, renderer.object, renderer.bookmark)
         return Answer(200, chunks=chunks)
     if verb == "list":
         await listing.await_revision(backend, call)
-        return _answer(200, render_page(backend, call, listing.list_objects(backend, call), fmt), fmt)
+        return answer(200, render_page(backend, call, listing.list_objects(backend, call), fmt), fmt)
+    if verb == "create" and call.resource.review is not None:
+        return plain_answer(call, await call.resource.review(backend, call), status=201)
     if verb == "create" and "create" in call.resource.verbs:
         written = await create(backend, call)
-        return _answer(201, render_object(backend, call, written.item, fmt), fmt)
+        return answer(201, render_object(backend, call, written.item, fmt), fmt)
     if verb == "deletecollection" and verb in call.resource.verbs:
-        return _answer(200, render_page(backend, call, await delete_collection(backend, call), fmt), fmt)
+        return answer(200, render_page(backend, call, await delete_collection(backend, call), fmt), fmt)
     if verb == "update":
         raise errors.bad_request("name must be provided")
     raise errors.method_not_allowed(verb, call.resource)
 
 
 async def _object(backend: Backend, call: Call, verb: str) -> Answer:
-    fmt = _format(call)
+    fmt = format_of(call)
     if verb == "get":
         await listing.await_revision(backend, call)
-        return _answer(200, render_object(backend, call, listing.get_object(backend, call), fmt), fmt)
+        return answer(200, render_object(backend, call, listing.get_object(backend, call), fmt), fmt)
     if verb == "delete":
         return await _delete(backend, call, fmt)
     written = await (update if verb == "update" else patch)(backend, call)
-    return _answer(201 if written.created else 200, render_object(backend, call, written.item, fmt), fmt)
+    return answer(201 if written.created else 200, render_object(backend, call, written.item, fmt), fmt)
 
 
 async def _delete(backend: Backend, call: Call, fmt: Format) -> Answer:
     outcome, code = await delete(backend, call)
     if not outcome.gone or call.resource.strategy.answers_deleted_object:
-        return _answer(code, render_object(backend, call, outcome.item, fmt), fmt)
+        return answer(code, render_object(backend, call, outcome.item, fmt), fmt)
     details = errors.about(call.resource, call.name)
     details["uid"] = outcome.item.obj["metadata"]["uid"]
-    return _answer(code, _plain(fmt).encode(errors.success(details)), fmt)
+    return plain_answer(call, errors.success(details), status=code)
 
 
-async def _subresource(backend: Backend, call: Call, verb: str, log_source: LogSource | None) -> Answer:
+async def _subresource(backend: Backend, call: Call, verb: str) -> Answer:
     resource, name = call.resource, call.subresource
-    if name == "log" and name in resource.subresources:
-        if verb != "get":
+    handler = SUBRESOURCES.get((resource.qualified_name, name))
+    if handler is not None:
+        if verb not in resource.subresources[name]:
             raise errors.method_not_allowed(verb, resource)
-        return await logs.read(backend, call, log_source)
-    fmt = _format(call)
-    if name == "binding" and name in resource.subresources:
-        if verb != "create":
-            raise errors.method_not_allowed(verb, resource)
-        await bindings.bind(backend, call)
-        return _answer(201, _plain(fmt).encode(errors.success(code=201)), fmt)
+        return await handler(backend, call)
     if name == "scale" and resource.scale is not None:
-        return _answer(200, _plain(fmt).encode(await _scale(backend, call, verb, resource.scale)), fmt)
+        return plain_answer(call, await _scale(backend, call, verb, resource.scale))
     if not (name == "status" and resource.has_status) and name != "finalize":
         raise errors.not_found(resource, call.name) if resource.custom else errors.resource_not_found()
     if name == "finalize" and name not in resource.subresources:
@@ -132,16 +130,3 @@ async def _scale(backend: Backend, call: Call, verb: str, paths: Scale) -> Json:
     if verb not in {"update", "patch"}:
         raise errors.method_not_allowed(verb, call.resource)
     return await scale.write(backend, call, paths)
-
-
-def _format(call: Call, *, watch: bool = False) -> Format:
-    return negotiate(call.header("accept"), pretty=call.parameters.flag("pretty"), watch=watch)
-
-
-def _plain(fmt: Format) -> Format:
-    """Statuses and Scales are no tables."""
-    return Format(yaml=fmt.yaml, pretty=fmt.pretty)
-
-
-def _answer(status: int, body: bytes, fmt: Format) -> Answer:
-    return Answer(status, body, (("content-type", fmt.content_type),)) if fmt.yaml else Answer(status, body)

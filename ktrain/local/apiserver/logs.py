@@ -48,7 +48,7 @@ class LogSource(Protocol):
         """
 
 
-async def read(backend: Backend, call: Call, source: LogSource | None) -> Answer:
+async def serve(backend: Backend, call: Call) -> Answer:
     """
     Answer a request for a log.
 
@@ -58,6 +58,7 @@ async def read(backend: Backend, call: Call, source: LogSource | None) -> Answer
     pod = listing.get_object(backend, call).obj
     options = _read_options(call)
     container = _choose(call, pod)
+    source = backend.nodes.logs
     if not pod["spec"].get("nodeName") or source is None:
         # Upstream has no node to ask: an empty answer, not an error.
         return Answer(204, headers=())

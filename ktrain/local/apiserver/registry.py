@@ -14,10 +14,13 @@ from typing import TYPE_CHECKING, Final
 from ktrain.api.schema import Schema, builtin
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 
     from ktrain.api.meta import Json
+    from ktrain.local.apiserver.backend import Backend, Call
     from ktrain.local.apiserver.strategy import Strategy
+
+    Review = Callable[[Backend, Call], Awaitable[Json]]
 
 ALL_VERBS: Final = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
 
@@ -50,6 +53,8 @@ class ServedResource:
     scale: Scale | None = None
     subresources: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Further subresources and their verbs, for example `{"log": ("get",)}`."""
+    review: Review | None = None
+    """Answers a POST of a kind that is never stored (TokenReview); such a kind has the verb `create` alone."""
     custom: bool = False
     storage: str = ""
     """Name of the store's collection; resources that are views of one storage share it."""

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from ktrain.local.apiserver import views
 from ktrain.local.apiserver.errors import StatusError, not_acceptable
-from ktrain.local.apiserver.requests import JSON_TYPE
+from ktrain.local.apiserver.requests import JSON_TYPE, Answer
 from ktrain.local.apiserver.store import decode, encode
 from ktrain.local.apiserver.watching import INITIAL_EVENTS_END
 
@@ -70,6 +70,32 @@ def negotiate(accept: str, *, pretty: bool = False, watch: bool = False, forms: 
         if media == YAML_TYPE and not watch and (forms or not form):
             return Format(yaml=True, form=form)
     raise not_acceptable(f"only the following media types are accepted: {_STREAMS if watch else _ACCEPTED}")
+
+
+def format_of(call: Call, *, watch: bool = False) -> Format:
+    """
+    Choose what a request's answer looks like.
+
+    Raises:
+        StatusError: 406.
+    """
+    return negotiate(call.header("accept"), pretty=call.parameters.flag("pretty"), watch=watch)
+
+
+def plain_answer(call: Call, document: Json, *, status: int = 200) -> Answer:
+    """
+    Answer with a document that is no stored object (a Status, a Scale, a review): there are no tables of those.
+
+    Raises:
+        StatusError: 406.
+    """
+    fmt = format_of(call)
+    return answer(status, Format(yaml=fmt.yaml, pretty=fmt.pretty).encode(document), fmt)
+
+
+def answer(status: int, body: bytes, fmt: Format) -> Answer:
+    """Put a rendered body into an answer."""
+    return Answer(status, body, (("content-type", fmt.content_type),)) if fmt.yaml else Answer(status, body)
 
 
 def render_object(backend: Backend, call: Call, item: Item, fmt: Format) -> bytes:

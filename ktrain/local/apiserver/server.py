@@ -24,7 +24,7 @@ import structlog
 from ktrain.api import routes
 from ktrain.local.apiserver import builtins, errors, information
 from ktrain.local.apiserver.admission import AdmissionPlugin, Chain
-from ktrain.local.apiserver.backend import Backend, Call
+from ktrain.local.apiserver.backend import Backend, Call, NodeAgents
 from ktrain.local.apiserver.crds import CrdController
 from ktrain.local.apiserver.dispatch import dispatch
 from ktrain.local.apiserver.errors import NOT_FOUND_TEXT, PageNotFound, StatusError
@@ -43,7 +43,6 @@ if TYPE_CHECKING:
     from ktrain.api.meta import Json, Key
     from ktrain.framework.client.transport import Transport
     from ktrain.framework.env import Env
-    from ktrain.local.apiserver.logs import LogSource
 
 log = structlog.get_logger(__name__)
 
@@ -65,11 +64,11 @@ class ApiServer:
         crds: Sequence[Json] = (),
     ) -> None:
         self.store = Store(history=history)
-        self.log_source: LogSource | None = None
-        """Who reads containers' logs: set by the kubelet."""
         registry = Registry(builtins.RESOURCES)
         chain = Chain(admission, Webhooks(self.store, registry, env))
-        self._backend = Backend(self.store, registry, env, chain)
+        self.nodes = NodeAgents()
+        """Who runs containers: set by the kubelet."""
+        self._backend = Backend(self.store, registry, env, chain, self.nodes)
         self._crds = CrdController(self._backend)
         self._gc = GarbageCollector(self._backend)
         self._namespaces = NamespaceController(self._backend)
@@ -180,7 +179,7 @@ class ApiServer:
             warnings.append(resource.deprecation)
         parameters = Parameters(request.query)
         call = Call(request, parameters, resource, route.namespace, route.name, route.subresource, warnings)
-        return await dispatch(self._backend, call, self.log_source)
+        return await dispatch(self._backend, call)
 
 
 def _log_crash(task: asyncio.Task[None]) -> None:

@@ -31,8 +31,8 @@ class Source:
 
 @pytest.fixture
 def source(server):
-    server.log_source = Source()
-    return server.log_source
+    server.nodes.logs = Source()
+    return server.nodes.logs
 
 
 def pod(*containers: str, node: str = "n"):

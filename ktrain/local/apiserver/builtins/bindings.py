@@ -5,16 +5,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ktrain.api.meta import format_time
-from ktrain.local.apiserver import causes, codec, errors, listing
+from ktrain.local.apiserver import causes, codec, errors, listing, representation
 from ktrain.local.apiserver.errors import StatusError, invalid
 from ktrain.local.apiserver.verbs import accepting
 
 if TYPE_CHECKING:
     from ktrain.api.meta import Json
     from ktrain.local.apiserver.backend import Backend, Call
+    from ktrain.local.apiserver.requests import Answer
 
 
-async def bind(backend: Backend, call: Call) -> None:
+async def serve(backend: Backend, call: Call) -> Answer:
     """
     Set a pod's node, merge the binding's annotations, and mark it as scheduled.
 
@@ -41,6 +42,7 @@ async def bind(backend: Backend, call: Call) -> None:
     _set_scheduled(pod, format_time(backend.now()))
     if not call.parameters.text("dryRun"):
         backend.store.put(call.resource.collection, call.key, pod, expected=item.revision, schema=item.schema)
+    return representation.plain_answer(call, errors.success(code=201), status=201)
 
 
 def _refuse(call: Call, pod: Json, binding: Json) -> None:
