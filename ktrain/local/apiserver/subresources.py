@@ -1,0 +1,27 @@
+"""
+The subresources that do something other than show or change the object: one handler each.
+
+`status`, `scale` and `finalize` are views of the object and live with the verbs. The verbs of each handler are those
+that the resource declares (`ServedResource.subresources`); `dispatch` checks them.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from ktrain.local.apiserver import logs
+from ktrain.local.apiserver.builtins import bindings
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Mapping
+
+    from ktrain.local.apiserver.backend import Backend, Call
+    from ktrain.local.apiserver.requests import Answer
+
+    Handler = Callable[[Backend, Call], Awaitable[Answer]]
+
+SUBRESOURCES: Final[Mapping[tuple[str, str], Handler]] = {
+    ("pods", "binding"): bindings.serve,
+    ("pods", "log"): logs.serve,
+}
+"""By the resource's qualified name and the subresource."""
