@@ -23,7 +23,8 @@ OUTPUT = Path(__file__).parent.parent / "ktrain" / "api" / "kubernetes.json"
 KINDS = {
     "v1": "Binding ConfigMap Event LimitRange Namespace Node PersistentVolume PersistentVolumeClaim Pod PodTemplate "
     "Secret Service ServiceAccount",
-    "admissionregistration.k8s.io/v1": "MutatingWebhookConfiguration ValidatingWebhookConfiguration",
+    "admissionregistration.k8s.io/v1": "MutatingWebhookConfiguration ValidatingAdmissionPolicy "
+    "ValidatingAdmissionPolicyBinding ValidatingWebhookConfiguration",
     "apiextensions.k8s.io/v1": "CustomResourceDefinition",
     "authentication.k8s.io/v1": "SelfSubjectReview TokenRequest TokenReview",
     "authorization.k8s.io/v1": "LocalSubjectAccessReview SelfSubjectAccessReview SelfSubjectRulesReview "

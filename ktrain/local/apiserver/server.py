@@ -25,6 +25,8 @@ from ktrain.api import routes
 from ktrain.local.apiserver import builtins, errors, information
 from ktrain.local.apiserver.admission import AdmissionPlugin, Chain
 from ktrain.local.apiserver.backend import Backend, Call, NodeAgents
+from ktrain.local.apiserver.callouts import Callouts
+from ktrain.local.apiserver.conversion import Conversions
 from ktrain.local.apiserver.crds import CrdController
 from ktrain.local.apiserver.dispatch import dispatch
 from ktrain.local.apiserver.errors import NOT_FOUND_TEXT, PageNotFound, StatusError
@@ -35,7 +37,6 @@ from ktrain.local.apiserver.registry import Registry
 from ktrain.local.apiserver.representation import Format, negotiate
 from ktrain.local.apiserver.requests import ADMIN, Answer, Parameters, Request, User, warning_headers
 from ktrain.local.apiserver.store import DEFAULT_HISTORY, Store
-from ktrain.local.apiserver.webhooks import Webhooks
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
     from ktrain.api.meta import Json, Key
     from ktrain.framework.client.transport import Transport
     from ktrain.framework.env import Env
+    from ktrain.local.apiserver.callouts import InProcess
 
 log = structlog.get_logger(__name__)
 
@@ -65,10 +67,12 @@ class ApiServer:
     ) -> None:
         self.store = Store(history=history)
         registry = Registry(builtins.RESOURCES)
-        chain = Chain(admission, Webhooks(self.store, registry, env))
+        self._callouts = Callouts(self.store)
+        conversions = Conversions(self._callouts, registry, env)
+        chain = Chain(admission, self.store, registry, env, self._callouts, conversions)
         self.nodes = NodeAgents()
         """Who runs containers: set by the kubelet."""
-        self._backend = Backend(self.store, registry, env, chain, self.nodes)
+        self._backend = Backend(self.store, registry, env, chain, conversions, self.nodes)
         self._crds = CrdController(self._backend)
         self._gc = GarbageCollector(self._backend)
         self._namespaces = NamespaceController(self._backend)
@@ -96,6 +100,7 @@ class ApiServer:
             self.end_streams()
             for task in tasks:
                 task.cancel()
+            await self._callouts.aclose()
             for outcome in await asyncio.gather(*tasks, return_exceptions=True):
                 if isinstance(outcome, Exception):
                     raise outcome
@@ -103,6 +108,15 @@ class ApiServer:
     def transport(self, user: str | User = ADMIN) -> Transport:
         """Return a transport that calls this server in process as one user."""
         return InProcessTransport(self, user if isinstance(user, User) else User(user, ADMIN.groups))
+
+    @property
+    def webhook_addresses(self) -> dict[tuple[str, str, int], str | InProcess]:
+        """
+        Where webhooks of Services are: (namespace, name, port) to `host:port`, or to an async function of this process.
+
+        Such a function takes a review as JSON and returns it with its response. Change the mapping at any time.
+        """
+        return self._callouts.addresses.named
 
     def install_crds(self, documents: Sequence[Json]) -> None:
         """
