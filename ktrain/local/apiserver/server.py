@@ -17,7 +17,7 @@ from __future__ import annotations
 import asyncio
 import uuid
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import structlog
 
@@ -38,7 +38,7 @@ from ktrain.local.apiserver.store import DEFAULT_HISTORY, Store
 from ktrain.local.apiserver.webhooks import Webhooks
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Sequence
+    from collections.abc import AsyncIterator, Iterable, Sequence
 
     from ktrain.api.meta import Json, Key
     from ktrain.framework.client.transport import Transport
@@ -46,13 +46,17 @@ if TYPE_CHECKING:
 
 log = structlog.get_logger(__name__)
 
+DEFAULT_FEATURES: Final = tuple(builtins.FEATURES)
+"""Features that are on unless a server is made without them."""
+
 
 class ApiServer:
     """
     One API server with its own store. Making one takes about a millisecond.
 
     `history` bounds the changes that each resource remembers. `crds` are CustomResourceDefinitions to have from the
-    start. Not thread-safe: everything runs on one event loop.
+    start. `features` are those of Kubernetes' feature gates whose kinds are served (`builtins.FEATURES`). Not
+    thread-safe: everything runs on one event loop.
     """
 
     def __init__(
@@ -62,9 +66,11 @@ class ApiServer:
         admission: Sequence[AdmissionPlugin] = (),
         history: int = DEFAULT_HISTORY,
         crds: Sequence[Json] = (),
+        features: Iterable[str] = DEFAULT_FEATURES,
     ) -> None:
         self.store = Store(history=history)
-        registry = Registry(builtins.RESOURCES)
+        gated = [resource for name in features for resource in builtins.FEATURES[name]]
+        registry = Registry([*builtins.RESOURCES, *gated])
         chain = Chain(admission, Webhooks(self.store, registry, env))
         self.nodes = NodeAgents()
         """Who runs containers: set by the kubelet."""

@@ -32,6 +32,7 @@ class PodStrategy(Strategy):
     """Pods."""
 
     answers_deleted_object = True
+    kept_by_status = ("ownerReferences",)
 
     def default(self, obj: Json) -> None:
         """Fill in pod defaults."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from ktrain.local.apiserver.builtins import simple
 from ktrain.local.apiserver.builtins.configs import ConfigMapStrategy, SecretStrategy
@@ -13,58 +13,18 @@ from ktrain.local.apiserver.builtins.leases import LeaseStrategy
 from ktrain.local.apiserver.builtins.namespaces import NamespaceStrategy
 from ktrain.local.apiserver.builtins.pods import PodStrategy
 from ktrain.local.apiserver.builtins.services import ServiceStrategy
+from ktrain.local.apiserver.builtins.serving import same as _same
+from ktrain.local.apiserver.builtins.serving import served as _served
+from ktrain.local.apiserver.builtins.stored import RESOURCES as _STORED
 from ktrain.local.apiserver.builtins.volumes import ClaimStrategy
 from ktrain.local.apiserver.builtins.webhook_configurations import (
     MutatingConfigurationStrategy,
     WebhookConfigurationStrategy,
 )
-from ktrain.local.apiserver.registry import ServedResource
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from ktrain.local.apiserver.strategy import Strategy
 
 _RBAC: Final = f"{simple.RBAC_GROUP}/v1"
 _REFERENCE: Final = ("kind", "namespace", "name", "uid", "apiVersion", "resourceVersion", "fieldPath")
 _POD_SUBRESOURCES: Final = {"binding": ("create",), "log": ("get",)}
-
-
-def _served(
-    api_version: str,
-    kind: str,
-    plural: str,
-    strategy: Strategy,
-    *,
-    short: tuple[str, ...] = (),
-    namespaced: bool = True,
-    status: bool = False,
-    categories: tuple[str, ...] = (),
-    subresources: Mapping[str, tuple[str, ...]] | None = None,
-    fields: Mapping[str, str] | None = None,
-    storage: str = "",
-) -> ServedResource:
-    group, _, version = api_version.rpartition("/")
-    return ServedResource(
-        group=group,
-        version=version,
-        kind=kind,
-        plural=plural,
-        singular=kind.lower(),
-        namespaced=namespaced,
-        strategy=strategy,
-        short_names=short,
-        categories=categories,
-        has_status=status,
-        subresources=subresources or {},
-        field_labels={name: tuple(path.split(".")) for name, path in (fields or {}).items()},
-        storage=storage,
-        storage_version=version,
-    )
-
-
-def _same(*names: str) -> dict[str, str]:
-    return {name: name for name in names}
 
 
 _POD_FIELDS: Final = _same(
@@ -184,4 +144,5 @@ RESOURCES: Final = (
         short=("pc",),
         namespaced=False,
     ),
+    *_STORED,
 )
