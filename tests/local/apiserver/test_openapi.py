@@ -215,11 +215,12 @@ async def test_version_2_says_nothing_it_has_no_words_for():
     }
 
 
-def test_version_2_is_json_and_nothing_else():
-    protobuf = Request("GET", "/", headers={"accept": "application/com.github.proto-openapi.spec.v2@v1.0+protobuf"})
+@pytest.mark.parametrize("path", ["v2", "v3"])
+def test_media_types_that_no_document_has_are_refused(path):
+    page = Request("GET", "/", headers={"accept": "text/html"})
 
     with pytest.raises(StatusError) as refusal:
-        openapi.answer_v2(RESOURCES, protobuf)
+        openapi.answer_v2(RESOURCES, page) if path == "v2" else openapi.answer(RESOURCES, page, ["api", "v1"])
 
     assert refusal.value.code == 406
 

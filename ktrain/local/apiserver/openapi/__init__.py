@@ -7,6 +7,7 @@ ever; version 2, which older clients and generators read, is all of them in one,
     schemas.py      kinds, their lists, and all that they refer to, as `components.schemas`
     operations.py   what can be done at which URL, as `paths`
     swagger.py      the same in OpenAPI v2
+    protobuf.py     and that in the encoding in which kubectl reads it
 
 Documents are made when they are asked for and not kept: a client asks once for each hash.
 """
@@ -23,7 +24,7 @@ from ktrain.api.schema import kubernetes_version
 from ktrain.local.apiserver.errors import PageNotFound, not_acceptable
 from ktrain.local.apiserver.requests import JSON_TYPE, Answer, Parameters
 
-from . import operations, schemas, swagger
+from . import operations, protobuf, schemas, swagger
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -46,6 +47,7 @@ def answer(resources: Iterable[ServedResource], request: Request, group_version:
 
     Raises:
         PageNotFound: There is no such group and version.
+        StatusError: 406: documents of version 3 are JSON alone.
     """
     by_path = _by_path(resources)
     if not group_version:
@@ -55,6 +57,7 @@ def answer(resources: Iterable[ServedResource], request: Request, group_version:
     found = by_path.get(path)
     if found is None:
         raise PageNotFound
+    _negotiate(request, (JSON_TYPE,))
     current = _hash(found)
     headers: tuple[tuple[str, str], ...]
     headers = (("content-type", JSON_TYPE), ("etag", f'"{current}"'), ("vary", "Accept"))
@@ -70,14 +73,12 @@ def answer(resources: Iterable[ServedResource], request: Request, group_version:
 
 def answer_v2(resources: Iterable[ServedResource], request: Request) -> Answer:
     """
-    Answer a request for `/openapi/v2`, in JSON alone.
+    Answer a request for `/openapi/v2`.
 
     Raises:
-        StatusError: 406 to clients that want protobuf.
+        StatusError: 406.
     """
-    accepted = [part.partition(";")[0].strip() for part in request.headers.get("accept", "").split(",")]
-    if not {"", JSON_TYPE, "application/*", "*/*"}.intersection(accepted):
-        raise not_acceptable(f"only the following media types are accepted: {JSON_TYPE}")
+    media = _negotiate(request, (JSON_TYPE, *protobuf.ACCEPTED))
     by_path = _by_path(resources)
     etag = f'"{_hash([resource for found in by_path.values() for resource in found])}"'
     headers = (("content-type", JSON_TYPE), ("etag", etag), ("vary", "Accept"))
@@ -85,7 +86,22 @@ def answer_v2(resources: Iterable[ServedResource], request: Request) -> Answer:
         return Answer(304, b"", headers)
     if request.method == "HEAD":
         return Answer(200, b"", headers)
-    return Answer(200, b"", headers, swagger.stream(document(found) for found in by_path.values()))
+    documents = (document(found) for found in by_path.values())
+    if media == JSON_TYPE:
+        return Answer(200, b"", headers, swagger.as_json(documents))
+    headers = (("content-type", protobuf.CONTENT_TYPE), *headers[1:])
+    return Answer(200, b"", headers, swagger.as_protobuf(documents))
+
+
+def _negotiate(request: Request, served: tuple[str, ...]) -> str:
+    """Return the first of the media types served that the client accepts."""
+    for part in request.headers.get("accept", "*/*").split(","):
+        media = part.partition(";")[0].strip()
+        if media in served:
+            return media
+        if media in {"", "*/*", "application/*"}:
+            return served[0]
+    raise not_acceptable(f"only the following media types are accepted: {', '.join(served)}")
 
 
 def document(resources: list[ServedResource]) -> Json:

@@ -14,8 +14,10 @@ from typing import TYPE_CHECKING, Any, Final
 import anyio.lowlevel
 import msgspec
 
+from . import protobuf
+
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterable
+    from collections.abc import AsyncIterator, Container, Iterable, Iterator
 
     from ktrain.api.meta import Json
 
@@ -24,26 +26,47 @@ _V2: Final = "#/definitions/"
 _NOT_IN_V2: Final = frozenset({"oneOf", "anyOf", "not", "nullable"})
 
 
-async def stream(documents: Iterable[Json]) -> AsyncIterator[bytes]:
+async def as_json(documents: Iterable[Json]) -> AsyncIterator[bytes]:
     """Yield the JSON of several v3 documents as one of v2. Other tasks run in between."""
     definitions: dict[str, msgspec.Raw] = {}
     start = b'{"swagger":"2.0","paths":{'
     for document in documents:
-        paths = {path: _path(operations) for path, operations in document["paths"].items()}
-        components = document["components"]
-        for name, schema in components["schemas"].items():
-            if name not in definitions:
-                definitions[name] = msgspec.Raw(msgspec.json.encode(_schema(schema)))
-        yield start + msgspec.json.encode(paths)[1:-1]
+        for name, schema in _definitions(document, known=definitions):
+            definitions[name] = msgspec.Raw(msgspec.json.encode(schema))
+        yield start + msgspec.json.encode(_paths(document))[1:-1]
         start = b","
         await anyio.lowlevel.checkpoint()
+    security = document["components"]["securitySchemes"]
     rest = {
         "info": document["info"],
         "definitions": dict(sorted(definitions.items())),
-        "securityDefinitions": components["securitySchemes"],
-        "security": [{name: []} for name in components["securitySchemes"]],
+        "securityDefinitions": security,
+        "security": [{name: []} for name in security],
     }
     yield b"}," + msgspec.json.encode(rest)[1:] + b"\n"
+
+
+async def as_protobuf(documents: Iterable[Json]) -> AsyncIterator[bytes]:
+    """Yield the same as protobuf."""
+    known: set[str] = set()
+    for document in documents:
+        parts = [] if known else [protobuf.head(document["info"])]
+        parts.append(protobuf.paths(_paths(document)))
+        for name, schema in _definitions(document, known=known):
+            known.add(name)
+            parts.append(protobuf.definition(name, schema))
+        yield b"".join(parts)
+        await anyio.lowlevel.checkpoint()
+
+
+def _paths(document: Json) -> Json:
+    return {path: _path(operations) for path, operations in document["paths"].items()}
+
+
+def _definitions(document: Json, *, known: Container[str]) -> Iterator[tuple[str, Json]]:
+    for name, schema in document["components"]["schemas"].items():
+        if name not in known:
+            yield name, _schema(schema)
 
 
 def _path(operations: Json) -> Json:
