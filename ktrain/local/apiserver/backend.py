@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from ktrain.api.meta import Key
+from ktrain.local.apiserver.metrics import RequestCounts
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -34,6 +35,7 @@ class Backend:
     env: Env
     admission: Chain
     nodes: NodeAgents = field(default_factory=NodeAgents)
+    requests: RequestCounts = field(default_factory=RequestCounts)
 
     def now(self) -> datetime:
         """Return the wall time."""

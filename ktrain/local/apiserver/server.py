@@ -145,6 +145,7 @@ class ApiServer:
             log.exception("request.failed", method=request.method, path=request.path)
             message = f"Internal error occurred: {type(error).__name__}: {error}"
             answer = self.failure(StatusError(500, "InternalError", message), request)
+        self._backend.requests.add(request, answer.status)
         audit_id = str(uuid.UUID(int=self._backend.env.random.getrandbits(128), version=4))
         common = (("audit-id", audit_id), ("cache-control", "no-cache, private"))
         headers = (*answer.headers, *common, *warning_headers(warnings))
