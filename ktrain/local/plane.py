@@ -25,9 +25,9 @@ from ktrain.framework.cache.cache import Cache
 from ktrain.framework.client.client import Client
 from ktrain.framework.events import EventRecorder
 from ktrain.framework.manager.manager import Manager
-from ktrain.local.jobs import make_controller as make_job_controller
-from ktrain.local.jobs import make_scheduler
-from ktrain.local.jobs.decide import Tuning
+from ktrain.local.jobs import Tuning
+from ktrain.local.jobs import make_controllers as make_job_controllers
+from ktrain.local.scheduler import make_scheduler
 from ktrain.pipeline.registry import Registry
 
 from . import kubeconfig
@@ -157,7 +157,7 @@ class ControlPlane:
             trainjob.make_controller(client, cache, env, for_train_jobs, registry),
             *runtimes.make_controllers(client, cache, env),
             jobset.make_controller(writes_as("manager"), cache, env, for_jobsets),
-            make_job_controller(writes_as("kube-controller-manager"), cache, env, for_jobs, tuning=JOB_TUNING),
+            *make_job_controllers(writes_as("kube-controller-manager"), cache, env, for_jobs, tuning=JOB_TUNING),
         ]
         if executor is not None:
             controllers.append(make_scheduler(writes_as("kube-scheduler"), cache, env))
