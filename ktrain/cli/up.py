@@ -10,8 +10,11 @@ from typing import TYPE_CHECKING
 import anyio
 import click
 
+from .node_options import node_options
+
 if TYPE_CHECKING:
-    from ktrain.local.plane import PodMode
+    from ktrain.local.nodes import NodeLabels
+    from ktrain.local.plane import ControlPlane, PodMode
 
 EXIT_USAGE = 2
 
@@ -46,7 +49,18 @@ def _listen_address(_ctx: click.Context, _param: click.Parameter, value: str) ->
     show_default=True,
     help="How pods run; off: no kubelet and no scheduler, pods stay as they are until somebody else drives them.",
 )
-def command(listen: tuple[str, int], kubeconfig: str | None, pods: PodMode) -> None:
+@click.option(
+    "--nodes", type=click.IntRange(min=1), metavar="N", help="N nodes, local-0 to local-(N-1); default: one, local."
+)
+@node_options
+def command(
+    listen: tuple[str, int],
+    kubeconfig: str | None,
+    pods: PodMode,
+    nodes: int | None,
+    node_resources: dict[str, str],
+    node_labels: tuple[NodeLabels, ...],
+) -> None:
     """
     Serve a small Kubernetes control plane on this machine, until SIGTERM or Ctrl-C.
 
@@ -57,19 +71,28 @@ def command(listen: tuple[str, int], kubeconfig: str | None, pods: PodMode) -> N
     Example:
       ktrain up --kubeconfig kc &
       kubectl --kubeconfig kc apply -f job.yaml
+      ktrain up --nodes 4 --node-resources cpu=8,memory=32Gi,nvidia.com/gpu=8
     """
-    sys.exit(anyio.run(_serve, listen, kubeconfig, pods))
-
-
-async def _serve(listen: tuple[str, int], kubeconfig: str | None, pods: PodMode) -> int:
     from ktrain.framework.env import system_env
-    from ktrain.framework.parallel import first_cause
     from ktrain.framework.telemetry.logging import configure
-    from ktrain.local.plane import ControlPlane, PlaneError
+    from ktrain.local.nodes import NodeOptions
+    from ktrain.local.plane import ControlPlane
 
     configure(level="warning")
-    target = Path(kubeconfig) if kubeconfig else None
-    plane = ControlPlane(system_env(), pods=pods, listen=listen, kubeconfig_file=target)
+    plane = ControlPlane(
+        system_env(),
+        pods=pods,
+        listen=listen,
+        kubeconfig_file=Path(kubeconfig) if kubeconfig else None,
+        nodes=NodeOptions(nodes, node_resources, node_labels),
+    )
+    sys.exit(anyio.run(_serve, plane))
+
+
+async def _serve(plane: ControlPlane) -> int:
+    from ktrain.framework.parallel import first_cause
+    from ktrain.local.plane import PlaneError
+
     with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM, signal.SIGHUP) as signals:
         try:
             async with plane.running() as running:

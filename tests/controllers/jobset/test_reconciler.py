@@ -20,7 +20,7 @@ from ktrain.framework import Cache, Client, EventRecorder, Manager
 from ktrain.framework.errors import NotFound
 from ktrain.local.apiserver.admission import AdmissionPlugin, AdmissionResponse
 from ktrain.local.apiserver.server import ApiServer
-from ktrain.local.jobs import make_controller as make_job_controller
+from ktrain.local.jobs import make_controllers as make_job_controllers
 from ktrain.testing.time import simulate
 
 NAMESPACE = "default"
@@ -150,13 +150,14 @@ async def running(env, *, twice=""):
         wire = Wire(server.transport(), twice)
         for component, make, transport in (
             ("jobset", make_controller, wire),
-            ("job", make_job_controller, server.transport()),
+            ("job", make_job_controllers, server.transport()),
         ):
             client = Client(transport, env, field_manager=component)
             cache = Cache(client, env)
             recorder = EventRecorder(client, env, component=component)
-            controller = make(client, cache, env, recorder)
-            await tasks.start(Manager(cache=cache, controllers=[controller], recorder=recorder).run)
+            made = make(client, cache, env, recorder)
+            controllers = made if isinstance(made, list) else [made]
+            await tasks.start(Manager(cache=cache, controllers=controllers, recorder=recorder).run)
         yield World(env, Client(server.transport(), env, field_manager="test"), wire)
         tasks.cancel_scope.cancel()
 

@@ -1,7 +1,7 @@
 import asyncio
 import json
 import selectors
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -16,6 +16,7 @@ from ktrain.api.meta import Json, Key
 from ktrain.framework import Cache, Client, EventRecorder
 from ktrain.local.apiserver.server import ApiServer
 from ktrain.local.kubelet.kubelet import Kubelet
+from ktrain.local.kubelet.node import LocalNode
 from ktrain.local.sandbox.sim import Act, Script, SimExecutor
 from ktrain.testing.time import VirtualLoop, VirtualSelector, virtual_env
 
@@ -155,7 +156,9 @@ class World:
 
 
 @asynccontextmanager
-async def open_world(directory: Path, script: Script, **options: object) -> AsyncIterator[World]:
+async def open_world(
+    directory: Path, script: Script, gpus: Sequence[str] = (), **options: object
+) -> AsyncIterator[World]:
     env = virtual_env()
     server = ApiServer(env)
     client = Client(server.transport(), env, field_manager="test")
@@ -163,8 +166,8 @@ async def open_world(directory: Path, script: Script, **options: object) -> Asyn
     recorder = EventRecorder(client, env, component="kubelet")
     executor = SimExecutor(directory, script)
     kubelet = Kubelet(
-        client, cache, env, node_name=NODE, executor=executor, recorder=recorder, base_env={"PATH": "/bin"},
-        cwd="/work", **options,
+        client, cache, env, node=LocalNode.measured(NODE, gpus), executor=executor, recorder=recorder,
+        base_env={"PATH": "/bin"}, cwd="/work", **options,
     )  # fmt: skip
     server.nodes.logs = kubelet.logs
     async with server.running(), anyio.create_task_group() as services:

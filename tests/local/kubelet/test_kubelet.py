@@ -18,6 +18,7 @@ from ktrain.local.apiserver.logs import LogOptions
 from ktrain.local.apiserver.server import ApiServer
 from ktrain.local.kubelet.environment import base_environment
 from ktrain.local.kubelet.kubelet import Kubelet
+from ktrain.local.kubelet.node import LocalNode
 from ktrain.local.sandbox.executor import SandboxError
 from ktrain.local.sandbox.probe import choose
 from ktrain.local.sandbox.sim import Act
@@ -30,7 +31,7 @@ def test_the_node_tells_what_the_machine_has(simulate):
 
         assert node["status"]["allocatable"]["nvidia.com/gpu"] == "2"
         assert node["status"]["allocatable"]["cpu"] == str(os.cpu_count())
-        assert node["status"]["conditions"][0]["type"] == "Ready"
+        assert node["status"]["conditions"][-1]["type"] == "Ready"
         assert node["status"]["nodeInfo"]["containerRuntimeVersion"] == "process-sim://"
 
     simulate(scenario, gpus=["0", "1"])
@@ -109,7 +110,7 @@ async def open_real_world(pods, directory, watch_pods):
         client,
         cache,
         env,
-        node_name="laptop",
+        node=LocalNode.measured("laptop"),
         executor=choice.executor,
         recorder=recorder,
         base_env=base_environment(os.environ, Path(sys.executable)),
