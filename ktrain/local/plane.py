@@ -201,7 +201,7 @@ class ControlPlane:
             gpus=find_gpus(os.environ),
             restarts=RESTARTS,
         )
-        server.nodes.logs = kubelet.logs
+        server.nodes.register(NODE_NAME, kubelet)
         await group.start(kubelet.run)
 
     async def _serve(self, stack: AsyncExitStack, plane: Plane, listen: tuple[str, int]) -> Plane:

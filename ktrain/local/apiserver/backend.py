@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from ktrain.api.meta import Key
 
 if TYPE_CHECKING:
     from datetime import datetime
 
+    from ktrain.api.meta import Json
     from ktrain.framework.env import Env
     from ktrain.local.apiserver.admission import Chain
     from ktrain.local.apiserver.logs import LogSource
@@ -18,11 +19,27 @@ if TYPE_CHECKING:
     from ktrain.local.apiserver.store import Collection, Item, Store
 
 
-@dataclass(slots=True)
-class NodeAgents:
-    """Who runs containers, as far as anyone does: the kubelet fills this in."""
+class NodeAgent(Protocol):
+    """The kubelet of one node, as far as the server asks it."""
 
-    logs: LogSource | None = None
+    @property
+    def logs(self) -> LogSource:
+        """Reads what containers print."""
+
+
+class NodeAgents:
+    """Who runs the containers of which node: each kubelet registers itself, and `pods/log` and its like ask here."""
+
+    def __init__(self) -> None:
+        self._agents: dict[str, NodeAgent] = {}
+
+    def register(self, node: str, agent: NodeAgent) -> None:
+        """Let this agent answer for the pods that are bound to this node, instead of whoever did before."""
+        self._agents[node] = agent
+
+    def of(self, pod: Json) -> NodeAgent | None:
+        """Return who runs this pod; None when it is not bound, or nobody does."""
+        return self._agents.get(pod["spec"].get("nodeName", ""))
 
 
 @dataclass(frozen=True, slots=True)

@@ -58,12 +58,12 @@ async def serve(backend: Backend, call: Call) -> Answer:
     pod = listing.get_object(backend, call).obj
     options = _read_options(call)
     container = _choose(call, pod)
-    source = backend.nodes.logs
-    if not pod["spec"].get("nodeName") or source is None:
+    agent = backend.nodes.of(pod)
+    if agent is None:
         # Upstream has no node to ask: an empty answer, not an error.
         return Answer(204, headers=())
     try:
-        chunks = await source.open(call.namespace, call.name, container, options)
+        chunks = await agent.logs.open(call.namespace, call.name, container, options)
     except LogUnavailable as error:
         raise bad_request(str(error)) from error
     return Answer(200, headers=_TEXT, chunks=chunks)

@@ -67,7 +67,7 @@ class ApiServer:
         registry = Registry(builtins.RESOURCES)
         chain = Chain(admission, Webhooks(self.store, registry, env))
         self.nodes = NodeAgents()
-        """Who runs containers: set by the kubelet."""
+        """Who runs containers: the kubelets register here."""
         self._backend = Backend(self.store, registry, env, chain, self.nodes)
         self._crds = CrdController(self._backend)
         self._gc = GarbageCollector(self._backend)

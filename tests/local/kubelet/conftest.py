@@ -166,7 +166,7 @@ async def open_world(directory: Path, script: Script, **options: object) -> Asyn
         client, cache, env, node_name=NODE, executor=executor, recorder=recorder, base_env={"PATH": "/bin"},
         cwd="/work", **options,
     )  # fmt: skip
-    server.nodes.logs = kubelet.logs
+    server.nodes.register(NODE, kubelet)
     async with server.running(), anyio.create_task_group() as services:
         await services.start(cache.run)
         await services.start(recorder.run)
