@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from ktrain.local.apiserver.registry import Registry, ServedResource
     from ktrain.local.apiserver.requests import Parameters, Request
     from ktrain.local.apiserver.store import Collection, Item, Store
+    from ktrain.local.apiserver.streams import StreamSource
 
 
 class NodeAgent(Protocol):
@@ -25,6 +26,10 @@ class NodeAgent(Protocol):
     @property
     def logs(self) -> LogSource:
         """Reads what containers print."""
+
+    @property
+    def streams(self) -> StreamSource:
+        """Runs commands in containers."""
 
 
 class NodeAgents:

@@ -149,7 +149,7 @@ class ApiServer:
         common = (("audit-id", audit_id), ("cache-control", "no-cache, private"))
         headers = (*answer.headers, *common, *warning_headers(warnings))
         body = b"" if request.method == "HEAD" else answer.body
-        return Answer(answer.status, body, headers, answer.chunks)
+        return Answer(answer.status, body, headers, answer.chunks, answer.upgrade)
 
     def failure(self, error: StatusError, request: Request | None = None) -> Answer:
         """Return the answer to a refused request, in the form it accepts if possible."""
