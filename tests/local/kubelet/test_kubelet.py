@@ -2,24 +2,12 @@
 
 import json
 import os
-import sys
 import time
-from contextlib import asynccontextmanager
-from pathlib import Path
 
-import anyio
 import pytest
 
 from ktrain.api.core import PODS
 from ktrain.api.meta import Key
-from ktrain.framework import Cache, Client, EventRecorder
-from ktrain.framework.env import Env
-from ktrain.local.apiserver.logs import LogOptions
-from ktrain.local.apiserver.server import ApiServer
-from ktrain.local.kubelet.environment import base_environment
-from ktrain.local.kubelet.kubelet import Kubelet
-from ktrain.local.sandbox.executor import SandboxError
-from ktrain.local.sandbox.probe import choose
 from ktrain.local.sandbox.sim import Act
 
 
