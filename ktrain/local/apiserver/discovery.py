@@ -29,7 +29,9 @@ _AGGREGATED_PARAMETERS: Final = {"g=apidiscovery.k8s.io", "v=v2", "as=APIGroupDi
 _STATUS_VERBS: Final = ("get", "patch", "update")
 SUBRESOURCE_KINDS: Final = {
     "scale": ("autoscaling", "v1", "Scale"),
+    "attach": ("", "v1", "PodAttachOptions"),
     "binding": ("", "v1", "Binding"),
+    "exec": ("", "v1", "PodExecOptions"),
     "eviction": ("policy", "v1", "Eviction"),
     "token": ("authentication.k8s.io", "v1", "TokenRequest"),
 }
