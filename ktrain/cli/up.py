@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import signal
 import sys
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import anyio
 import click
+
+from ktrain.controllers.jobset.gates import Gates
 
 if TYPE_CHECKING:
     from ktrain.local.plane import PodMode
@@ -25,6 +28,13 @@ def _listen_address(_ctx: click.Context, _param: click.Parameter, value: str) ->
             f"{host!r} is not a loopback address; the server holds your secrets and runs programs as you"
         )
     return host.strip("[]").replace("localhost", "127.0.0.1"), int(port)
+
+
+def _gates(_ctx: click.Context, _param: click.Parameter, value: str) -> Gates:
+    try:
+        return Gates.parse(value)
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from error
 
 
 @click.command("up")
@@ -46,7 +56,22 @@ def _listen_address(_ctx: click.Context, _param: click.Parameter, value: str) ->
     show_default=True,
     help="How pods run; off: no kubelet and no scheduler, pods stay as they are until somebody else drives them.",
 )
-def command(listen: tuple[str, int], kubeconfig: str | None, pods: PodMode) -> None:
+@click.option(
+    "--feature-gates",
+    default="",
+    callback=_gates,
+    metavar="GATE[=true|false],...",
+    help="JobSet features that are off by default: RestartJob, ElasticJobSet, InPlaceRestart.",
+)
+@click.option(
+    "--jobsets/--no-jobsets",
+    default=True,
+    show_default=True,
+    help="Run the JobSet controller; without it JobSets are checked and stored, and left to another one.",
+)
+def command(
+    listen: tuple[str, int], kubeconfig: str | None, pods: PodMode, feature_gates: Gates, *, jobsets: bool
+) -> None:
     """
     Serve a small Kubernetes control plane on this machine, until SIGTERM or Ctrl-C.
 
@@ -58,10 +83,10 @@ def command(listen: tuple[str, int], kubeconfig: str | None, pods: PodMode) -> N
       ktrain up --kubeconfig kc &
       kubectl --kubeconfig kc apply -f job.yaml
     """
-    sys.exit(anyio.run(_serve, listen, kubeconfig, pods))
+    sys.exit(anyio.run(partial(_serve, listen, kubeconfig, pods, feature_gates, jobsets=jobsets)))
 
 
-async def _serve(listen: tuple[str, int], kubeconfig: str | None, pods: PodMode) -> int:
+async def _serve(listen: tuple[str, int], kubeconfig: str | None, pods: PodMode, gates: Gates, *, jobsets: bool) -> int:
     from ktrain.framework.env import system_env
     from ktrain.framework.parallel import first_cause
     from ktrain.framework.telemetry.logging import configure
@@ -69,7 +94,7 @@ async def _serve(listen: tuple[str, int], kubeconfig: str | None, pods: PodMode)
 
     configure(level="warning")
     target = Path(kubeconfig) if kubeconfig else None
-    plane = ControlPlane(system_env(), pods=pods, listen=listen, kubeconfig_file=target)
+    plane = ControlPlane(system_env(), pods=pods, listen=listen, kubeconfig_file=target, gates=gates, jobsets=jobsets)
     with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM, signal.SIGHUP) as signals:
         try:
             async with plane.running() as running:
