@@ -223,26 +223,34 @@ class ChildJob(Object, frozen=True):
     status: JobStatus = JobStatus()
 
 
-class PlacedPodSpec(Struct, frozen=True):
+class JobSetPodSpec(Struct, frozen=True):
     """Where a pod is, and where it may be."""
 
     node_name: str = ""
     node_selector: dict[str, str] = {}
 
 
-class PlacedPodStatus(Struct, frozen=True):
-    """Whether a pod is over."""
+class ContainerRestarts(Struct, frozen=True):
+    """How often a container restarted in its pod."""
+
+    restart_count: int = 0
+
+
+class JobSetPodStatus(Struct, frozen=True):
+    """Whether a pod is over, and how often its containers restarted."""
 
     phase: str = ""
+    container_statuses: tuple[ContainerRestarts, ...] = ()
+    init_container_statuses: tuple[ContainerRestarts, ...] = ()
 
 
-class PlacedPod(Object, frozen=True):
-    """A pod as exclusive placement reads it."""
+class JobSetPod(Object, frozen=True):
+    """A pod as the JobSet controller reads it."""
 
-    spec: PlacedPodSpec = PlacedPodSpec()
-    status: PlacedPodStatus = PlacedPodStatus()
+    spec: JobSetPodSpec = JobSetPodSpec()
+    status: JobSetPodStatus = JobSetPodStatus()
 
 
 JOBSETS: Final = Resource(GROUP, VERSION, "JobSet", "jobsets", namespaced=True, type=JobSet)
 CHILD_JOBS: Final = Resource("batch", "v1", "Job", "jobs", namespaced=True, type=ChildJob)
-PLACED_PODS: Final = Resource("", "v1", "Pod", "pods", namespaced=True, type=PlacedPod)
+JOBSET_PODS: Final = Resource("", "v1", "Pod", "pods", namespaced=True, type=JobSetPod)

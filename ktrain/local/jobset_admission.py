@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import msgspec
 
 from ktrain.api.core import NODES, PERSISTENT_VOLUME_CLAIMS, PODS
-from ktrain.api.jobset import JOBSET_NAME, JOBSETS, PlacedPod
+from ktrain.api.jobset import JOBSET_NAME, JOBSETS, JobSetPod
 from ktrain.api.meta import Json, Key, Object
 from ktrain.controllers.jobset import admission as rules
 from ktrain.controllers.jobset import placement
@@ -116,10 +116,10 @@ class _Stored:
         self._find = find
         self._objects = objects
 
-    def pods_of(self, namespace: str, jobset: str) -> Iterator[PlacedPod]:
+    def pods_of(self, namespace: str, jobset: str) -> Iterator[JobSetPod]:
         for pod in self._objects(PODS, namespace):
             if (pod["metadata"].get("labels") or {}).get(JOBSET_NAME) == jobset:
-                yield msgspec.convert(pod, PlacedPod)
+                yield msgspec.convert(pod, JobSetPod)
 
     def node(self, name: str) -> Object | None:
         found = self._find(NODES.group, NODES.version, NODES.plural, Key("", name))

@@ -33,10 +33,11 @@ def running(control_plane):
         recorder = EventRecorder(client, env, component="test")
         makers = {
             "trainjob": lambda: trainjob.make_controller(client, cache, env, recorder, Registry.load()),
-            "jobset": lambda: jobset.make_controller(client, cache, env, recorder),
             "job": lambda: jobs.make_controller(client, cache, env, recorder),
         }
         chosen = [make() for name, make in makers.items() if name in names and not (name == "job" and plane.is_real)]
+        if "jobset" in names:
+            chosen += jobset.make_controllers(client, cache, env, recorder)
         manager = Manager(cache=cache, controllers=chosen, recorder=recorder)
         async with anyio.create_task_group() as tasks:
             await tasks.start(manager.run)

@@ -1,7 +1,7 @@
 """
 The JobSet controller (`jobset.x-k8s.io/v1alpha2`), behaviour-compatible with kubernetes-sigs/jobset.
 
-    setup.py        what is watched; `make_controller`              reconciler.py  observe from caches, act
+    setup.py        what is watched; `make_controllers`             reconciler.py  observe from caches, act
     decide.py       the pure decision, in the order of the contract  gates.py      what is off unless asked for
     buckets.py      Jobs by what became of them, counters          ordering.py   InOrder and dependsOn
     policies.py     success, failure, restarts                      suspend.py    suspend and resume
@@ -22,8 +22,8 @@ from .decide import decide as decide
 from .errors import CreationFailed as CreationFailed
 from .errors import Undecidable as Undecidable
 from .gates import Gates as Gates
-from .pod_controller import PlacedPods as PlacedPods
+from .pods import JobSetPods as JobSetPods
 from .setup import COMPONENT as COMPONENT
+from .setup import CONCURRENCY as CONCURRENCY
 from .setup import FIELD_MANAGER as FIELD_MANAGER
-from .setup import make_controller as make_controller
 from .setup import make_controllers as make_controllers

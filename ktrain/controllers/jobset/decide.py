@@ -31,8 +31,7 @@ from .volumes import build_claims
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from ktrain.api.core import Pod
-    from ktrain.api.jobset import JobSetSpec
+    from ktrain.api.jobset import JobSetPod, JobSetSpec
     from ktrain.api.meta import Json
 
 MAX_CREATIONS: Final = 500
@@ -52,7 +51,7 @@ class Observed:
     jobs: tuple[ChildJob, ...] = ()
     services: frozenset[str] = frozenset()
     claims: frozenset[str] = frozenset()
-    pods: tuple[Pod, ...] = ()
+    pods: tuple[JobSetPod, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

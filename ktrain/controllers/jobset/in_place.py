@@ -20,15 +20,14 @@ from .policies import REACHED_MAX_RESTARTS
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from ktrain.api.core import Pod
-    from ktrain.api.jobset import JobSetSpec
+    from ktrain.api.jobset import JobSetPod, JobSetSpec
 
     from .conditions import StatusDraft
 
 STRATEGY = "InPlaceRestart"
 
 
-def follow_agents(draft: StatusDraft, spec: JobSetSpec, pods: Sequence[Pod]) -> None:
+def follow_agents(draft: StatusDraft, spec: JobSetSpec, pods: Sequence[JobSetPod]) -> None:
     """
     Note which attempts are over and which one all pods are at; give up after too many.
 
@@ -49,14 +48,14 @@ def follow_agents(draft: StatusDraft, spec: JobSetSpec, pods: Sequence[Pod]) -> 
         draft.previous_in_place = max(latest - 1, draft.previous_in_place or 0)
 
 
-def _container_restarts(pods: Iterable[Pod]) -> int:
+def _container_restarts(pods: Iterable[JobSetPod]) -> int:
     statuses = (
         status for pod in pods for status in (*pod.status.init_container_statuses, *pod.status.container_statuses)
     )
     return max((status.restart_count for status in statuses), default=0)
 
 
-def _attempts(pods: Iterable[Pod]) -> Iterator[int]:
+def _attempts(pods: Iterable[JobSetPod]) -> Iterator[int]:
     """Attempts of the pods that have one. A failed pod is being replaced, and its attempt with it."""
     for pod in pods:
         written = pod.metadata.annotations.get(IN_PLACE_RESTART_ATTEMPT)

@@ -22,7 +22,7 @@ from ktrain.api.jobset import (
     NODE_SELECTOR_STRATEGY,
     PRIORITY,
     REPLICATED_JOB_NAME,
-    PlacedPod,
+    JobSetPod,
 )
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ _LEADER: Final = "0"
 class Cluster(Protocol):
     """What placement looks up."""
 
-    def pods_of(self, namespace: str, jobset: str) -> Iterable[PlacedPod]:
+    def pods_of(self, namespace: str, jobset: str) -> Iterable[JobSetPod]:
         """Return the pods labelled as those of a JobSet."""
 
     def node(self, name: str) -> Object | None:
@@ -98,7 +98,7 @@ def check(pod: Json, namespace: str, cluster: Cluster) -> None:
         raise Misplaced(f"leader pod not yet scheduled, not creating follower pod. {_TRANSIENT}")
 
 
-def is_leader(pod: PlacedPod) -> bool:
+def is_leader(pod: JobSetPod) -> bool:
     """Whether the others of its Job follow this pod."""
     annotations = pod.metadata.annotations
     exclusive = EXCLUSIVE_TOPOLOGY in annotations and NODE_SELECTOR_STRATEGY not in annotations
@@ -129,7 +129,7 @@ def _leader_domain(metadata: Json, namespace: str, topology: str, cluster: Clust
     return domain_of(cluster.node(node), node, topology) if node else None
 
 
-def _leader(metadata: Json, namespace: str, cluster: Cluster) -> PlacedPod:
+def _leader(metadata: Json, namespace: str, cluster: Cluster) -> JobSetPod:
     """The one pod that leads, of the same Job object as the follower."""
     annotations: Mapping[str, str] = metadata["annotations"]
     jobset = annotations[JOBSET_NAME]

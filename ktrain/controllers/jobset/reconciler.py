@@ -32,28 +32,28 @@ from .volumes import claim_name, template_names
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Sequence
 
-    from ktrain.api.core import Pod
     from ktrain.api.meta import Json, Object, Resource
     from ktrain.framework import Client, Env, EventRecorder, Informer
 
     from .conditions import EventType
     from .elastic import Resize
+    from .pods import JobSetPods
     from .suspend import Wake
 
 PARALLEL_CALLS: Final = 50
 BY_JOBSET: Final = "jobset"
-"""Index of Jobs, by the UID of the JobSet that controls them; of pods, by namespace and name of theirs."""
+"""Index of Jobs: UID of the JobSet that controls them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Informers:
-    """What the reconciler reads. `pods` only where containers may restart in place."""
+    """What the reconciler reads."""
 
     jobsets: Informer[JobSet]
     jobs: Informer[ChildJob]
     services: Informer[Object]
     claims: Informer[Object]
-    pods: Informer[Pod] | None = None
+    pods: JobSetPods
 
 
 class JobSetReconciler:
@@ -98,7 +98,7 @@ class JobSetReconciler:
         namespace, informers = jobset.metadata.namespace, self._informers
         jobs = sorted(informers.jobs.by_index(BY_JOBSET, jobset.metadata.uid), key=lambda job: job.metadata.name)
         claims = (claim_name(name, jobset.metadata.name) for name in template_names(jobset))
-        pods = informers.pods.by_index(BY_JOBSET, str(jobset.key)) if informers.pods is not None else ()
+        pods = informers.pods.pods_of(*jobset.key) if self._gates.in_place_restart else ()
         return Observed(
             jobset,
             tuple(jobs),

@@ -4,21 +4,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from ktrain.api.core import PERSISTENT_VOLUME_CLAIMS, PODS, SERVICES
+from ktrain.api.core import PERSISTENT_VOLUME_CLAIMS, SERVICES
 from ktrain.api.jobset import CHILD_JOBS, GROUP, JOBSET_NAME, JOBSETS, ChildJob
-from ktrain.api.meta import Key
 from ktrain.framework import Controller
 
 from .gates import OFF, Gates
 from .metrics import JobSetMetrics
-from .pod_controller import PlacedPods, make_pod_controller
+from .pod_controller import make_pod_controller
+from .pods import JobSetPods, jobset_of
 from .reconciler import BY_JOBSET, Informers, JobSetReconciler
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from ktrain.api.core import Pod
-    from ktrain.framework import Cache, Client, Env, EventRecorder, Informer
+    from ktrain.framework import Cache, Client, Env, EventRecorder
     from ktrain.framework.metrics import Metrics
     from ktrain.framework.telemetry.tracing import Tracing
 
@@ -38,53 +37,23 @@ def make_controllers(
     *,
     gates: Gates = OFF,
     max_concurrent_reconciles: int = CONCURRENCY,
-    placed: PlacedPods | None = None,
+    pods: JobSetPods | None = None,
     metrics: Metrics | None = None,
     tracing: Tracing | None = None,
 ) -> tuple[Controller, ...]:
     """
-    Make the JobSet controller and the one for pods of exclusive placement.
+    Make the JobSet controller, and the one for pods of exclusive placement.
 
-    `placed`: what the webhooks look up, if they run here, too.
+    The first watches JobSets, and the Jobs and Services they control. Of claims, only those labelled as a JobSet's are
+    cached; one made by hand under the right name is found by posting. `pods` may be shared with the webhooks.
     """
-    return (
-        make_controller(
-            client,
-            cache,
-            env,
-            recorder,
-            gates=gates,
-            max_concurrent_reconciles=max_concurrent_reconciles,
-            metrics=metrics,
-            tracing=tracing,
-        ),
-        make_pod_controller(client, cache, env, placed or PlacedPods(cache), metrics=metrics, tracing=tracing),
-    )
-
-
-def make_controller(
-    client: Client,
-    cache: Cache,
-    env: Env,
-    recorder: EventRecorder,
-    *,
-    gates: Gates = OFF,
-    max_concurrent_reconciles: int = CONCURRENCY,
-    metrics: Metrics | None = None,
-    tracing: Tracing | None = None,
-) -> Controller:
-    """
-    Make the JobSet controller. It watches JobSets, and the Jobs and Services they control.
-
-    Of claims, only those labelled as a JobSet's are cached; one made by hand under the right name is found by posting.
-    Pods are watched with the gate InPlaceRestart only.
-    """
+    pods = pods or JobSetPods(cache)
     informers = Informers(
         jobsets=cache.informer(JOBSETS),
         jobs=cache.informer(CHILD_JOBS),
         services=cache.informer(SERVICES),
         claims=cache.informer(PERSISTENT_VOLUME_CLAIMS, label_selector=JOBSET_NAME),
-        pods=cache.informer(PODS, label_selector=JOBSET_NAME) if gates.in_place_restart else None,
+        pods=pods,
     )
     informers.jobs.add_index(BY_JOBSET, _controlling_jobset)
     reconciler = JobSetReconciler(client, env, recorder, informers, gates=gates, metrics=JobSetMetrics(metrics))
@@ -100,18 +69,9 @@ def make_controller(
     controller.for_(informers.jobsets)
     controller.owns(informers.jobs, owner=JOBSETS)
     controller.owns(informers.services, owner=JOBSETS)
-    if informers.pods is not None:
-        _watch_pods(controller, informers.pods)
-    return controller
-
-
-def _watch_pods(controller: Controller, pods: Informer[Pod]) -> None:
-    pods.add_index(BY_JOBSET, lambda pod: (str(_jobset_of(pod)),))
-    controller.watches(pods, lambda pod: (_jobset_of(pod),))
-
-
-def _jobset_of(pod: Pod) -> Key:
-    return Key(pod.metadata.namespace, pod.metadata.labels.get(JOBSET_NAME, ""))
+    if gates.in_place_restart:
+        controller.watches(pods.informer, lambda pod: (jobset_of(pod),))
+    return controller, make_pod_controller(client, cache, env, pods, metrics=metrics, tracing=tracing)
 
 
 def _controlling_jobset(job: ChildJob) -> Iterable[str]:

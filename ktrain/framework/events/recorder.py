@@ -60,6 +60,9 @@ class EventRecorder:
             `events.k8s.io`: each restart of a job, say, is an event of its own.
     """
 
+    needs_leader = False
+    """Events are not the leader's: a manager that is given a further recorder runs it in every replica."""
+
     def __init__(
         self,
         client: Client,
