@@ -11,6 +11,7 @@ import anyio
 import click
 
 if TYPE_CHECKING:
+    from ktrain.local.apiserver.access.gate import Authorization
     from ktrain.local.plane import PodMode
 
 EXIT_USAGE = 2
@@ -46,7 +47,14 @@ def _listen_address(_ctx: click.Context, _param: click.Parameter, value: str) ->
     show_default=True,
     help="How pods run; off: no kubelet and no scheduler, pods stay as they are until somebody else drives them.",
 )
-def command(listen: tuple[str, int], kubeconfig: str | None, pods: PodMode) -> None:
+@click.option(
+    "--authorization",
+    type=click.Choice(["RBAC", "AlwaysAllow"]),
+    default="RBAC",
+    show_default=True,
+    help="RBAC: users other than the administrator of the kubeconfig need roles; AlwaysAllow: nobody does.",
+)
+def command(listen: tuple[str, int], kubeconfig: str | None, pods: PodMode, authorization: Authorization) -> None:
     """
     Serve a small Kubernetes control plane on this machine, until SIGTERM or Ctrl-C.
 
@@ -58,10 +66,10 @@ def command(listen: tuple[str, int], kubeconfig: str | None, pods: PodMode) -> N
       ktrain up --kubeconfig kc &
       kubectl --kubeconfig kc apply -f job.yaml
     """
-    sys.exit(anyio.run(_serve, listen, kubeconfig, pods))
+    sys.exit(anyio.run(_serve, listen, kubeconfig, pods, authorization))
 
 
-async def _serve(listen: tuple[str, int], kubeconfig: str | None, pods: PodMode) -> int:
+async def _serve(listen: tuple[str, int], kubeconfig: str | None, pods: PodMode, authorization: Authorization) -> int:
     from ktrain.framework.env import system_env
     from ktrain.framework.parallel import first_cause
     from ktrain.framework.telemetry.logging import configure
@@ -69,7 +77,7 @@ async def _serve(listen: tuple[str, int], kubeconfig: str | None, pods: PodMode)
 
     configure(level="warning")
     target = Path(kubeconfig) if kubeconfig else None
-    plane = ControlPlane(system_env(), pods=pods, listen=listen, kubeconfig_file=target)
+    plane = ControlPlane(system_env(), pods=pods, listen=listen, kubeconfig_file=target, authorization=authorization)
     with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM, signal.SIGHUP) as signals:
         try:
             async with plane.running() as running:

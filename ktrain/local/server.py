@@ -12,10 +12,11 @@ from .admission import admission_plugins
 if TYPE_CHECKING:
     from ktrain.api.meta import Json, Key
     from ktrain.framework import Env
+    from ktrain.local.apiserver.access.gate import Authorization
     from ktrain.pipeline import Registry
 
 
-def make_server(env: Env, registry: Registry) -> ApiServer:
+def make_server(env: Env, registry: Registry, *, authorization: Authorization = "RBAC") -> ApiServer:
     """
     Make a server that has our CRDs and does in process what webhooks do on a cluster. Takes some milliseconds.
 
@@ -25,5 +26,6 @@ def make_server(env: Env, registry: Registry) -> ApiServer:
     def find(group: str, version: str, plural: str, key: Key) -> Json | None:
         return server.find(group, version, plural, key)
 
-    server = ApiServer(env, crds=assets.crds(), admission=admission_plugins(env, registry, find))
+    plugins = admission_plugins(env, registry, find)
+    server = ApiServer(env, crds=assets.crds(), admission=plugins, authorization=authorization)
     return server

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from ktrain.framework.env import Env
+    from ktrain.local.apiserver.access.gate import Gate
     from ktrain.local.apiserver.admission import Chain
     from ktrain.local.apiserver.logs import LogSource
     from ktrain.local.apiserver.registry import Registry, ServedResource
@@ -33,6 +34,7 @@ class Backend:
     registry: Registry
     env: Env
     admission: Chain
+    gate: Gate
     nodes: NodeAgents = field(default_factory=NodeAgents)
 
     def now(self) -> datetime:

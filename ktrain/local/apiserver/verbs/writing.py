@@ -99,6 +99,8 @@ async def commit_create(backend: Backend, call: Call, obj: Json, options: WriteO
     found = [*metadata.validate(meta, strategy), *validate_body(call, obj, None), *strategy.validate(obj)]
     if found:
         raise invalid(resource, meta.get("name", ""), found)
+    if call.name:
+        backend.gate.require_creation(call)
     await _admit_final(backend, call, obj, None, options)
     if options.dry_run:
         return Item(obj, 0, resource.schema)
