@@ -19,6 +19,7 @@ from ktrain.local.apiserver.access.impersonation import PREFIX
 from ktrain.local.apiserver.errors import StatusError
 from ktrain.local.apiserver.inprocess import aclose_chunks
 from ktrain.local.apiserver.requests import Answer, Request
+from ktrain.local.apiserver.websockets import upgraded
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable
@@ -96,6 +97,8 @@ def _handler(server: ApiServer) -> Callable[[web.BaseRequest], Awaitable[web.Str
                 impersonation=impersonation,
             )
         )
+        if answer.upgrade is not None:
+            return await upgraded(request, answer.upgrade)
         return _whole(answer) if answer.chunks is None else await _streamed(request, answer, answer.chunks)
 
     return handle
