@@ -46,22 +46,28 @@ def _listen_address(_ctx: click.Context, _param: click.Parameter, value: str) ->
     show_default=True,
     help="How pods run; off: no kubelet and no scheduler, pods stay as they are until somebody else drives them.",
 )
-def command(listen: tuple[str, int], kubeconfig: str | None, pods: PodMode) -> None:
+@click.option(
+    "--state",
+    type=click.Path(file_okay=False),
+    metavar="DIRECTORY",
+    help="Keep objects, keys and claims here for the next start (default: objects live in memory).",
+)
+def command(listen: tuple[str, int], kubeconfig: str | None, pods: PodMode, state: str | None) -> None:
     """
     Serve a small Kubernetes control plane on this machine, until SIGTERM or Ctrl-C.
 
     Prints `ready` and its URL on one line when it serves. TrainJobs, runtimes, JobSets, Jobs and Pods work as on a
-    cluster; pods are local processes. Objects live in memory.
+    cluster; pods are local processes. Objects live in memory, or with --state in a directory.
 
     \b
     Example:
       ktrain up --kubeconfig kc &
       kubectl --kubeconfig kc apply -f job.yaml
     """
-    sys.exit(anyio.run(_serve, listen, kubeconfig, pods))
+    sys.exit(anyio.run(_serve, listen, kubeconfig, pods, state))
 
 
-async def _serve(listen: tuple[str, int], kubeconfig: str | None, pods: PodMode) -> int:
+async def _serve(listen: tuple[str, int], kubeconfig: str | None, pods: PodMode, state: str | None) -> int:
     from ktrain.framework.env import system_env
     from ktrain.framework.parallel import first_cause
     from ktrain.framework.telemetry.logging import configure
@@ -69,7 +75,8 @@ async def _serve(listen: tuple[str, int], kubeconfig: str | None, pods: PodMode)
 
     configure(level="warning")
     target = Path(kubeconfig) if kubeconfig else None
-    plane = ControlPlane(system_env(), pods=pods, listen=listen, kubeconfig_file=target)
+    kept = Path(state) if state else None
+    plane = ControlPlane(system_env(), pods=pods, listen=listen, kubeconfig_file=target, state=kept)
     with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM, signal.SIGHUP) as signals:
         try:
             async with plane.running() as running:

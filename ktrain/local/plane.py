@@ -16,6 +16,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
+from urllib.parse import urlsplit
 
 import anyio
 
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
     from ktrain.framework import Controller, Env, Transport
     from ktrain.local.apiserver.server import ApiServer
     from ktrain.local.sandbox.executor import Executor
+    from ktrain.local.state import StateDirectory
 
 NODE_NAME: Final = "local"
 FIELD_MANAGER: Final = "trainer"
@@ -88,6 +90,7 @@ class ControlPlane:
         listen: Loopback host and port to serve HTTP on; None: in process only.
         kubeconfig_file: Where to write a kubeconfig when serving; None: a temporary directory.
         directory: Where pods start whose containers name no working directory; default: the current one.
+        state: Where objects, keys and claims are kept for the next start; None: all of it ends with the process.
     """
 
     def __init__(
@@ -98,12 +101,14 @@ class ControlPlane:
         listen: tuple[str, int] | None = None,
         kubeconfig_file: Path | None = None,
         directory: Path | None = None,
+        state: Path | None = None,
     ) -> None:
         self._env = env
         self._pods = pods
         self._listen = listen
         self._kubeconfig_file = kubeconfig_file
         self._directory = directory
+        self._state = state
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[Plane]:
@@ -111,21 +116,43 @@ class ControlPlane:
         Run a control plane; leaving the context stops it and all of its pods.
 
         Raises:
-            PlaneError: Pods cannot run as asked, the address is taken, the kubeconfig cannot be written.
+            PlaneError: Pods cannot run as asked, the address is taken, the kubeconfig cannot be written, the state
+                cannot be used.
         """
         async with AsyncExitStack() as stack:
             registry = Registry.load()
             executor, notes = await self._start_executor(stack)
-            server = make_server(self._env, registry)
+            state = self._open_state()
+            server = self._make_server(registry, state)
             await stack.enter_async_context(server.running())
             transport = server.transport()
             client = Client(transport, self._env, field_manager=FIELD_MANAGER)
             await _install_runtimes(client)
-            await stack.enter_async_context(self._controllers(client, registry, server, executor))
+            await stack.enter_async_context(self._controllers(client, registry, server, executor, state))
             plane = Plane(server, transport, notes, executor=executor)
             if self._listen is not None:
-                plane = await self._serve(stack, plane, self._listen)
+                plane = await self._serve(stack, plane, self._listen, state)
             yield plane
+
+    def _open_state(self) -> StateDirectory | None:
+        if self._state is None:
+            return None
+        from ktrain.local.state import StateDirectory, StateError
+
+        try:
+            return StateDirectory(self._state)
+        except StateError as error:
+            raise PlaneError(str(error)) from error
+
+    def _make_server(self, registry: Registry, state: StateDirectory | None) -> ApiServer:
+        if state is None:
+            return make_server(self._env, registry)
+        from ktrain.local.state import StateError
+
+        try:
+            return make_server(self._env, registry, journal=state.journal)
+        except StateError as error:
+            raise PlaneError(str(error)) from error
 
     async def _start_executor(self, stack: AsyncExitStack) -> tuple[Executor | None, tuple[str, ...]]:
         if self._pods == "off":
@@ -142,7 +169,12 @@ class ControlPlane:
 
     @asynccontextmanager
     async def _controllers(
-        self, client: Client, registry: Registry, server: ApiServer, executor: Executor | None
+        self,
+        client: Client,
+        registry: Registry,
+        server: ApiServer,
+        executor: Executor | None,
+        state: StateDirectory | None,
     ) -> AsyncIterator[None]:
         cache = Cache(client, self._env)
         env = self._env
@@ -170,7 +202,7 @@ class ControlPlane:
             await managing.start(manager.run)
             async with anyio.create_task_group() as nodes:
                 if executor is not None:
-                    await self._start_kubelet(nodes, cache, for_pods, server, executor)
+                    await self._start_kubelet(nodes, cache, for_pods, server, executor, state)
                 try:
                     yield
                 finally:
@@ -184,6 +216,7 @@ class ControlPlane:
         recorder: EventRecorder,
         server: ApiServer,
         executor: Executor,
+        state: StateDirectory | None,
     ) -> None:
         from ktrain.local.kubelet.environment import base_environment
         from ktrain.local.kubelet.gpus import find_gpus
@@ -200,22 +233,35 @@ class ControlPlane:
             cwd=str(self._directory or Path.cwd()),
             gpus=find_gpus(os.environ),
             restarts=RESTARTS,
+            claims=state.claims if state else None,
         )
         server.nodes.logs = kubelet.logs
         await group.start(kubelet.run)
 
-    async def _serve(self, stack: AsyncExitStack, plane: Plane, listen: tuple[str, int]) -> Plane:
-        from ktrain.local.apiserver.certificates import self_signed
+    async def _serve(
+        self, stack: AsyncExitStack, plane: Plane, listen: tuple[str, int], state: StateDirectory | None
+    ) -> Plane:
+        from ktrain.local.apiserver.certificates import LASTING, ServerIdentity, self_signed
         from ktrain.local.apiserver.http import serve_http
 
         host, port = listen
-        token = kubeconfig.new_token()
-        identity = self_signed(host, now=self._env.clock.now())
+        now = self._env.clock.now()
+        if state is None:
+            token, identity = kubeconfig.new_token(), self_signed(host, now=now)
+        else:
+            # What kubeconfigs name stays the same, so that those of before still work.
+            token = state.kept("token", lambda: kubeconfig.new_token().encode()).decode()
+            identity = ServerIdentity.of(
+                state.kept("server.pem", lambda: self_signed(host, now=now, lifetime=LASTING).pem)
+            )
+            port = port or state.port
         serving = serve_http(plane.server, host=host, port=port, token=token, tls=identity)
         try:
             url = await stack.enter_async_context(serving)
         except OSError as error:
             raise PlaneError(f"cannot listen on {host}:{port}: {error.strerror or error}") from error
+        if state is not None:
+            state.remember_port(urlsplit(url).port or 0)
         path = self._kubeconfig_file or await _temporary_directory(stack, plane.executor) / "kubeconfig"
         try:
             kubeconfig.write(path, url, token, identity.certificate)

@@ -18,7 +18,10 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from datetime import datetime
 
-_LIFETIME: Final = timedelta(days=365)
+LIFETIME: Final = timedelta(days=365)
+LASTING: Final = timedelta(days=3650)
+"""For a server whose kubeconfigs are kept: they name its certificate."""
+_CERTIFICATE: Final = b"-----BEGIN CERTIFICATE-----"
 _SKEW: Final = timedelta(minutes=5)
 
 
@@ -29,6 +32,17 @@ class ServerIdentity:
     certificate: bytes
     key: bytes
 
+    @classmethod
+    def of(cls, pem: bytes) -> ServerIdentity:
+        """Read what `pem` wrote."""
+        key, mark, certificate = pem.partition(_CERTIFICATE)
+        return cls(mark + certificate, key)
+
+    @property
+    def pem(self) -> bytes:
+        """Key and certificate in one text."""
+        return self.key + self.certificate
+
     def context(self) -> ssl.SSLContext:
         """Return the context to serve with. The key touches the disk for a moment, readable by this user only."""
         context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
@@ -36,13 +50,13 @@ class ServerIdentity:
             # The standard library loads certificates from files only.
             path = Path(folder, "identity.pem")
             path.touch(mode=0o600)
-            path.write_bytes(self.key + self.certificate)
+            path.write_bytes(self.pem)
             context.load_cert_chain(path)
         return context
 
 
-def self_signed(host: str, *, now: datetime) -> ServerIdentity:
-    """Make an identity for an IP address and `localhost`."""
+def self_signed(host: str, *, now: datetime, lifetime: timedelta = LIFETIME) -> ServerIdentity:
+    """Make an identity for an IP address, the usual loopback addresses and `localhost`."""
     # Loading cryptography costs more than a start may take, and only servers with a socket need it.
     from cryptography import x509
     from cryptography.hazmat.primitives import hashes, serialization
@@ -50,7 +64,8 @@ def self_signed(host: str, *, now: datetime) -> ServerIdentity:
 
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "ktrain")])
-    names = [x509.IPAddress(ipaddress.ip_address(host)), x509.DNSName("localhost")]
+    addresses = dict.fromkeys((host, "127.0.0.1", "::1"))
+    names = [*(x509.IPAddress(ipaddress.ip_address(one)) for one in addresses), x509.DNSName("localhost")]
     certificate = (
         x509.CertificateBuilder()
         .subject_name(name)
@@ -58,7 +73,7 @@ def self_signed(host: str, *, now: datetime) -> ServerIdentity:
         .public_key(key.public_key())
         .serial_number(x509.random_serial_number())
         .not_valid_before(now - _SKEW)
-        .not_valid_after(now + _LIFETIME)
+        .not_valid_after(now + lifetime)
         .add_extension(x509.SubjectAlternativeName(names), critical=False)
         .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
         .sign(key, hashes.SHA256())

@@ -17,7 +17,7 @@ from __future__ import annotations
 import asyncio
 import uuid
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import structlog
 
@@ -34,7 +34,7 @@ from ktrain.local.apiserver.namespaces import NamespaceController
 from ktrain.local.apiserver.registry import Registry
 from ktrain.local.apiserver.representation import Format, negotiate
 from ktrain.local.apiserver.requests import ADMIN, Answer, Parameters, Request, User, warning_headers
-from ktrain.local.apiserver.store import DEFAULT_HISTORY, Store
+from ktrain.local.apiserver.store import DEFAULT_HISTORY, NotStored, Store
 from ktrain.local.apiserver.webhooks import Webhooks
 
 if TYPE_CHECKING:
@@ -43,7 +43,9 @@ if TYPE_CHECKING:
     from ktrain.api.meta import Json, Key
     from ktrain.framework.client.transport import Transport
     from ktrain.framework.env import Env
+    from ktrain.local.apiserver.durability.journal import Journal
 
+_READS: Final = frozenset({"GET", "HEAD"})
 log = structlog.get_logger(__name__)
 
 
@@ -52,7 +54,11 @@ class ApiServer:
     One API server with its own store. Making one takes about a millisecond.
 
     `history` bounds the changes that each resource remembers. `crds` are CustomResourceDefinitions to have from the
-    start. Not thread-safe: everything runs on one event loop.
+    start. With a `journal`, objects are those of its database and outlive the server; `running` must then be entered,
+    and no write is answered before it is stored. Not thread-safe: everything runs on one event loop.
+
+    Raises:
+        StateError: What the journal's database holds cannot be read.
     """
 
     def __init__(
@@ -62,8 +68,10 @@ class ApiServer:
         admission: Sequence[AdmissionPlugin] = (),
         history: int = DEFAULT_HISTORY,
         crds: Sequence[Json] = (),
+        journal: Journal | None = None,
     ) -> None:
-        self.store = Store(history=history)
+        self._journal = journal
+        self.store = Store(history=history, journal=journal)
         registry = Registry(builtins.RESOURCES)
         chain = Chain(admission, Webhooks(self.store, registry, env))
         self.nodes = NodeAgents()
@@ -72,6 +80,11 @@ class ApiServer:
         self._crds = CrdController(self._backend)
         self._gc = GarbageCollector(self._backend)
         self._namespaces = NamespaceController(self._backend)
+        if journal is not None:
+            # SQLite is loaded only by those who need it.
+            from ktrain.local.apiserver.durability.restoring import restore
+
+            restore(self._backend, journal.database)
         builtins.bootstrap(self._backend)
         self.install_crds(crds)
 
@@ -88,17 +101,21 @@ class ApiServer:
             asyncio.create_task(controller.run(), name=f"apiserver.{name}")
             for name, controller in (("gc", self._gc), ("namespaces", self._namespaces), ("crds", self._crds))
         ]
+        if self._journal is not None:
+            tasks.append(asyncio.create_task(self._journal.run(self.store), name="apiserver.journal"))
         for task in tasks:
             task.add_done_callback(_log_crash)
         try:
             yield self
         finally:
             self.end_streams()
+            # The journal, which comes last, still takes what the others do on their way out.
             for task in tasks:
                 task.cancel()
-            for outcome in await asyncio.gather(*tasks, return_exceptions=True):
-                if isinstance(outcome, Exception):
-                    raise outcome
+                await asyncio.wait([task])
+            for task in tasks:
+                if not task.cancelled() and (error := task.exception()) is not None:
+                    raise error
 
     def transport(self, user: str | User = ADMIN) -> Transport:
         """Return a transport that calls this server in process as one user."""
@@ -135,8 +152,13 @@ class ApiServer:
         An answer with `chunks` must be exhausted or closed.
         """
         warnings: list[str] = []
+        began = self.store.revision
         try:
             answer = await self._answer(request, warnings)
+            if self._journal is not None and request.method not in _READS:
+                await self._journal.durable(committed=self.store.revision != began)
+        except NotStored as error:
+            answer = self.failure(StatusError(500, "InternalError", f"Internal error occurred: {error}"), request)
         except StatusError as error:
             answer = self.failure(error, request)
         except PageNotFound:

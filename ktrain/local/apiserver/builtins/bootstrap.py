@@ -16,7 +16,7 @@ _PRIORITIES: Final = {"system-cluster-critical": 2_000_000_000, "system-node-cri
 
 
 def bootstrap(backend: Backend) -> None:
-    """Fill an empty store."""
+    """Fill in what is missing."""
     for name in _NAMESPACES:
         spec = {"spec": {"finalizers": ["kubernetes"]}, "status": {"phase": "Active"}}
         _put(backend, "v1", "Namespace", Key("", name), spec, labels={"kubernetes.io/metadata.name": name})
@@ -35,6 +35,8 @@ def _put(
     backend: Backend, api_version: str, kind: str, key: Key, body: Json, *, labels: dict[str, str] | None = None
 ) -> None:
     resource = backend.registry.builtin(api_version, kind)
+    if backend.collection(resource).get(key) is not None:
+        return  # from an earlier life of the server
     metadata: Json = {"name": key.name}
     if key.namespace:
         metadata["namespace"] = key.namespace
