@@ -11,7 +11,6 @@ that calls the server directly. Only pods are other processes.
 from __future__ import annotations
 
 import os
-import sys
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -27,31 +26,26 @@ from ktrain.framework.cache.cache import Cache
 from ktrain.framework.client.client import Client
 from ktrain.framework.events import EventRecorder
 from ktrain.framework.manager.manager import Manager
-from ktrain.local.jobs import make_controller as make_job_controller
-from ktrain.local.jobs import make_scheduler
-from ktrain.local.jobs.decide import Tuning
-from ktrain.local.kubelet.restarts import RestartPolicy
+from ktrain.local.jobs import Tuning
+from ktrain.local.jobs import make_controllers as make_job_controllers
+from ktrain.local.scheduler import make_scheduler
 from ktrain.pipeline.registry import Registry
 
 from . import kubeconfig
+from .nodes import NodeOptions, NodeServices, start_kubelets
 from .server import make_server
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
-
-    from anyio.abc import TaskGroup
 
     from ktrain.framework import Controller, Env, Transport
     from ktrain.local.apiserver.server import ApiServer
     from ktrain.local.sandbox.executor import Executor
     from ktrain.local.state import StateDirectory
 
-NODE_NAME: Final = "local"
 FIELD_MANAGER: Final = "trainer"
 # A user waits for what failed to be tried again; ten seconds, doubling to minutes, protect a cluster.
 JOB_TUNING: Final = Tuning(backoff_base_s=1.0, backoff_cap_s=60.0)
-RESTARTS: Final = RestartPolicy(first_s=1.0, longest_s=10.0)
-
 
 PodMode = Literal["auto", "ns", "host", "off"]
 
@@ -90,6 +84,9 @@ class ControlPlane:
         listen: Loopback host and port to serve HTTP on; None: in process only.
         kubeconfig_file: Where to write a kubeconfig when serving; None: a temporary directory.
         directory: Where pods start whose containers name no working directory; default: the current one.
+        nodes: What nodes there are; default: one, of all that this machine has.
+        gates: What JobSets may ask for beyond what is on by default.
+        jobsets: Whether the JobSet controller works here; its admission rules apply in any case.
         state: Where objects, keys and claims are kept for the next start; None: all of it ends with the process.
     """
 
@@ -101,6 +98,9 @@ class ControlPlane:
         listen: tuple[str, int] | None = None,
         kubeconfig_file: Path | None = None,
         directory: Path | None = None,
+        nodes: NodeOptions | None = None,
+        gates: jobset.Gates | None = None,
+        jobsets: bool = True,
         state: Path | None = None,
     ) -> None:
         self._env = env
@@ -108,6 +108,9 @@ class ControlPlane:
         self._listen = listen
         self._kubeconfig_file = kubeconfig_file
         self._directory = directory
+        self._nodes = nodes or NodeOptions()
+        self._gates = gates or jobset.Gates()
+        self._jobsets = jobsets
         self._state = state
 
     @asynccontextmanager
@@ -116,19 +119,20 @@ class ControlPlane:
         Run a control plane; leaving the context stops it and all of its pods.
 
         Raises:
-            PlaneError: Pods cannot run as asked, the address is taken, the kubeconfig cannot be written, the state
-                cannot be used.
+            PlaneError: Pods cannot run as asked, the address is taken, the kubeconfig cannot be written.
+            StateError: The state cannot be used.
         """
         async with AsyncExitStack() as stack:
             registry = Registry.load()
             executor, notes = await self._start_executor(stack)
             state = self._open_state()
-            server = self._make_server(registry, state)
+            journal = state.journal if state else None
+            server = make_server(self._env, registry, self._gates, journal=journal)
             await stack.enter_async_context(server.running())
             transport = server.transport()
             client = Client(transport, self._env, field_manager=FIELD_MANAGER)
             await _install_runtimes(client)
-            await stack.enter_async_context(self._controllers(client, registry, server, executor, state))
+            await stack.enter_async_context(self._controllers(client, registry, server, executor))
             plane = Plane(server, transport, notes, executor=executor)
             if self._listen is not None:
                 plane = await self._serve(stack, plane, self._listen, state)
@@ -137,22 +141,9 @@ class ControlPlane:
     def _open_state(self) -> StateDirectory | None:
         if self._state is None:
             return None
-        from ktrain.local.state import StateDirectory, StateError
+        from ktrain.local.state import StateDirectory
 
-        try:
-            return StateDirectory(self._state)
-        except StateError as error:
-            raise PlaneError(str(error)) from error
-
-    def _make_server(self, registry: Registry, state: StateDirectory | None) -> ApiServer:
-        if state is None:
-            return make_server(self._env, registry)
-        from ktrain.local.state import StateError
-
-        try:
-            return make_server(self._env, registry, journal=state.journal)
-        except StateError as error:
-            raise PlaneError(str(error)) from error
+        return StateDirectory(self._state)
 
     async def _start_executor(self, stack: AsyncExitStack) -> tuple[Executor | None, tuple[str, ...]]:
         if self._pods == "off":
@@ -174,7 +165,6 @@ class ControlPlane:
         registry: Registry,
         server: ApiServer,
         executor: Executor | None,
-        state: StateDirectory | None,
     ) -> AsyncIterator[None]:
         cache = Cache(client, self._env)
         env = self._env
@@ -185,15 +175,18 @@ class ControlPlane:
             return Client(client.transport, env, field_manager=field_manager)
 
         for_train_jobs, for_jobsets, for_jobs, for_pods = (
-            EventRecorder(client, env, component=name)
-            for name in (trainjob.COMPONENT, "jobset", "job-controller", "kubelet")
+            EventRecorder(client, env, component=name, by_version=name == jobset.COMPONENT)
+            for name in (trainjob.COMPONENT, jobset.COMPONENT, "job-controller", "kubelet")
         )
         controllers: list[Controller] = [
             trainjob.make_controller(client, cache, env, for_train_jobs, registry),
             *runtimes.make_controllers(client, cache, env),
-            jobset.make_controller(writes_as("manager"), cache, env, for_jobsets),
-            make_job_controller(writes_as("kube-controller-manager"), cache, env, for_jobs, tuning=JOB_TUNING),
+            *make_job_controllers(writes_as("kube-controller-manager"), cache, env, for_jobs, tuning=JOB_TUNING),
         ]
+        if self._jobsets:
+            controllers += jobset.make_controllers(
+                writes_as(jobset.FIELD_MANAGER), cache, env, for_jobsets, gates=self._gates
+            )
         if executor is not None:
             controllers.append(make_scheduler(writes_as("kube-scheduler"), cache, env))
         services = (for_train_jobs, for_jobsets, for_jobs, for_pods)
@@ -202,41 +195,16 @@ class ControlPlane:
             await managing.start(manager.run)
             async with anyio.create_task_group() as nodes:
                 if executor is not None:
-                    await self._start_kubelet(nodes, cache, for_pods, server, executor, state)
+                    directory = self._directory or Path.cwd()
+                    kubelets = writes_as("kubelet")
+                    claims = None if self._state is None else self._state.absolute() / "claims"
+                    services_of_nodes = NodeServices(kubelets, cache, env, for_pods, executor, directory, claims)
+                    await start_kubelets(nodes, server.nodes, services_of_nodes, self._nodes)
                 try:
                     yield
                 finally:
                     nodes.cancel_scope.cancel()
             managing.cancel_scope.cancel()
-
-    async def _start_kubelet(
-        self,
-        group: TaskGroup,
-        cache: Cache,
-        recorder: EventRecorder,
-        server: ApiServer,
-        executor: Executor,
-        state: StateDirectory | None,
-    ) -> None:
-        from ktrain.local.kubelet.environment import base_environment
-        from ktrain.local.kubelet.gpus import find_gpus
-        from ktrain.local.kubelet.kubelet import Kubelet
-
-        kubelet = Kubelet(
-            Client(server.transport(), self._env, field_manager="kubelet"),
-            cache,
-            self._env,
-            node_name=NODE_NAME,
-            executor=executor,
-            recorder=recorder,
-            base_env=base_environment(os.environ, Path(sys.executable)),
-            cwd=str(self._directory or Path.cwd()),
-            gpus=find_gpus(os.environ),
-            restarts=RESTARTS,
-            claims=state.claims if state else None,
-        )
-        server.nodes.logs = kubelet.logs
-        await group.start(kubelet.run)
 
     async def _serve(
         self, stack: AsyncExitStack, plane: Plane, listen: tuple[str, int], state: StateDirectory | None

@@ -17,13 +17,12 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ktrain.local.apiserver.durability.database import Database, StateError
+from ktrain.local.apiserver.durability.database import Database
+from ktrain.local.apiserver.durability.errors import StateError
 from ktrain.local.apiserver.durability.journal import Journal
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-__all__ = ["StateDirectory", "StateError"]
 
 
 class StateDirectory:
@@ -37,10 +36,9 @@ class StateDirectory:
     def __init__(self, path: Path) -> None:
         self._keys = path / "keys"
         self._port = path / "port"
-        self.claims = path / "claims"
         try:
             path.mkdir(mode=0o700, parents=True, exist_ok=True)
-            for directory in (self._keys, self.claims):
+            for directory in (self._keys, path / "claims"):
                 directory.mkdir(mode=0o700, exist_ok=True)
         except OSError as error:
             raise StateError(f"{path} cannot be used for state: {error.strerror or error}") from error

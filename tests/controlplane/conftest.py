@@ -32,11 +32,12 @@ def running(control_plane):
         cache = Cache(client, env)
         recorder = EventRecorder(client, env, component="test")
         makers = {
-            "trainjob": lambda: trainjob.make_controller(client, cache, env, recorder, Registry.load()),
-            "jobset": lambda: jobset.make_controller(client, cache, env, recorder),
-            "job": lambda: jobs.make_controller(client, cache, env, recorder),
+            "trainjob": lambda: [trainjob.make_controller(client, cache, env, recorder, Registry.load())],
+            "jobset": lambda: jobset.make_controllers(client, cache, env, recorder),
+            "job": lambda: jobs.make_controllers(client, cache, env, recorder),
         }
-        chosen = [make() for name, make in makers.items() if name in names and not (name == "job" and plane.is_real)]
+        wanted = [name for name in names if not (name == "job" and plane.is_real)]
+        chosen = [controller for name in wanted for controller in makers[name]()]
         manager = Manager(cache=cache, controllers=chosen, recorder=recorder)
         async with anyio.create_task_group() as tasks:
             await tasks.start(manager.run)

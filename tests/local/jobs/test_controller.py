@@ -11,8 +11,9 @@ from ktrain.framework.cache.informer import Informer, Scope
 from ktrain.framework.env import system_env
 from ktrain.framework.errors import Conflict
 from ktrain.local.apiserver.server import ApiServer
-from ktrain.local.jobs.controller import JOB_INDEX, JobReconciler, _job_of
-from ktrain.local.jobs.decide import Tuning
+from ktrain.local.jobs import Tuning
+from ktrain.local.jobs.claims import Claims
+from ktrain.local.jobs.controller import JobReconciler
 from ktrain.local.jobs.types import JOBS, TRACKING_FINALIZER
 
 KEY = Key("default", "j")
@@ -49,9 +50,8 @@ async def world():
     env = system_env()
     client = Client(ApiServer(env).transport(), env, field_manager="test")
     jobs, pods = Informer(JOBS, Scope()), Informer(PODS, Scope())
-    pods.add_index(JOB_INDEX, _job_of)
     recorder = EventRecorder(client, env, component="test")
-    reconciler = JobReconciler(client, env, recorder, jobs, pods, Tuning(backoff_base_s=0.0))
+    reconciler = JobReconciler(client, env, recorder, jobs, Claims(client, jobs, pods), Tuning(backoff_base_s=0.0))
     world = World(client, reconciler, jobs, pods)
     await client.create(JOBS, job_body())
     await world.show()

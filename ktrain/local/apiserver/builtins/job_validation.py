@@ -84,8 +84,8 @@ def _validate_indexed(job: Json) -> Iterator[Cause]:
     name = job["metadata"].get("name", "")
     if completions > 0 and name:
         hostname = f"{name}-{completions - 1}"
-        for text in names.label(hostname):
-            detail = f"will not able to create pod with invalid DNS label: {hostname}: {text}"
+        if any(names.label(hostname)):
+            detail = f"will not able to create pod with invalid DNS label: {hostname}"
             yield causes.invalid("metadata.name", name, detail)
 
 

@@ -13,11 +13,13 @@ from __future__ import annotations
 
 import sqlite3
 from contextlib import closing, suppress
-from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
+
+from .errors import StateError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+    from pathlib import Path
 
 FORMAT: Final = 1
 RESERVE: Final = 100_000
@@ -33,10 +35,6 @@ CREATE TABLE objects (
 CREATE TABLE progress (revision INTEGER NOT NULL, ended INTEGER NOT NULL);
 INSERT INTO progress VALUES (0, 1);
 """
-
-
-class StateError(Exception):
-    """State cannot be used; the message says which, why, and what to do."""
 
 
 class Row(NamedTuple):

@@ -10,7 +10,7 @@ from ktrain.api.meta import Key
 from ktrain.local.apiserver.builtins.definitions import COLLECTION
 from ktrain.local.apiserver.store import Item, decode
 
-from .database import StateError
+from .errors import StateError
 
 if TYPE_CHECKING:
     from ktrain.api.meta import Json
