@@ -70,7 +70,7 @@ class ApiServer:
         crds: Sequence[Json] = (),
         journal: Journal | None = None,
     ) -> None:
-        self._journal = journal
+        self.journal = journal
         self.store = Store(history=history, journal=journal)
         registry = Registry(builtins.RESOURCES)
         chain = Chain(admission, Webhooks(self.store, registry, env))
@@ -101,8 +101,8 @@ class ApiServer:
             asyncio.create_task(controller.run(), name=f"apiserver.{name}")
             for name, controller in (("gc", self._gc), ("namespaces", self._namespaces), ("crds", self._crds))
         ]
-        if self._journal is not None:
-            tasks.append(asyncio.create_task(self._journal.run(self.store), name="apiserver.journal"))
+        if self.journal is not None:
+            tasks.append(asyncio.create_task(self.journal.run(self.store), name="apiserver.journal"))
         for task in tasks:
             task.add_done_callback(_log_crash)
         try:
@@ -155,8 +155,8 @@ class ApiServer:
         began = self.store.revision
         try:
             answer = await self._answer(request, warnings)
-            if self._journal is not None and request.method not in _READS:
-                await self._journal.durable(committed=self.store.revision != began)
+            if self.journal is not None and request.method not in _READS:
+                await self.journal.durable(committed=self.store.revision != began)
         except NotStored as error:
             answer = self.failure(StatusError(500, "InternalError", f"Internal error occurred: {error}"), request)
         except StatusError as error:

@@ -11,6 +11,7 @@ without `close` the counter goes on behind all that anybody could have seen: `RE
 
 from __future__ import annotations
 
+import os
 import sqlite3
 from contextlib import closing, suppress
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -126,6 +127,12 @@ class Database:
         self._connection.close()
 
     def _open(self) -> sqlite3.Connection:
+        try:
+            # There are Secrets in it; what SQLite puts beside it has the same mode.
+            if not self.path.exists():
+                os.close(os.open(self.path, os.O_RDWR | os.O_CREAT, 0o600))
+        except OSError as error:
+            raise StateError(f"{self.path} cannot be opened: {error.strerror or error}") from error
         try:
             connection = sqlite3.connect(self.path, isolation_level=None, check_same_thread=False, timeout=0)
             try:
