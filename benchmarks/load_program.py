@@ -33,6 +33,8 @@ APPLY = "application/apply-patch+yaml"
 MERGE = "application/merge-patch+json"
 NAMES = 100
 """Objects that changes go to."""
+LISTED = "kube-public"
+"""A namespace for `fill` and `list`."""
 WRITERS = 4
 """Who write while the clients watch."""
 PATIENCE_S = 120.0
@@ -87,10 +89,12 @@ class Load:
 
     async def fill(self) -> Json:
         """Objects for `list`."""
+        self._url = self._url.replace(NAMESPACE, LISTED)
         return await self._measure([self._post(f"listed-{number}", "listed") for number in range(self._count)])
 
     async def list(self) -> Json:
-        return await self._measure([self._target.request("GET", self._url)] * self._count)
+        url = self._url.replace(NAMESPACE, LISTED)
+        return await self._measure([self._target.request("GET", url)] * self._count)
 
     async def watch(self) -> Json:
         """Changes by few writers, each seen by every client."""
@@ -154,7 +158,9 @@ class Load:
         return self._target.request("PATCH", f"{self._url}/{name}", body, MERGE)
 
     def _body(self, name: str, value: str) -> bytes:
-        return msgspec.json.encode(body_of(self._kind, name, value, self._run))
+        document = body_of(self._kind, name, value, self._run)
+        del document["metadata"]["namespace"]
+        return msgspec.json.encode(document)
 
 
 async def main(kubeconfig: str, scenario: str, kind: str, clients: int, count: int) -> Json:

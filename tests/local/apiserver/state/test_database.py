@@ -15,7 +15,7 @@ ROW = Row("configmaps", "default", "a", 1, "v1", "ConfigMap", b'{"metadata":{"na
 
 def test_a_file_is_one_servers_at_a_time(file):
     first = Database(file)
-    with pytest.raises(StateError, match="ktrain.db is in use by another process"):
+    with pytest.raises(StateError, match=r"ktrain\.db is in use by another process"):
         Database(file)
 
     first.close(complete=True)
@@ -33,7 +33,7 @@ def test_only_its_owner_can_read_it(file):
 def test_what_is_no_database_is_said_to_be_damaged(file):
     file.write_bytes(b"certainly no database" * 1000)
 
-    with pytest.raises(StateError, match=r"ktrain.db is damaged \(restore it from a backup.*not a database"):
+    with pytest.raises(StateError, match=r"ktrain\.db is damaged \(restore it from a backup.*not a database"):
         Database(file)
 
 
@@ -46,7 +46,7 @@ def test_a_torn_page_is_found_at_the_start(file):
     content[len(content) // 2 : len(content) // 2 + 8192] = b"\xff" * 8192
     file.write_bytes(content)
 
-    with pytest.raises(StateError, match="ktrain.db is damaged"):
+    with pytest.raises(StateError, match=r"ktrain\.db is damaged"):
         Database(file)
 
 
@@ -55,7 +55,7 @@ async def test_an_object_that_cannot_be_read_is_named(file, life):
     database.write([ROW._replace(body=b"{]")], [], 1)
     database.close(complete=True)
 
-    with pytest.raises(StateError, match="ktrain.db is damaged: configmaps default/a: JSON is malformed"):
+    with pytest.raises(StateError, match=r"ktrain\.db is damaged: configmaps default/a: JSON is malformed"):
         async with life():
             pass
 

@@ -1,7 +1,7 @@
 """
 Writes that cannot be stored, and what is left of them: nothing.
 
-SQLite's own limit of pages makes the disk full: the error is the one of a real full disk, at the moment a test wants it.
+SQLite's own limit of pages makes the disk full, at the moment a test wants it, and with the error of a real full disk.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ async def test_when_there_is_space_again_writes_are_stored_again(life, api_of):
         assert (await api.send("POST", api.path(MAPS), api.config_map("b"))).status in (201, 500)
         limit(server, 1_000_000)
         async with asyncio.timeout(10):
-            while (await api.send("POST", api.path(MAPS), {**api.config_map("c"), "data": BIG})).status != 201:
+            while (await api.send("POST", api.path(MAPS), {**api.config_map("c"), "data": BIG})).status != 201:  # noqa: ASYNC110
                 await asyncio.sleep(0.02)
         before = (await api.send("GET", api.path(MAPS))).body
 
