@@ -39,7 +39,7 @@ from ktrain.local.apiserver.namespaces import NamespaceController
 from ktrain.local.apiserver.registry import Registry
 from ktrain.local.apiserver.representation import Format, negotiate
 from ktrain.local.apiserver.requests import ADMIN, Answer, Parameters, Request, User, warning_headers
-from ktrain.local.apiserver.store import DEFAULT_HISTORY, Store
+from ktrain.local.apiserver.store import DEFAULT_HISTORY, NotStored, Store
 from ktrain.local.apiserver.webhooks import Webhooks
 
 if TYPE_CHECKING:
@@ -50,7 +50,9 @@ if TYPE_CHECKING:
     from ktrain.framework.env import Env
     from ktrain.local.apiserver.access.credentials import PeerCertificate
     from ktrain.local.apiserver.access.gate import Authorization
+    from ktrain.local.apiserver.durability.journal import Journal
 
+_READS: Final = frozenset({"GET", "HEAD"})
 log = structlog.get_logger(__name__)
 
 DEFAULT_FEATURES: Final = tuple(builtins.FEATURES)
@@ -68,6 +70,12 @@ class ApiServer:
     `authorization` says whether users need roles; administrators (`system:masters`) never do. `tokens` are bearer
     tokens that HTTP accepts beside those of service accounts, which are signed with `signing_key`
     (`access.signing.new_signing_key`): kept by whoever keeps the objects, else a new one.
+
+    With a `journal`, objects are those of its database and outlive the server; `running` must then be entered, and no
+    write is answered before it is stored.
+
+    Raises:
+        StateError: What the journal's database holds cannot be read.
     """
 
     def __init__(
@@ -81,8 +89,10 @@ class ApiServer:
         authorization: Authorization = "RBAC",
         tokens: Mapping[str, User] | None = None,
         signing_key: bytes | None = None,
+        journal: Journal | None = None,
     ) -> None:
-        self.store = Store(history=history)
+        self.journal = journal
+        self.store = Store(history=history, journal=journal)
         gated = [resource for name in features for resource in builtins.FEATURES[name]]
         registry = Registry([*builtins.RESOURCES, *gated])
         self._gate = Gate(self.store, env, authorization=authorization, tokens=tokens, signing_key=signing_key)
@@ -96,6 +106,11 @@ class ApiServer:
         self._namespaces = NamespaceController(self._backend)
         self._accounts = AccountController(self._backend)
         self._aggregator = Aggregator(self._backend)
+        if journal is not None:
+            # SQLite is loaded only by those who need it.
+            from ktrain.local.apiserver.durability.restoring import restore
+
+            restore(self._backend, journal.database)
         builtins.bootstrap(self._backend)
         self.install_crds(crds)
 
@@ -120,17 +135,21 @@ class ApiServer:
                 ("aggregation", self._aggregator),
             )
         ]
+        if self.journal is not None:
+            tasks.append(asyncio.create_task(self.journal.run(self.store), name="apiserver.journal"))
         for task in tasks:
             task.add_done_callback(_log_crash)
         try:
             yield self
         finally:
             self.end_streams()
+            # The journal, which comes last, still takes what the others do on their way out.
             for task in tasks:
                 task.cancel()
-            for outcome in await asyncio.gather(*tasks, return_exceptions=True):
-                if isinstance(outcome, Exception):
-                    raise outcome
+                await asyncio.wait([task])
+            for task in tasks:
+                if not task.cancelled() and (error := task.exception()) is not None:
+                    raise error
 
     def transport(self, user: str | User = ADMIN) -> Transport:
         """Return a transport that calls this server in process as one user; a mere name is an administrator's."""
@@ -196,8 +215,13 @@ class ApiServer:
         An answer with `chunks` must be exhausted or closed.
         """
         warnings: list[str] = []
+        began = self.store.revision
         try:
             answer = await self._answer(request, warnings)
+            if self.journal is not None and request.method not in _READS:
+                await self.journal.durable(committed=self.store.revision != began)
+        except NotStored as error:
+            answer = self.failure(StatusError(500, "InternalError", f"Internal error occurred: {error}"), request)
         except StatusError as error:
             answer = self.failure(error, request)
         except PageNotFound:
