@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 import anyio
 import click
 
+from ktrain.controllers.jobset.gates import Gates
+
 from .node_options import node_options
 
 if TYPE_CHECKING:
@@ -28,6 +30,13 @@ def _listen_address(_ctx: click.Context, _param: click.Parameter, value: str) ->
             f"{host!r} is not a loopback address; the server holds your secrets and runs programs as you"
         )
     return host.strip("[]").replace("localhost", "127.0.0.1"), int(port)
+
+
+def _gates(_ctx: click.Context, _param: click.Parameter, value: str) -> Gates:
+    try:
+        return Gates.parse(value)
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from error
 
 
 @click.command("up")
@@ -53,6 +62,19 @@ def _listen_address(_ctx: click.Context, _param: click.Parameter, value: str) ->
     "--nodes", type=click.IntRange(min=1), metavar="N", help="N nodes, local-0 to local-(N-1); default: one, local."
 )
 @node_options
+@click.option(
+    "--feature-gates",
+    default="",
+    callback=_gates,
+    metavar="GATE[=true|false],...",
+    help="JobSet features that are off by default: RestartJob, ElasticJobSet, InPlaceRestart.",
+)
+@click.option(
+    "--jobsets/--no-jobsets",
+    default=True,
+    show_default=True,
+    help="Run the JobSet controller; without it JobSets are checked and stored, and left to another one.",
+)
 def command(
     listen: tuple[str, int],
     kubeconfig: str | None,
@@ -60,6 +82,9 @@ def command(
     nodes: int | None,
     node_resources: dict[str, str],
     node_labels: tuple[NodeLabels, ...],
+    feature_gates: Gates,
+    *,
+    jobsets: bool,
 ) -> None:
     """
     Serve a small Kubernetes control plane on this machine, until SIGTERM or Ctrl-C.
@@ -85,6 +110,8 @@ def command(
         listen=listen,
         kubeconfig_file=Path(kubeconfig) if kubeconfig else None,
         nodes=NodeOptions(nodes, node_resources, node_labels),
+        gates=feature_gates,
+        jobsets=jobsets,
     )
     sys.exit(anyio.run(_serve, plane))
 

@@ -87,7 +87,7 @@ async def start_kubelets(group: TaskGroup, agents: NodeAgents, services: NodeSer
     from ktrain.local.kubelet.logs import LogStore
     from ktrain.local.kubelet.node import divide
 
-    logs = agents.logs = LogStore(services.env)
+    logs = LogStore(services.env)
     group.start_soon(logs.run, name="logs")
     base_env = base_environment(os.environ, Path(sys.executable))
     labels = [options.labels_of(number) for number in range(options.count or 1)]
@@ -107,4 +107,5 @@ async def start_kubelets(group: TaskGroup, agents: NodeAgents, services: NodeSer
             logs=logs,
             restarts=RESTARTS,
         )
+        agents.register(node.name, kubelet)
         await group.start(kubelet.run, name=f"kubelet {node.name}")

@@ -83,6 +83,8 @@ class ControlPlane:
         kubeconfig_file: Where to write a kubeconfig when serving; None: a temporary directory.
         directory: Where pods start whose containers name no working directory; default: the current one.
         nodes: What nodes there are; default: one, of all that this machine has.
+        gates: What JobSets may ask for beyond what is on by default.
+        jobsets: Whether the JobSet controller works here; its admission rules apply in any case.
     """
 
     def __init__(
@@ -94,6 +96,8 @@ class ControlPlane:
         kubeconfig_file: Path | None = None,
         directory: Path | None = None,
         nodes: NodeOptions | None = None,
+        gates: jobset.Gates | None = None,
+        jobsets: bool = True,
     ) -> None:
         self._env = env
         self._pods = pods
@@ -101,6 +105,8 @@ class ControlPlane:
         self._kubeconfig_file = kubeconfig_file
         self._directory = directory
         self._nodes = nodes or NodeOptions()
+        self._gates = gates or jobset.Gates()
+        self._jobsets = jobsets
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[Plane]:
@@ -113,7 +119,7 @@ class ControlPlane:
         async with AsyncExitStack() as stack:
             registry = Registry.load()
             executor, notes = await self._start_executor(stack)
-            server = make_server(self._env, registry)
+            server = make_server(self._env, registry, self._gates)
             await stack.enter_async_context(server.running())
             transport = server.transport()
             client = Client(transport, self._env, field_manager=FIELD_MANAGER)
@@ -150,15 +156,18 @@ class ControlPlane:
             return Client(client.transport, env, field_manager=field_manager)
 
         for_train_jobs, for_jobsets, for_jobs, for_pods = (
-            EventRecorder(client, env, component=name)
-            for name in (trainjob.COMPONENT, "jobset", "job-controller", "kubelet")
+            EventRecorder(client, env, component=name, by_version=name == jobset.COMPONENT)
+            for name in (trainjob.COMPONENT, jobset.COMPONENT, "job-controller", "kubelet")
         )
         controllers: list[Controller] = [
             trainjob.make_controller(client, cache, env, for_train_jobs, registry),
             *runtimes.make_controllers(client, cache, env),
-            jobset.make_controller(writes_as("manager"), cache, env, for_jobsets),
             *make_job_controllers(writes_as("kube-controller-manager"), cache, env, for_jobs, tuning=JOB_TUNING),
         ]
+        if self._jobsets:
+            controllers += jobset.make_controllers(
+                writes_as(jobset.FIELD_MANAGER), cache, env, for_jobsets, gates=self._gates
+            )
         if executor is not None:
             controllers.append(make_scheduler(writes_as("kube-scheduler"), cache, env))
         services = (for_train_jobs, for_jobsets, for_jobs, for_pods)

@@ -33,7 +33,7 @@ def running(control_plane):
         recorder = EventRecorder(client, env, component="test")
         makers = {
             "trainjob": lambda: [trainjob.make_controller(client, cache, env, recorder, Registry.load())],
-            "jobset": lambda: [jobset.make_controller(client, cache, env, recorder)],
+            "jobset": lambda: jobset.make_controllers(client, cache, env, recorder),
             "job": lambda: jobs.make_controllers(client, cache, env, recorder),
         }
         wanted = [name for name in names if not (name == "job" and plane.is_real)]

@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from ktrain.api.schema import Cause
     from ktrain.local.apiserver.registry import ServedResource
 
-ACCEPTED_BODIES: Final = "application/json, application/yaml"
+ACCEPTED_BODIES_OF_CUSTOM_KINDS: Final = "application/json, application/yaml"
+ACCEPTED_BODIES: Final = f"{ACCEPTED_BODIES_OF_CUSTOM_KINDS}, application/vnd.kubernetes.protobuf"
 NOT_FOUND_TEXT: Final = b"404 page not found\n"
 
 

@@ -18,6 +18,7 @@ from aiohttp import web
 from ktrain.local.apiserver.errors import StatusError
 from ktrain.local.apiserver.inprocess import aclose_chunks
 from ktrain.local.apiserver.requests import ADMIN, Answer, Request
+from ktrain.local.apiserver.websockets import upgraded
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable
@@ -88,6 +89,8 @@ def _handler(server: ApiServer, token: str) -> Callable[[web.BaseRequest], Await
                 user=ADMIN,
             )
         )
+        if answer.upgrade is not None:
+            return await upgraded(request, answer.upgrade)
         return _whole(answer) if answer.chunks is None else await _streamed(request, answer, answer.chunks)
 
     return handle

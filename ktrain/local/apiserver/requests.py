@@ -7,14 +7,14 @@ Requests and answers as bytes, and what their query parameters mean.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from ktrain.local.apiserver import causes
 from ktrain.local.apiserver.errors import bad_request, invalid_options
 from ktrain.local.apiserver.numbers import NumberError, parse_signed
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Mapping, Sequence
+    from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 
     from ktrain.api.schema import Cause
 
@@ -47,18 +47,43 @@ class Request:
     user: User = ADMIN
 
 
+class Connection(Protocol):
+    """Messages both ways, once a connection was upgraded."""
+
+    async def receive(self) -> bytes | None:
+        """Return the next message, None when the other side has gone."""
+
+    async def send(self, data: bytes) -> None:
+        """Send a message, waiting while the other side does not read. ConnectionError when it has gone."""
+
+    async def aclose(self) -> None:
+        """Close in order. Idempotent."""
+
+
+@dataclass(frozen=True, slots=True)
+class Upgrade:
+    """What an upgraded connection is for."""
+
+    protocol: str
+    """The WebSocket subprotocol that was agreed on."""
+    serve: Callable[[Connection], Awaitable[None]]
+    """Serves the connection to its end. Nothing is started before it is called."""
+
+
 @dataclass(frozen=True, slots=True)
 class Answer:
     """
-    One answer: a whole body, or `chunks` that arrive over time (a watch, a log).
+    One answer: a whole body, `chunks` that arrive over time (a watch, a log), or an `upgrade` of the connection.
 
-    Whoever takes an answer with chunks must exhaust or `aclose` them. Header names are lower case and may repeat.
+    Whoever takes an answer with chunks must exhaust or `aclose` them, one with an upgrade may `serve` it.
+    Header names are lower case and may repeat.
     """
 
     status: int
     body: bytes = b""
     headers: tuple[tuple[str, str], ...] = (("content-type", JSON_TYPE),)
     chunks: AsyncIterator[bytes] | None = None
+    upgrade: Upgrade | None = None
 
 
 class Parameters:

@@ -67,7 +67,7 @@ class ApiServer:
         registry = Registry(builtins.RESOURCES)
         chain = Chain(admission, Webhooks(self.store, registry, env))
         self.nodes = NodeAgents()
-        """Who runs containers: set by the kubelet."""
+        """Who runs containers: the kubelets register here."""
         self._backend = Backend(self.store, registry, env, chain, self.nodes)
         self._crds = CrdController(self._backend)
         self._gc = GarbageCollector(self._backend)
@@ -145,11 +145,12 @@ class ApiServer:
             log.exception("request.failed", method=request.method, path=request.path)
             message = f"Internal error occurred: {type(error).__name__}: {error}"
             answer = self.failure(StatusError(500, "InternalError", message), request)
+        self._backend.requests.add(request, answer.status)
         audit_id = str(uuid.UUID(int=self._backend.env.random.getrandbits(128), version=4))
         common = (("audit-id", audit_id), ("cache-control", "no-cache, private"))
         headers = (*answer.headers, *common, *warning_headers(warnings))
         body = b"" if request.method == "HEAD" else answer.body
-        return Answer(answer.status, body, headers, answer.chunks)
+        return Answer(answer.status, body, headers, answer.chunks, answer.upgrade)
 
     def failure(self, error: StatusError, request: Request | None = None) -> Answer:
         """Return the answer to a refused request, in the form it accepts if possible."""

@@ -9,15 +9,16 @@ from __future__ import annotations
 
 import asyncio
 import signal
-from contextlib import aclosing
+from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 import anyio
 
 from ktrain.framework.errors import FrameworkError
-from ktrain.local.sandbox.executor import SandboxError, StartError
+from ktrain.local.sandbox.executor import StartError
 
+from .console import Console
 from .deadline import Deadline
 from .environment import ConfigError
 from .files import VolumeError
@@ -26,13 +27,13 @@ from .restarts import RestartBackoff, RestartPolicy, restarts
 from .status import LOST, ContainerRecord, Role, Running, Terminated, Waiting
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import AsyncIterator, Awaitable, Callable
     from datetime import datetime
 
     from anyio.abc import TaskGroup
 
     from ktrain.framework import Env
-    from ktrain.local.sandbox.executor import Process, Sandbox
+    from ktrain.local.sandbox.executor import Process, ProcessSpec, Sandbox
 
     from .launch import Attempt
     from .spec import Probe
@@ -63,6 +64,16 @@ class PodSide:
     """Type, reason, message."""
 
 
+@dataclass(frozen=True, slots=True)
+class Live:
+    """A container that runs."""
+
+    process: Process
+    target: Target
+    console: Console | None
+    """Input and terminal, if the spec asks for them."""
+
+
 class ContainerRunner:
     """Runs one container until it has ended for good. `record` is what is known of it, at any time."""
 
@@ -74,8 +85,7 @@ class ContainerRunner:
         self._pod = pod
         self._backoff = RestartBackoff(pod.restarts)
         self._stopping = asyncio.Event()
-        self._process: Process | None = None
-        self._target: Target | None = None
+        self.live: Live | None = None
         self._terminating: Process | None = None
         self._begun = False
 
@@ -100,8 +110,8 @@ class ContainerRunner:
     async def stop(self, deadline: Deadline) -> None:
         """End it for good: preStop, SIGTERM, and SIGKILL at the deadline. Returns when it has ended."""
         self._stopping.set()
-        if self._process is not None:
-            await self._terminate(self._process, deadline)
+        if self.live is not None:
+            await self._terminate(self.live.process, deadline)
         if self._begun:
             await self.ended.wait()
 
@@ -156,16 +166,21 @@ class ContainerRunner:
         except StartError as error:
             return self._not_started(error, begun, previous)
         try:
-            process = await self._pod.sandbox().start(attempt.process)
+            async with _console(attempt) as console:
+                process = await self._pod.sandbox().start(_with_console(attempt.process, console))
+                if console is not None:
+                    console.started()
+                self.record = replace(before, attempts=before.attempts + 1, last=previous)
+                sandbox, clock = self._pod.sandbox(), self._pod.env.clock
+                target = Target(sandbox, self.record.container, attempt.process, clock, main=process)
+                code = await self._live(Live(process, target, console), begun)
         except StartError as error:
-            attempt.logs.end(attempt.log)
             return self._not_started(error, begun, previous)
-        except SandboxError:
-            # Where the sandbox has died no attempt will ever succeed: that is the end of the pod, not of the attempt.
+        finally:
+            # Also when this task is cancelled or the sandbox has died, which no further attempt would change: who
+            # follows the log must come to its end.
             attempt.logs.end(attempt.log)
-            raise
-        self.record = replace(before, attempts=before.attempts + 1, last=previous)
-        ended = await self._live(process, attempt, begun)
+        ended = await self._end(process, attempt, code, begun)
         self._set(replace(self.record, state=ended, ready=False, started=False))
         return ended
 
@@ -175,20 +190,21 @@ class ContainerRunner:
         self._set(replace(self.record, state=ended, last=previous, attempts=self.record.attempts + 1))
         return ended
 
-    async def _live(self, process: Process, attempt: Attempt, begun: datetime) -> Terminated:
-        self._process = process
-        self._target = Target(self._pod.sandbox(), self.record.container, attempt.process, self._pod.env.clock)
+    async def _live(self, live: Live, begun: datetime) -> int:
+        """Watch over the process until it has ended; return its exit code."""
+        self.live = live
         if self._stopping.is_set():
-            process.signal(signal.SIGKILL)
+            live.process.signal(signal.SIGKILL)
         try:
             async with anyio.create_task_group() as tasks:
-                tasks.start_soon(self._watch_over, process, self._target, begun)
-                code = await process.wait()
+                tasks.start_soon(self._watch_over, live.process, live.target, begun)
+                code = await live.process.wait()
                 tasks.cancel_scope.cancel()
         finally:
-            # Also when this task is cancelled: who follows the log must come to its end.
-            attempt.logs.end(attempt.log)
-            self._process = self._target = None
+            self.live = None
+        return code
+
+    async def _end(self, process: Process, attempt: Attempt, code: int, begun: datetime) -> Terminated:
         message = await attempt.last_words(code)
         reason = "OOMKilled" if process.oom_killed else "Completed" if code == 0 else "Error"
         return Terminated(code, reason, begun, self._pod.env.clock.now(), message)
@@ -265,11 +281,11 @@ class ContainerRunner:
 
     async def _pre_stop(self, deadline: Deadline) -> None:
         hook = self.record.container.lifecycle.pre_stop
-        if hook is None or self._target is None:
+        if hook is None or self.live is None:
             return
         failure: str | None = "the grace period ended first"
         with deadline.scope():
-            failure = await self._target.perform(hook, min(deadline.remaining_s, _HOOK_TIMEOUT_S))
+            failure = await self.live.target.perform(hook, min(deadline.remaining_s, _HOOK_TIMEOUT_S))
         if failure:
             self._pod.event("Warning", "FailedPreStopHook", f"container {self.name}: {failure}")
 
@@ -277,3 +293,24 @@ class ContainerRunner:
         if record != self.record:
             self.record = record
             self._pod.changed()
+
+
+@asynccontextmanager
+async def _console(attempt: Attempt) -> AsyncIterator[Console | None]:
+    """Open what the container's spec asks for; closed when the process has ended. StartError when none is left."""
+    container = attempt.container
+    if not (container.stdin or container.tty):
+        yield None
+        return
+    try:
+        console = Console(attempt.process.log, stdin=container.stdin, tty=container.tty)
+    except OSError as error:
+        raise StartError(f"no terminal or pipe can be made: {error.strerror}") from error
+    try:
+        yield console
+    finally:
+        await console.aclose()
+
+
+def _with_console(process: ProcessSpec, console: Console | None) -> ProcessSpec:
+    return process if console is None else replace(process, stdio=console.stdio)

@@ -21,6 +21,7 @@ from .node import LocalNode, register
 from .reporter import delete_finally
 from .restarts import KUBERNETES_RESTARTS, RestartPolicy
 from .spec import PODS, Pod
+from .streams import ContainerStreams
 from .worker import PodWorker, Surroundings
 
 if TYPE_CHECKING:
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 
     from anyio.abc import TaskGroup, TaskStatus
 
+    from ktrain.api.meta import Key
     from ktrain.framework import Cache, Client, Env, EventRecorder
     from ktrain.local.sandbox.executor import Executor
 
@@ -78,6 +80,8 @@ class Kubelet:
         self.logs = logs or LogStore(env)
         """Serves `pods/log`."""
         self._runs_logs = logs is None
+        self.streams = ContainerStreams(self._find, self.logs)
+        """Serves `pods/exec` and `pods/attach`."""
         self._client = client
         self._env = env
         self._node = node
@@ -150,6 +154,10 @@ class Kubelet:
         """Count the pods that live and those whose life is over."""
         living = sum(worker is not None for worker in self._workers.values())
         return living, len(self._workers) - living
+
+    def _find(self, key: Key) -> PodWorker | None:
+        pod = self._pods.get(key)
+        return self._workers.get(pod.uid) if pod is not None else None
 
     def _reconcile(self, pod: Pod) -> None:
         if self._tasks is None:

@@ -310,6 +310,9 @@ class Container(Struct, frozen=True):
     termination_message_path: str = "/dev/termination-log"
     termination_message_policy: str = "File"
     restart_policy: str = ""
+    stdin: bool = False
+    stdin_once: bool = False
+    tty: bool = False
 
     @property
     def is_sidecar(self) -> bool:

@@ -282,6 +282,10 @@ class PodWorker:
 
     # What others ask
 
+    def container(self, name: str) -> ContainerRunner | None:
+        """Return the runner of a container."""
+        return next((runner for runner in self._containers if runner.name == name), None)
+
     def _of(self, *roles: Role) -> list[ContainerRunner]:
         return [runner for runner in self._containers if runner.record.role in roles]
 

@@ -27,7 +27,8 @@ if TYPE_CHECKING:
 
 _RBAC: Final = f"{simple.RBAC_GROUP}/v1"
 _REFERENCE: Final = ("kind", "namespace", "name", "uid", "apiVersion", "resourceVersion", "fieldPath")
-_POD_SUBRESOURCES: Final = {"binding": ("create",), "log": ("get",)}
+_CONNECT: Final = ("create", "get")
+_POD_SUBRESOURCES: Final = {"attach": _CONNECT, "binding": ("create",), "exec": _CONNECT, "log": ("get",)}
 
 
 def _served(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
-from ktrain.local.apiserver import causes, metadata
+from ktrain.local.apiserver import causes, codec, metadata
 from ktrain.local.apiserver.errors import StatusError, bad_request, invalid
 from ktrain.local.apiserver.nulls import fill_null_items
 from ktrain.local.apiserver.store import decode, encode
@@ -15,10 +15,28 @@ if TYPE_CHECKING:
 
     from ktrain.api.meta import Json
     from ktrain.local.apiserver.backend import Call
+    from ktrain.local.apiserver.codec import Body
     from ktrain.local.apiserver.registry import ServedResource
 
 # Not null: decoding it into a Go field of any type leaves the field as it is.
 _WRONG_TYPE: Final = re.compile(r'Invalid value: "(?!null")(?P<found>\w+)": .* must be of type (?P<expected>[\w,]+): ')
+
+
+def decode_body(call: Call) -> Body:
+    """
+    Decode the object in a POST or PUT.
+
+    Raises:
+        StatusError: 415 or 400.
+    """
+    resource = call.resource
+    return codec.decode_object(
+        call.request.body,
+        call.header("content-type"),
+        kind=resource.kind,
+        api_version=resource.api_version,
+        protobuf=not resource.custom,
+    )
 
 
 def check_type(resource: ServedResource, obj: Json) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from ktrain.local.apiserver import causes, codec, errors, views
+from ktrain.local.apiserver import causes, errors, views
 from ktrain.local.apiserver.errors import StatusError, bad_request, not_found
 from ktrain.local.apiserver.numbers import NumberError, parse_unsigned
 from ktrain.local.apiserver.requests import write_options
@@ -37,7 +37,7 @@ async def update(backend: Backend, call: Call) -> Written:
     if not call.name:
         raise bad_request("name must be provided")
     options = write_options("UpdateOptions", call.request, call.parameters)
-    body = codec.decode_object(call.request.body, call.header("content-type"), kind=resource.kind)
+    body = accepting.decode_body(call)
     accepting.check_type(resource, body.obj)
     accepting.check_shape(resource, body.obj)
     obj, complaints = accepting.prune(call, body.obj)
