@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from ktrain.api.meta import Json
     from ktrain.framework.env import Env
+    from ktrain.local.apiserver.authorizer import Decide
     from ktrain.local.apiserver.callouts import Callouts
     from ktrain.local.apiserver.conversion import Conversions
     from ktrain.local.apiserver.registry import Registry, ServedResource
@@ -92,8 +93,9 @@ class Chain:
         env: Env,
         callouts: Callouts,
         conversions: Conversions,
+        decide: Decide,
     ) -> None:
-        self.matcher = matcher = Matcher(store, registry)
+        matcher = Matcher(store, registry, decide)
         self._webhooks = Webhooks(matcher, env, callouts, conversions)
         self._policies = Policies(matcher, store, registry, conversions)
         self._mutating = tuple(p for p in plugins if p.mutating)

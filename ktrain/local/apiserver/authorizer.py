@@ -4,37 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from ktrain.api.schema.cel import CelError
 from ktrain.api.schema.cel.library import FIELDS, function
 from ktrain.api.schema.cel.values import KINDS
+from ktrain.local.apiserver.access.attributes import Attributes
+from ktrain.local.apiserver.access.rbac import Decision
 from ktrain.local.apiserver.requests import User
 
 if TYPE_CHECKING:
     from ktrain.local.apiserver.admission import AdmissionRequest
 
 
-class Asked(NamedTuple):
-    """What somebody would do: a verb on a resource, or on a path."""
-
-    verb: str
-    group: str = ""
-    version: str = "*"
-    resource: str = ""
-    subresource: str = ""
-    namespace: str = ""
-    name: str = ""
-    path: str = ""
-
-
-Decide = Callable[[User, Asked], tuple[bool, str]]
+Decide = Callable[[User, Attributes], Decision]
 """Whether somebody may do something, and why."""
-
-
-def allow_all(_user: User, _asked: Asked) -> tuple[bool, str]:
-    """Decide for servers that do not authorise."""
-    return True, ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +27,7 @@ class Authorizer:
 
     user: User
     decide: Decide
-    about: Asked
+    about: Attributes
 
     def cel_field(self, name: str) -> ResourceCheck:
         """
@@ -62,7 +46,7 @@ class Check:
     """A question that is being put together."""
 
     authorizer: Authorizer
-    asked: Asked
+    asked: Attributes
 
 
 class ResourceCheck(Check):
@@ -83,14 +67,6 @@ class GroupCheck(Check):
     __slots__ = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Decision:
-    """An answer."""
-
-    allowed: bool
-    reason: str
-
-
 _KINDS: Final = {
     Authorizer: "kubernetes.authorization.Authorizer",
     PathCheck: "kubernetes.authorization.PathCheck",
@@ -107,26 +83,26 @@ _P: Final = "kubernetes.authorization."
 def authorizer_of(request: AdmissionRequest, decide: Decide) -> Authorizer:
     """Return the authorizer that expressions about a request may ask."""
     resource = request.resource
-    about = Asked(
-        "",
-        resource.group,
-        resource.version,
-        resource.plural,
-        request.subresource,
-        request.namespace if resource.namespaced else "",
-        request.name,
+    about = Attributes(
+        verb="",
+        group=resource.group,
+        version=resource.version,
+        resource=resource.plural,
+        subresource=request.subresource,
+        namespace=request.namespace if resource.namespaced else "",
+        name=request.name,
     )
     return Authorizer(request.user, decide, about)
 
 
 @function(f"{_P}Authorizer.path(string) -> {_P}PathCheck")
 def _path(authorizer: Authorizer, path: str) -> PathCheck:
-    return PathCheck(authorizer, Asked("", path=path))
+    return PathCheck(authorizer, Attributes(verb="", path=path))
 
 
 @function(f"{_P}Authorizer.group(string) -> {_P}GroupCheck")
 def _group(authorizer: Authorizer, group: str) -> GroupCheck:
-    return GroupCheck(authorizer, Asked("", group=group))
+    return GroupCheck(authorizer, Attributes(verb="", group=group, version="*"))
 
 
 @function(f"{_P}Authorizer.serviceAccount(string, string) -> {_P}Authorizer")
@@ -137,27 +113,27 @@ def _service_account(authorizer: Authorizer, namespace: str, name: str) -> Autho
 
 @function(f"{_P}GroupCheck.resource(string) -> {_P}ResourceCheck")
 def _resource(check: GroupCheck, resource: str) -> ResourceCheck:
-    return ResourceCheck(check.authorizer, check.asked._replace(resource=resource))
+    return ResourceCheck(check.authorizer, replace(check.asked, resource=resource))
 
 
 @function(f"{_P}ResourceCheck.subresource(string) -> {_P}ResourceCheck")
 def _subresource(check: ResourceCheck, subresource: str) -> ResourceCheck:
-    return ResourceCheck(check.authorizer, check.asked._replace(subresource=subresource))
+    return ResourceCheck(check.authorizer, replace(check.asked, subresource=subresource))
 
 
 @function(f"{_P}ResourceCheck.namespace(string) -> {_P}ResourceCheck")
 def _namespace(check: ResourceCheck, namespace: str) -> ResourceCheck:
-    return ResourceCheck(check.authorizer, check.asked._replace(namespace=namespace))
+    return ResourceCheck(check.authorizer, replace(check.asked, namespace=namespace))
 
 
 @function(f"{_P}ResourceCheck.name(string) -> {_P}ResourceCheck")
 def _name(check: ResourceCheck, name: str) -> ResourceCheck:
-    return ResourceCheck(check.authorizer, check.asked._replace(name=name))
+    return ResourceCheck(check.authorizer, replace(check.asked, name=name))
 
 
 @function(f"{_P}ResourceCheck.check(string) -> {_P}Decision", f"{_P}PathCheck.check(string) -> {_P}Decision")
 def _check(check: Check, verb: str) -> Decision:
-    return Decision(*check.authorizer.decide(check.authorizer.user, check.asked._replace(verb=verb)))
+    return check.authorizer.decide(check.authorizer.user, replace(check.asked, verb=verb))
 
 
 @function(f"{_P}Decision.allowed() -> bool")

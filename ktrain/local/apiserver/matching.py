@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Final
 
 from ktrain.api.meta import Key
 from ktrain.api.selectors import LabelSelector
-from ktrain.local.apiserver.authorizer import Decide, allow_all
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from ktrain.api.meta import Json
     from ktrain.local.apiserver.admission import AdmissionRequest
+    from ktrain.local.apiserver.authorizer import Decide
     from ktrain.local.apiserver.registry import Registry, ServedResource
     from ktrain.local.apiserver.store import Store
 
@@ -22,8 +22,8 @@ GROUP: Final = "admissionregistration.k8s.io"
 class Matcher:
     """Matches requests against the fields that webhooks and policies have in common."""
 
-    def __init__(self, store: Store, registry: Registry) -> None:
-        self.decide: Decide = allow_all
+    def __init__(self, store: Store, registry: Registry, decide: Decide) -> None:
+        self.decide = decide
         """Whom CEL expressions ask for permissions."""
         self._store = store
         self._registry = registry

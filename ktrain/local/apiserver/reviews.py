@@ -105,7 +105,7 @@ async def review_body(conversions: Conversions, request: AdmissionRequest, sent:
             return obj
         return await in_version(conversions, sent, request.resource, obj)
 
-    asked, user = request.resource, request.user
+    asked = request.resource
     kind = _kind(request.view or (sent.api_version, sent.kind))
     body: Json = {
         "kind": kind,
@@ -113,7 +113,7 @@ async def review_body(conversions: Conversions, request: AdmissionRequest, sent:
         "requestKind": _kind(request.view or (asked.api_version, asked.kind)),
         "requestResource": {"group": asked.group, "version": asked.version, "resource": asked.plural},
         "operation": request.operation,
-        "userInfo": {"username": user.name, "groups": list(user.groups), **({"uid": user.uid} if user.uid else {})},
+        "userInfo": request.user.info(),
         "object": await seen(request.object),
         "oldObject": await seen(request.old_object),
         "dryRun": request.dry_run,
