@@ -38,6 +38,7 @@ from ktrain.local.apiserver.errors import NOT_FOUND_TEXT, PageNotFound, StatusEr
 from ktrain.local.apiserver.gc import GarbageCollector
 from ktrain.local.apiserver.inprocess import InProcessTransport
 from ktrain.local.apiserver.namespaces import NamespaceController
+from ktrain.local.apiserver.quotas import QuotaController
 from ktrain.local.apiserver.registry import Registry
 from ktrain.local.apiserver.representation import Format, negotiate
 from ktrain.local.apiserver.requests import ADMIN, Answer, Parameters, Request, User, warning_headers
@@ -108,6 +109,7 @@ class ApiServer:
         self._crds = CrdController(self._backend)
         self._gc = GarbageCollector(self._backend)
         self._namespaces = NamespaceController(self._backend)
+        self._quotas = QuotaController(self._backend)
         self._accounts = AccountController(self._backend)
         self._aggregator = Aggregator(self._backend)
         if journal is not None:
@@ -134,6 +136,7 @@ class ApiServer:
             for name, controller in (
                 ("gc", self._gc),
                 ("namespaces", self._namespaces),
+                ("quotas", self._quotas),
                 ("crds", self._crds),
                 ("accounts", self._accounts),
                 ("aggregation", self._aggregator),
