@@ -15,6 +15,7 @@ from ktrain.controllers.jobset.gates import Gates
 from .node_options import node_options
 
 if TYPE_CHECKING:
+    from ktrain.local.apiserver.access.gate import Authorization
     from ktrain.local.nodes import NodeLabels
     from ktrain.local.plane import ControlPlane, PodMode
 
@@ -59,6 +60,13 @@ def _gates(_ctx: click.Context, _param: click.Parameter, value: str) -> Gates:
     help="How pods run; off: no kubelet and no scheduler, pods stay as they are until somebody else drives them.",
 )
 @click.option(
+    "--authorization",
+    type=click.Choice(["RBAC", "AlwaysAllow"]),
+    default="RBAC",
+    show_default=True,
+    help="RBAC: users other than the administrator of the kubeconfig need roles; AlwaysAllow: nobody does.",
+)
+@click.option(
     "--nodes", type=click.IntRange(min=1), metavar="N", help="N nodes, local-0 to local-(N-1); default: one, local."
 )
 @node_options
@@ -79,6 +87,7 @@ def command(
     listen: tuple[str, int],
     kubeconfig: str | None,
     pods: PodMode,
+    authorization: Authorization,
     nodes: int | None,
     node_resources: dict[str, str],
     node_labels: tuple[NodeLabels, ...],
@@ -112,6 +121,7 @@ def command(
         nodes=NodeOptions(nodes, node_resources, node_labels),
         gates=feature_gates,
         jobsets=jobsets,
+        authorization=authorization,
     )
     sys.exit(anyio.run(_serve, plane))
 

@@ -38,6 +38,8 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     from ktrain.framework import Controller, Env, Transport
+    from ktrain.local.apiserver.access.gate import Authorization
+    from ktrain.local.apiserver.certificates import ServerIdentity
     from ktrain.local.apiserver.server import ApiServer
     from ktrain.local.sandbox.executor import Executor
 
@@ -85,6 +87,7 @@ class ControlPlane:
         nodes: What nodes there are; default: one, of all that this machine has.
         gates: What JobSets may ask for beyond what is on by default.
         jobsets: Whether the JobSet controller works here; its admission rules apply in any case.
+        authorization: Whether users other than the administrator need roles.
     """
 
     def __init__(
@@ -98,6 +101,7 @@ class ControlPlane:
         nodes: NodeOptions | None = None,
         gates: jobset.Gates | None = None,
         jobsets: bool = True,
+        authorization: Authorization = "RBAC",
     ) -> None:
         self._env = env
         self._pods = pods
@@ -107,6 +111,7 @@ class ControlPlane:
         self._nodes = nodes or NodeOptions()
         self._gates = gates or jobset.Gates()
         self._jobsets = jobsets
+        self._authorization = authorization
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[Plane]:
@@ -119,16 +124,27 @@ class ControlPlane:
         async with AsyncExitStack() as stack:
             registry = Registry.load()
             executor, notes = await self._start_executor(stack)
-            server = make_server(self._env, registry, self._gates)
+            server = make_server(self._env, registry, self._gates, authorization=self._authorization)
             await stack.enter_async_context(server.running())
+            identity = self._identity(server)
             transport = server.transport()
             client = Client(transport, self._env, field_manager=FIELD_MANAGER)
             await _install_runtimes(client)
             await stack.enter_async_context(self._controllers(client, registry, server, executor))
             plane = Plane(server, transport, notes, executor=executor)
-            if self._listen is not None:
-                plane = await self._serve(stack, plane, self._listen)
+            if self._listen is not None and identity is not None:
+                plane = await self._serve(stack, plane, self._listen, identity)
             yield plane
+
+    def _identity(self, server: ApiServer) -> ServerIdentity | None:
+        """Make the certificate to serve with, and have pods get it: before there are any."""
+        if self._listen is None:
+            return None
+        from ktrain.local.apiserver.certificates import self_signed
+
+        identity = self_signed(self._listen[0], now=self._env.clock.now())
+        server.publish_authority(identity.certificate)
+        return identity
 
     async def _start_executor(self, stack: AsyncExitStack) -> tuple[Executor | None, tuple[str, ...]]:
         if self._pods == "off":
@@ -186,13 +202,13 @@ class ControlPlane:
                     nodes.cancel_scope.cancel()
             managing.cancel_scope.cancel()
 
-    async def _serve(self, stack: AsyncExitStack, plane: Plane, listen: tuple[str, int]) -> Plane:
-        from ktrain.local.apiserver.certificates import self_signed
+    async def _serve(
+        self, stack: AsyncExitStack, plane: Plane, listen: tuple[str, int], identity: ServerIdentity
+    ) -> Plane:
         from ktrain.local.apiserver.http import serve_http
 
         host, port = listen
         token = kubeconfig.new_token()
-        identity = self_signed(host, now=self._env.clock.now())
         serving = serve_http(plane.server, host=host, port=port, token=token, tls=identity)
         try:
             url = await stack.enter_async_context(serving)

@@ -17,10 +17,13 @@ if TYPE_CHECKING:
 
     from ktrain.api.meta import Json, Key, Resource
     from ktrain.framework import Env
+    from ktrain.local.apiserver.access.gate import Authorization
     from ktrain.pipeline import Registry
 
 
-def make_server(env: Env, registry: Registry, gates: Gates | None = None) -> ApiServer:
+def make_server(
+    env: Env, registry: Registry, gates: Gates | None = None, *, authorization: Authorization = "RBAC"
+) -> ApiServer:
     """
     Make a server that has our CRDs and does in process what webhooks do on a cluster. Takes some milliseconds.
 
@@ -34,5 +37,5 @@ def make_server(env: Env, registry: Registry, gates: Gates | None = None) -> Api
         return (item.obj for _, item in server.store.collection(resource.qualified_name).entries(namespace))
 
     rules = [*admission_plugins(env, registry, find), *jobset_plugins(gates or Gates(), find, objects)]
-    server = ApiServer(env, crds=assets.crds(), admission=rules)
+    server = ApiServer(env, crds=assets.crds(), admission=rules, authorization=authorization)
     return server

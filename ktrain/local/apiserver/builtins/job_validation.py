@@ -35,13 +35,22 @@ _MAX_MANAGER: Final = 63
 
 def validate_job_spec(job: Json) -> list[Cause]:
     """Return what is wrong with a Job."""
+    return [*_validate_selector(job), *_validate_spec(job)]
+
+
+def validate_template_spec(spec: Json, field: str) -> list[Cause]:
+    """Return what is wrong with the spec of Jobs yet to be made, which have no names, selectors and defaults."""
+    found = _validate_spec({"metadata": {}, "spec": {"completionMode": "NonIndexed", **spec}})
+    return [Cause(field + cause.field.removeprefix("spec"), cause.reason, cause.message) for cause in found]
+
+
+def _validate_spec(job: Json) -> list[Cause]:
     spec = job.get("spec") or {}
     found: list[Cause] = []
     for name in _COUNTS:
         found += causes.non_negative(f"spec.{name}", spec.get(name))
     if spec.get("completionMode") not in _MODES:
         found.append(causes.not_supported("spec.completionMode", spec.get("completionMode"), _MODES))
-    found += _validate_selector(job)
     found += _validate_indexed(job) if spec.get("completionMode") == "Indexed" else _validate_not_indexed(spec)
     found += _validate_replacement(spec)
     if policy := spec.get("podFailurePolicy"):
