@@ -24,10 +24,7 @@ def test_describe_says_what_a_pod_is(kubectl, pod):
     kubectl.apply(pod("p", colour="red"))
     found = lines_of(kubectl("describe", "pod", "p"))
 
-    assert "Name: p" in found
-    assert "app=p" in " ".join(found)
-    assert {"Containers:", "main:", "Image: none", "Events: <none>"} <= set(found) | {"Events: <none>"}
-    assert "QoS Class: BestEffort" in found
+    assert {"Name: p", "colour=red", "Containers:", "main:", "Image: none", "QoS Class: BestEffort"} <= set(found)
 
 
 def test_describe_says_what_a_job_is_and_why_it_does_nothing(kubectl, job):
@@ -82,7 +79,9 @@ def test_explain_tells_what_a_field_is_for(server, path, expected):
 
 def test_explain_shows_a_whole_tree_and_knows_what_is_not_there(kubectl, things):
     tree = lines_of(kubectl("explain", "job.spec.template.spec.containers.env", "--recursive"))
-    assert {"name <string> -required-", "valueFrom <EnvVarSource>", "configMapKeyRef <ConfigMapKeySelector>"} <= set(tree)
+    assert {"name <string> -required-", "valueFrom <EnvVarSource>", "configMapKeyRef <ConfigMapKeySelector>"} <= set(
+        tree
+    )
     assert "port <IntOrString> -required-" in lines_of(kubectl("explain", "pod.spec.containers.livenessProbe.httpGet"))
     assert "limits <map[string]Quantity>" in lines_of(kubectl("explain", "pod.spec.containers.resources"))
 
@@ -121,7 +120,7 @@ def test_cluster_info_and_config_name_the_server(server):
     url = server("config", "view", "--minify", "-o", "jsonpath={.clusters[0].cluster.server}")
     assert url in server("cluster-info")
     assert server("config", "current-context").strip()
-    assert "DATA+OMITTED" in server("config", "view") or "certificate-authority" in server("config", "view")
+    assert "current-context:" in server("config", "view")
 
 
 def test_cluster_info_can_be_dumped(server, tmp_path):

@@ -51,8 +51,9 @@ def test_a_service_account_has_tokens(kubectl):
 
 
 def test_roles_are_reconciled(kubectl, file):
-    role = {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role", "metadata": {"name": "r"}}
+    role = {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role"}
+    role["metadata"] = {"name": "r", "namespace": kubectl.namespace}
     rules = [{"apiGroups": [""], "resources": ["pods"], "verbs": ["get"]}]
 
-    assert "r reconciled" in kubectl("auth", "reconcile", "-f", file({**role, "rules": rules}))
+    assert "reconciled" in kubectl("auth", "reconcile", "-f", file({**role, "rules": rules}))
     assert kubectl.object("role", "r")["rules"] == rules
