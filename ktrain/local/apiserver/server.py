@@ -27,6 +27,7 @@ from ktrain.local.apiserver.admission import AdmissionPlugin, Chain
 from ktrain.local.apiserver.backend import Backend, Call, NodeAgents
 from ktrain.local.apiserver.crds import CrdController
 from ktrain.local.apiserver.dispatch import dispatch
+from ktrain.local.apiserver.disruption import DisruptionController
 from ktrain.local.apiserver.errors import NOT_FOUND_TEXT, PageNotFound, StatusError
 from ktrain.local.apiserver.gc import GarbageCollector
 from ktrain.local.apiserver.inprocess import InProcessTransport
@@ -77,6 +78,7 @@ class ApiServer:
         self._backend = Backend(self.store, registry, env, chain, self.nodes)
         self._crds = CrdController(self._backend)
         self._gc = GarbageCollector(self._backend)
+        self._budgets = DisruptionController(self._backend)
         self._namespaces = NamespaceController(self._backend)
         builtins.bootstrap(self._backend)
         self.install_crds(crds)
@@ -92,7 +94,12 @@ class ApiServer:
         # Tasks, not a task group: test frameworks enter and leave a fixture's contexts in different tasks.
         tasks = [
             asyncio.create_task(controller.run(), name=f"apiserver.{name}")
-            for name, controller in (("gc", self._gc), ("namespaces", self._namespaces), ("crds", self._crds))
+            for name, controller in (
+                ("gc", self._gc),
+                ("namespaces", self._namespaces),
+                ("crds", self._crds),
+                ("budgets", self._budgets),
+            )
         ]
         for task in tasks:
             task.add_done_callback(_log_crash)
