@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
     from ktrain.api.meta import Json
     from ktrain.framework.env import Env
+    from ktrain.local.apiserver.access.gate import Gate
     from ktrain.local.apiserver.admission import Chain
     from ktrain.local.apiserver.logs import LogSource
     from ktrain.local.apiserver.registry import Registry, ServedResource
@@ -56,6 +57,7 @@ class Backend:
     registry: Registry
     env: Env
     admission: Chain
+    gate: Gate
     nodes: NodeAgents = field(default_factory=NodeAgents)
     requests: RequestCounts = field(default_factory=RequestCounts)
 

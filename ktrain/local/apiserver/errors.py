@@ -94,6 +94,12 @@ def resource_not_found() -> StatusError:
     return StatusError(404, "NotFound", "the server could not find the requested resource", details={})
 
 
+def method_not_served() -> StatusError:
+    """405 for a built-in URL that takes other methods."""
+    message = "the server does not allow this method on the requested resource"
+    return StatusError(405, "MethodNotAllowed", message, details={})
+
+
 def method_not_allowed(verb: str, resource: ServedResource) -> StatusError:
     """405."""
     return StatusError(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from ktrain.local.apiserver.access.rbac import GROUP
 from ktrain.local.apiserver.builtins import bindings, simple
 from ktrain.local.apiserver.builtins.configs import ConfigMapStrategy, SecretStrategy
 from ktrain.local.apiserver.builtins.definitions import DefinitionStrategy
@@ -12,6 +13,8 @@ from ktrain.local.apiserver.builtins.jobs import JobStrategy
 from ktrain.local.apiserver.builtins.leases import LeaseStrategy
 from ktrain.local.apiserver.builtins.namespaces import NamespaceStrategy
 from ktrain.local.apiserver.builtins.pods import PodStrategy
+from ktrain.local.apiserver.builtins.rbac import BindingStrategy, RoleStrategy
+from ktrain.local.apiserver.builtins.reviews import REVIEWS
 from ktrain.local.apiserver.builtins.services import ServiceStrategy
 from ktrain.local.apiserver.builtins.serving import same as _same
 from ktrain.local.apiserver.builtins.serving import served as _served
@@ -24,7 +27,7 @@ from ktrain.local.apiserver.builtins.webhook_configurations import (
 from ktrain.local.apiserver.registry import ServedResource
 from ktrain.local.apiserver.strategy import ORDINARY
 
-_RBAC: Final = f"{simple.RBAC_GROUP}/v1"
+_RBAC: Final = f"{GROUP}/v1"
 _REFERENCE: Final = ("kind", "namespace", "name", "uid", "apiVersion", "resourceVersion", "fieldPath")
 _CONNECT: Final = ("create", "get")
 _VIEW: Final = ("get", "patch", "update")
@@ -114,7 +117,14 @@ RESOURCES: Final = (
         categories=("all",),
         fields=_same("spec.clusterIP", "spec.type"),
     ),
-    _served("v1", "ServiceAccount", "serviceaccounts", simple.AccountStrategy(), short=("sa",)),
+    _served(
+        "v1",
+        "ServiceAccount",
+        "serviceaccounts",
+        simple.AccountStrategy(),
+        short=("sa",),
+        subresources={"token": ("create",)},
+    ),
     _served(
         "admissionregistration.k8s.io/v1",
         "MutatingWebhookConfiguration",
@@ -155,10 +165,10 @@ RESOURCES: Final = (
         "events.k8s.io/v1", "Event", "events", EventStrategy(), short=("ev",), fields=_EVENT_FIELDS, storage="events"
     ),
     _served("node.k8s.io/v1", "RuntimeClass", "runtimeclasses", simple.RuntimeClassStrategy(), namespaced=False),
-    _served(_RBAC, "ClusterRole", "clusterroles", simple.RoleStrategy(), namespaced=False),
-    _served(_RBAC, "ClusterRoleBinding", "clusterrolebindings", simple.BindingStrategy(), namespaced=False),
-    _served(_RBAC, "Role", "roles", simple.RoleStrategy()),
-    _served(_RBAC, "RoleBinding", "rolebindings", simple.BindingStrategy()),
+    _served(_RBAC, "ClusterRole", "clusterroles", RoleStrategy(namespaced=False), namespaced=False),
+    _served(_RBAC, "ClusterRoleBinding", "clusterrolebindings", BindingStrategy(namespaced=False), namespaced=False),
+    _served(_RBAC, "Role", "roles", RoleStrategy(namespaced=True)),
+    _served(_RBAC, "RoleBinding", "rolebindings", BindingStrategy(namespaced=True)),
     _served(
         "scheduling.k8s.io/v1",
         "PriorityClass",
@@ -168,4 +178,5 @@ RESOURCES: Final = (
         namespaced=False,
     ),
     *_STORED,
+    *REVIEWS,
 )

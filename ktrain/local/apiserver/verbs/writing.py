@@ -92,6 +92,8 @@ async def commit_create(backend: Backend, call: Call, obj: Json, options: WriteO
     found += strategy.validate_create(obj)
     if found:
         raise invalid(resource, meta.get("name", ""), found)
+    if call.name:
+        backend.gate.require_creation(call)
     await _admit_final(backend, call, obj, None, options)
     # A taken name is found out last: who sends something invalid is told so, whatever else is in the way.
     if (existing := backend.collection(resource).get(key)) is not None:
