@@ -124,6 +124,7 @@ class ApiServer:
         Stopped on leaving.
 
         Raises:
+            NotStored: The disk does not even take what a server begins with.
             Exception: On leaving, what a controller died of; it is logged when it happens.
         """
         # Tasks, not a task group: test frameworks enter and leave a fixture's contexts in different tasks.
@@ -143,6 +144,9 @@ class ApiServer:
         for task in tasks:
             task.add_done_callback(_log_crash)
         try:
+            if self.journal is not None:
+                # What a server begins with must not be taken back when somebody's write cannot be stored.
+                await self.journal.durable(committed=bool(self.store.revision))
             yield self
         finally:
             self.end_streams()
