@@ -34,6 +34,7 @@ from ktrain.local.apiserver.callouts import Callouts
 from ktrain.local.apiserver.conversion import Conversions
 from ktrain.local.apiserver.crds import CrdController
 from ktrain.local.apiserver.dispatch import dispatch
+from ktrain.local.apiserver.disruption import DisruptionController
 from ktrain.local.apiserver.errors import NOT_FOUND_TEXT, PageNotFound, StatusError
 from ktrain.local.apiserver.gc import GarbageCollector
 from ktrain.local.apiserver.inprocess import InProcessTransport
@@ -108,6 +109,7 @@ class ApiServer:
         self._backend = Backend(self.store, registry, env, chain, conversions, self._gate, self.nodes)
         self._crds = CrdController(self._backend)
         self._gc = GarbageCollector(self._backend)
+        self._budgets = DisruptionController(self._backend)
         self._namespaces = NamespaceController(self._backend)
         self._quotas = QuotaController(self._backend)
         self._accounts = AccountController(self._backend)
@@ -128,6 +130,7 @@ class ApiServer:
         Stopped on leaving.
 
         Raises:
+            NotStored: The disk does not even take what a server begins with.
             Exception: On leaving, what a controller died of; it is logged when it happens.
         """
         # Tasks, not a task group: test frameworks enter and leave a fixture's contexts in different tasks.
@@ -138,6 +141,7 @@ class ApiServer:
                 ("namespaces", self._namespaces),
                 ("quotas", self._quotas),
                 ("crds", self._crds),
+                ("budgets", self._budgets),
                 ("accounts", self._accounts),
                 ("aggregation", self._aggregator),
             )
@@ -147,6 +151,9 @@ class ApiServer:
         for task in tasks:
             task.add_done_callback(_log_crash)
         try:
+            if self.journal is not None:
+                # What a server begins with must not be taken back when somebody's write cannot be stored.
+                await self.journal.durable(committed=bool(self.store.revision))
             yield self
         finally:
             self.end_streams()
