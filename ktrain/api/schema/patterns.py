@@ -27,6 +27,16 @@ _POSIX: Final = {
 _TOKEN: Final = re.compile(r"\\.|\[\^?\]?(?:\[:\w+:\]|\\.|[^\]\\])*\]|\$|.", re.DOTALL)
 
 
+_GO_TEXTS: Final = {
+    "missing ), unterminated": "missing closing )",
+    "unbalanced parenthesis": "unexpected )",
+    "unterminated character set": "missing closing ]",
+    "nothing to repeat": "missing argument to repetition operator",
+    "multiple repeat": "invalid nested repetition operator",
+    "bad character range": "invalid character class range",
+    "min repeat greater": "invalid repeat count",
+    "bad escape (end": "trailing backslash at end of expression",
+}
 _UNBOUNDED: Final = re.compile(r"[*+]|\{\d+,\d*\}")
 _GROUPED: Final = re.compile(r"\)[*+{]")
 _SHORT: Final = 256
@@ -45,10 +55,13 @@ class Pattern:
             ValueError: If the pattern is not valid.
         """
         self.source: Final = source
+        problem = _unsupported(source)
+        if problem:
+            raise ValueError(f"error parsing regexp: {problem}")
         try:
             self._re: Final = re.compile("".join(_translate(token) for token in _TOKEN.findall(source)), re.ASCII)
         except (re.error, OverflowError, RecursionError) as error:
-            raise ValueError(f"error parsing regexp: {error}: `{source}`") from error
+            raise ValueError(f"error parsing regexp: {_in_go(str(error))}: `{source}`") from error
         bare = re.sub(r"\\.|\[[^\]]*\]", "x", source)
         self._is_plain: Final = not _GROUPED.search(bare) and len(_UNBOUNDED.findall(bare)) <= _PLAIN
 
@@ -84,6 +97,23 @@ class Pattern:
     def _linear(self) -> Any:  # noqa: ANN401 - a program of an untyped package
         quoted = "".join(f"\\U{ord(char):08x}" for char in self.source)
         return _engine().compile(f"text.matches('{quoted}')")
+
+
+def _unsupported(source: str) -> str:
+    """Say what of Python's patterns RE2 does not have."""
+    bare = re.sub(r"\\[^1-9]|\[[^\]]*\]", "", source)
+    if found := re.search(r"\(\?(?:[=!(#]|<[=!])", bare):
+        return f"invalid or unsupported Perl syntax: `{found[0]}`"
+    if found := re.search(r"\\[1-9]", bare):
+        return f"invalid escape sequence: `{found[0]}`"
+    return ""
+
+
+def _in_go(text: str) -> str:
+    for mine, theirs in _GO_TEXTS.items():
+        if text.startswith(mine):
+            return theirs
+    return text
 
 
 @lru_cache(maxsize=1)

@@ -189,7 +189,7 @@ class _Parser:
         self._expect(")")
         if name == "has" and target is None and len(args) == 1:
             if not isinstance(args[0], Select):
-                raise self._error(opening, "invalid argument to has() macro", syntax=False)
+                raise CelError(located(self._source, args[0].offset, "invalid argument to has() macro"))
             return Select(opening.offset, args[0].operand, args[0].field, test=True)
         count = _MACROS.get((name, len(args)))
         if count is None or target is None:
