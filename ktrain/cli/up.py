@@ -83,6 +83,12 @@ def _gates(_ctx: click.Context, _param: click.Parameter, value: str) -> Gates:
     show_default=True,
     help="Run the JobSet controller; without it JobSets are checked and stored, and left to another one.",
 )
+@click.option(
+    "--state",
+    type=click.Path(file_okay=False),
+    metavar="DIRECTORY",
+    help="Keep objects, keys and claims here for the next start (default: objects live in memory).",
+)
 def command(
     listen: tuple[str, int],
     kubeconfig: str | None,
@@ -92,6 +98,7 @@ def command(
     node_resources: dict[str, str],
     node_labels: tuple[NodeLabels, ...],
     feature_gates: Gates,
+    state: str | None,
     *,
     jobsets: bool,
 ) -> None:
@@ -99,7 +106,7 @@ def command(
     Serve a small Kubernetes control plane on this machine, until SIGTERM or Ctrl-C.
 
     Prints `ready` and its URL on one line when it serves. TrainJobs, runtimes, JobSets, Jobs and Pods work as on a
-    cluster; pods are local processes. Objects live in memory.
+    cluster; pods are local processes. Objects live in memory, or with --state in a directory.
 
     \b
     Example:
@@ -122,12 +129,14 @@ def command(
         gates=feature_gates,
         jobsets=jobsets,
         authorization=authorization,
+        state=Path(state) if state else None,
     )
     sys.exit(anyio.run(_serve, plane))
 
 
 async def _serve(plane: ControlPlane) -> int:
     from ktrain.framework.parallel import first_cause
+    from ktrain.local.apiserver.durability.errors import StateError
     from ktrain.local.plane import PlaneError
 
     with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM, signal.SIGHUP) as signals:
@@ -141,7 +150,7 @@ async def _serve(plane: ControlPlane) -> int:
                     break
         except Exception as error:
             cause = first_cause(error)
-            if not isinstance(cause, PlaneError):
+            if not isinstance(cause, (PlaneError, StateError)):
                 raise
             click.echo(f"ktrain: {cause}", err=True)
             return EXIT_USAGE

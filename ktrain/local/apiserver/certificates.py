@@ -24,7 +24,10 @@ if TYPE_CHECKING:
     from cryptography import x509
     from cryptography.hazmat.primitives.asymmetric import ec
 
-_LIFETIME: Final = timedelta(days=365)
+LIFETIME: Final = timedelta(days=365)
+LASTING: Final = timedelta(days=3650)
+"""For a server whose kubeconfigs are kept: they name its certificate."""
+_CERTIFICATE: Final = b"-----BEGIN CERTIFICATE-----"
 _SKEW: Final = timedelta(minutes=5)
 _NAME: Final = "ktrain"
 
@@ -35,6 +38,17 @@ class ServerIdentity:
 
     certificate: bytes
     key: bytes = field(repr=False)
+
+    @classmethod
+    def of(cls, pem: bytes) -> ServerIdentity:
+        """Read what `pem` wrote."""
+        key, mark, certificate = pem.partition(_CERTIFICATE)
+        return cls(mark + certificate, key)
+
+    @property
+    def pem(self) -> bytes:
+        """Key and certificate in one text."""
+        return self.key + self.certificate
 
     def context(self) -> ssl.SSLContext:
         """
@@ -48,7 +62,7 @@ class ServerIdentity:
             # The standard library loads certificates from files only.
             path = Path(folder, "identity.pem")
             path.touch(mode=0o600)
-            path.write_bytes(self.key + self.certificate)
+            path.write_bytes(self.pem)
             context.load_cert_chain(path)
         return context
 
@@ -65,7 +79,7 @@ class ServerIdentity:
         usage = x509.ExtendedKeyUsage([x509.oid.ExtendedKeyUsageOID.CLIENT_AUTH])
         issuer = x509.AuthorityKeyIdentifier.from_issuer_public_key(own.public_key())
         certificate = (
-            _builder(subject, key.public_key(), now)
+            _builder(subject, key.public_key(), now, LIFETIME)
             .add_extension(usage, critical=False)
             .add_extension(issuer, critical=False)
             .sign(own, hashes.SHA256())
@@ -81,8 +95,8 @@ class UserIdentity:
     key: bytes = field(repr=False)
 
 
-def self_signed(host: str, *, now: datetime) -> ServerIdentity:
-    """Make an identity for an IP address and `localhost`."""
+def self_signed(host: str, *, now: datetime, lifetime: timedelta = LIFETIME) -> ServerIdentity:
+    """Make an identity for an IP address, the usual loopback addresses and `localhost`."""
     # Loading cryptography costs more than a start may take, and only servers with a socket need it.
     from cryptography import x509
     from cryptography.hazmat.primitives import hashes
@@ -90,7 +104,8 @@ def self_signed(host: str, *, now: datetime) -> ServerIdentity:
 
     key = ec.generate_private_key(ec.SECP256R1())
     subject = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, _NAME)])
-    names = [x509.IPAddress(ipaddress.ip_address(host)), x509.DNSName("localhost")]
+    addresses = dict.fromkeys((host, "127.0.0.1", "::1"))
+    names = [*(x509.IPAddress(ipaddress.ip_address(one)) for one in addresses), x509.DNSName("localhost")]
     usage = x509.KeyUsage(
         digital_signature=True,
         key_cert_sign=True,
@@ -103,7 +118,7 @@ def self_signed(host: str, *, now: datetime) -> ServerIdentity:
         decipher_only=False,
     )
     certificate = (
-        _builder(subject, key.public_key(), now)
+        _builder(subject, key.public_key(), now, lifetime)
         .add_extension(x509.SubjectAlternativeName(names), critical=False)
         .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
         .add_extension(usage, critical=True)
@@ -113,7 +128,9 @@ def self_signed(host: str, *, now: datetime) -> ServerIdentity:
     return ServerIdentity(*_as_pem(certificate, key))
 
 
-def _builder(subject: x509.Name, key: ec.EllipticCurvePublicKey, now: datetime) -> x509.CertificateBuilder:
+def _builder(
+    subject: x509.Name, key: ec.EllipticCurvePublicKey, now: datetime, lifetime: timedelta
+) -> x509.CertificateBuilder:
     from cryptography import x509
 
     return (
@@ -123,7 +140,7 @@ def _builder(subject: x509.Name, key: ec.EllipticCurvePublicKey, now: datetime) 
         .public_key(key)
         .serial_number(x509.random_serial_number())
         .not_valid_before(now - _SKEW)
-        .not_valid_after(now + _LIFETIME)
+        .not_valid_after(now + lifetime)
     )
 
 

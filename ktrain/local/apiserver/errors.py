@@ -110,6 +110,12 @@ def method_not_allowed(verb: str, resource: ServedResource) -> StatusError:
     )
 
 
+def wrong_method() -> StatusError:
+    """405 for a method that a subresource does not have."""
+    message = "the server does not allow this method on the requested resource"
+    return StatusError(405, "MethodNotAllowed", message, details={})
+
+
 def already_exists(resource: ServedResource, key: Key, *, deleting: bool) -> StatusError:
     """409 on create."""
     prefix = "object is being deleted: " if deleting else ""
@@ -151,6 +157,11 @@ def invalid_for_plural(resource: ServedResource, name: str, causes: Sequence[Cau
     return _invalid(resource.group, resource.plural, name, causes)
 
 
+def invalid_for(group: str, kind: str, name: str, causes: Sequence[Cause]) -> StatusError:
+    """422 for a body of another kind than the resource's: a Scale, an Eviction."""
+    return _invalid(group, kind, name, causes)
+
+
 def invalid_options(kind: str, causes: Sequence[Cause]) -> StatusError:
     """422 for query parameters and DeleteOptions."""
     return _invalid("meta.k8s.io", kind, "", causes)
@@ -190,7 +201,7 @@ def _qualified_kind(resource: ServedResource) -> str:
 
 
 def _invalid(group: str, kind: str, name: str, causes: Sequence[Cause]) -> StatusError:
-    texts = [f"{cause.field}: {cause.message}" for cause in causes]
+    texts = list(dict.fromkeys(f"{cause.field}: {cause.message}" for cause in causes))
     body = texts[0] if len(texts) == 1 else "[" + ", ".join(texts) + "]"
     qualified = f"{kind}.{group}" if group else kind
     details: Json = {"name": name} if name else {}

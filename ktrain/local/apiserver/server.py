@@ -17,7 +17,7 @@ from __future__ import annotations
 import asyncio
 import uuid
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import structlog
 
@@ -32,6 +32,7 @@ from ktrain.local.apiserver.admission import AdmissionPlugin, Chain
 from ktrain.local.apiserver.backend import Backend, Call, NodeAgents
 from ktrain.local.apiserver.crds import CrdController
 from ktrain.local.apiserver.dispatch import dispatch
+from ktrain.local.apiserver.disruption import DisruptionController
 from ktrain.local.apiserver.errors import NOT_FOUND_TEXT, PageNotFound, StatusError
 from ktrain.local.apiserver.gc import GarbageCollector
 from ktrain.local.apiserver.inprocess import InProcessTransport
@@ -39,19 +40,24 @@ from ktrain.local.apiserver.namespaces import NamespaceController
 from ktrain.local.apiserver.registry import Registry
 from ktrain.local.apiserver.representation import Format, negotiate
 from ktrain.local.apiserver.requests import ADMIN, Answer, Parameters, Request, User, warning_headers
-from ktrain.local.apiserver.store import DEFAULT_HISTORY, Store
+from ktrain.local.apiserver.store import DEFAULT_HISTORY, NotStored, Store
 from ktrain.local.apiserver.webhooks import Webhooks
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Mapping, Sequence
+    from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 
     from ktrain.api.meta import Json, Key
     from ktrain.framework.client.transport import Transport
     from ktrain.framework.env import Env
     from ktrain.local.apiserver.access.credentials import PeerCertificate
     from ktrain.local.apiserver.access.gate import Authorization
+    from ktrain.local.apiserver.durability.journal import Journal
 
+_READS: Final = frozenset({"GET", "HEAD"})
 log = structlog.get_logger(__name__)
+
+DEFAULT_FEATURES: Final = tuple(builtins.FEATURES)
+"""Features that are on unless a server is made without them."""
 
 
 class ApiServer:
@@ -59,11 +65,18 @@ class ApiServer:
     One API server with its own store. Making one takes about a millisecond.
 
     `history` bounds the changes that each resource remembers. `crds` are CustomResourceDefinitions to have from the
-    start. Not thread-safe: everything runs on one event loop.
+    start. `features` are those of Kubernetes' feature gates whose kinds are served (`builtins.FEATURES`). Not
+    thread-safe: everything runs on one event loop.
 
     `authorization` says whether users need roles; administrators (`system:masters`) never do. `tokens` are bearer
     tokens that HTTP accepts beside those of service accounts, which are signed with `signing_key`
     (`access.signing.new_signing_key`): kept by whoever keeps the objects, else a new one.
+
+    With a `journal`, objects are those of its database and outlive the server; `running` must then be entered, and no
+    write is answered before it is stored.
+
+    Raises:
+        StateError: What the journal's database holds cannot be read.
     """
 
     def __init__(
@@ -73,12 +86,16 @@ class ApiServer:
         admission: Sequence[AdmissionPlugin] = (),
         history: int = DEFAULT_HISTORY,
         crds: Sequence[Json] = (),
+        features: Iterable[str] = DEFAULT_FEATURES,
         authorization: Authorization = "RBAC",
         tokens: Mapping[str, User] | None = None,
         signing_key: bytes | None = None,
+        journal: Journal | None = None,
     ) -> None:
-        self.store = Store(history=history)
-        registry = Registry(builtins.RESOURCES)
+        self.journal = journal
+        self.store = Store(history=history, journal=journal)
+        gated = [resource for name in features for resource in builtins.FEATURES[name]]
+        registry = Registry([*builtins.RESOURCES, *gated])
         self._gate = Gate(self.store, env, authorization=authorization, tokens=tokens, signing_key=signing_key)
         plugins = (*admission, AdmissionPlugin("rbac-escalation", Escalation(self._gate).admit))
         chain = Chain(plugins, Webhooks(self.store, registry, env))
@@ -87,9 +104,15 @@ class ApiServer:
         self._backend = Backend(self.store, registry, env, chain, self._gate, self.nodes)
         self._crds = CrdController(self._backend)
         self._gc = GarbageCollector(self._backend)
+        self._budgets = DisruptionController(self._backend)
         self._namespaces = NamespaceController(self._backend)
         self._accounts = AccountController(self._backend)
         self._aggregator = Aggregator(self._backend)
+        if journal is not None:
+            # SQLite is loaded only by those who need it.
+            from ktrain.local.apiserver.durability.restoring import restore
+
+            restore(self._backend, journal.database)
         builtins.bootstrap(self._backend)
         self.install_crds(crds)
 
@@ -110,21 +133,26 @@ class ApiServer:
                 ("gc", self._gc),
                 ("namespaces", self._namespaces),
                 ("crds", self._crds),
+                ("budgets", self._budgets),
                 ("accounts", self._accounts),
                 ("aggregation", self._aggregator),
             )
         ]
+        if self.journal is not None:
+            tasks.append(asyncio.create_task(self.journal.run(self.store), name="apiserver.journal"))
         for task in tasks:
             task.add_done_callback(_log_crash)
         try:
             yield self
         finally:
             self.end_streams()
+            # The journal, which comes last, still takes what the others do on their way out.
             for task in tasks:
                 task.cancel()
-            for outcome in await asyncio.gather(*tasks, return_exceptions=True):
-                if isinstance(outcome, Exception):
-                    raise outcome
+                await asyncio.wait([task])
+            for task in tasks:
+                if not task.cancelled() and (error := task.exception()) is not None:
+                    raise error
 
     def transport(self, user: str | User = ADMIN) -> Transport:
         """Return a transport that calls this server in process as one user; a mere name is an administrator's."""
@@ -190,8 +218,13 @@ class ApiServer:
         An answer with `chunks` must be exhausted or closed.
         """
         warnings: list[str] = []
+        began = self.store.revision
         try:
             answer = await self._answer(request, warnings)
+            if self.journal is not None and request.method not in _READS:
+                await self.journal.durable(committed=self.store.revision != began)
+        except NotStored as error:
+            answer = self.failure(StatusError(500, "InternalError", f"Internal error occurred: {error}"), request)
         except StatusError as error:
             answer = self.failure(error, request)
         except PageNotFound:

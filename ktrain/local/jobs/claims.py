@@ -8,6 +8,7 @@ controller, over pods, takes the finalizer from those whose Job is gone, finishe
 
 from __future__ import annotations
 
+from contextlib import suppress
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Final
 
@@ -112,10 +113,14 @@ class Claims:
 
     async def _let_go(self, job: Job, pod: Pod) -> None:
         kept = [msgspec.to_builtins(ref) for ref in pod.metadata.owner_references if ref.uid != job.metadata.uid]
-        await self._patch(pod, {"ownerReferences": kept or None, "finalizers": _without_ours(pod)})
+        finalizers = [name for name in pod.metadata.finalizers if name != TRACKING_FINALIZER]
+        await self._patch(pod, {"ownerReferences": kept or None, "finalizers": finalizers or None})
 
     async def _release(self, pod: Pod) -> None:
-        await self._patch(pod, {"finalizers": _without_ours(pod)})
+        # By name, so it does not matter what else happened to the pod since it was read: its deletion, for one.
+        metadata: Json = {"uid": pod.metadata.uid, "$deleteFromPrimitiveList/finalizers": [TRACKING_FINALIZER]}
+        with suppress(NotFound):
+            await self._client.patch(PODS, pod.key, {"metadata": metadata}, type=PatchType.STRATEGIC)
 
     async def _patch(self, pod: Pod, metadata: Json) -> Pod | None:
         # The lists are written whole, so they must not have changed since they were read.
@@ -141,10 +146,6 @@ def make_orphan_controller(cache: Cache, env: Env, claims: Claims) -> Controller
     controller.watches(pods, lambda pod: [pod.key] if is_tracked(pod) and not claims.answers_for(pod) else ())
     controller.watches(jobs, claims.left_behind)
     return controller
-
-
-def _without_ours(pod: Pod) -> list[str] | None:
-    return [name for name in pod.metadata.finalizers if name != TRACKING_FINALIZER] or None
 
 
 def _controller_of(pod: Pod) -> Iterable[str]:

@@ -1,19 +1,20 @@
 """
 The Job controller: observe, decide, act.
 
-Differences from upstream are delays only: status is written as soon as it changes (upstream batches for a second), and
-`Tuning` may shorten the back-off for a laptop.
+Differences from upstream are delays only: what happens to pods is acted on at once, upstream collects it for a second;
+and `Tuning` may shorten the back-off for a laptop.
 """
 
 from __future__ import annotations
 
 from datetime import datetime, timedelta
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from ktrain.api.core import PODS, Pod
 from ktrain.api.patch import merge_diff
 from ktrain.framework import Cache, Client, Controller, Env, EventRecorder, Informer, PatchType, Result
+from ktrain.framework.controller.predicates import Changed
 from ktrain.framework.errors import ApiError, FrameworkError, NotFound
 from ktrain.framework.parallel import run_all
 
@@ -23,6 +24,8 @@ from .backoff import Backoff, Tuning
 from .claims import PARALLEL_CALLS, Claims, make_orphan_controller
 from .decide import Decision, Event, decide
 from .types import JOBS, Job
+
+STATUS_DELAY_S: Final = 1.0
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -40,9 +43,37 @@ def make_controllers(
     claims = Claims(client, jobs, pods)
     reconciler = JobReconciler(client, env, recorder, jobs, claims, tuning or Tuning())
     controller = Controller("job", reconciler.reconcile, env=env, cache=cache, max_concurrent_reconciles=8)
-    controller.watches(jobs)
+    controller.watches(jobs, predicate=Changed(_what_calls_for_a_pass))
+    jobs.add_handler(_StatusWrites(controller))
     controller.watches(pods, claims.jobs_of)
     return [controller, make_orphan_controller(cache, env, claims)]
+
+
+def _what_calls_for_a_pass(job: Job) -> object:
+    return job.metadata.generation, job.metadata.deletion_timestamp, job.is_finished
+
+
+class _StatusWrites:
+    """
+    Looks again some time after a status was written, whoever wrote it. A handler of the informer.
+
+    Nobody waits for it: our own writes need no further pass, and others' are to be seen for a moment, as upstream,
+    before they are put right.
+    """
+
+    def __init__(self, controller: Controller) -> None:
+        self._controller = controller
+
+    def on_add(self, obj: Job, *, initial: bool) -> None:
+        """Nothing to do: a new Job has a pass anyway."""
+
+    def on_update(self, old: Job, new: Job) -> None:
+        """Come back later."""
+        if old.status != new.status and not new.is_finished:
+            self._controller.enqueue(new.key, after_s=STATUS_DELAY_S, reason="its status was written")
+
+    def on_delete(self, obj: Job) -> None:
+        """Nothing to do: the controller hears of it."""
 
 
 class JobReconciler:

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Final
 from ktrain.api.meta import Condition, Json, format_time
 
 from . import indexes
-from .types import UncountedPods
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -83,9 +82,10 @@ def build(counters: Counters, conditions: list[Json], started: datetime | None, 
 def stored(job: Job) -> Json:
     """Write out the status as it is stored, in the shape of `build`."""
     old = job.status
-    recorded = old.uncounted_terminated_pods or UncountedPods()
-    uncounted = {"succeeded": list(recorded.succeeded), "failed": list(recorded.failed)}
-    status: Json = {"uncountedTerminatedPods": {name: uids for name, uids in uncounted.items() if uids}}
+    status: Json = {}
+    if (recorded := old.uncounted_terminated_pods) is not None:
+        uncounted = {"succeeded": list(recorded.succeeded), "failed": list(recorded.failed)}
+        status["uncountedTerminatedPods"] = {name: uids for name, uids in uncounted.items() if uids}
     for name, count in (("ready", old.ready), ("terminating", old.terminating)):
         if count is not None:
             status[name] = count

@@ -277,7 +277,9 @@ def test_an_index_fails_alone_under_back_off_limit_per_index():
 
 
 def test_a_status_that_did_not_change_compares_equal_to_the_stored_one():
-    job = make_job(JobStatus(active=2, ready=0, terminating=0, start_time=NOW))
+    job = make_job(
+        JobStatus(active=2, ready=0, terminating=0, uncounted_terminated_pods=UncountedPods(), start_time=NOW)
+    )
 
     assert run(job, make_pod(0), make_pod(1)).status == stored(job)
 

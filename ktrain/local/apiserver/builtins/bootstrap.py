@@ -20,18 +20,24 @@ _RBAC: Final = f"{GROUP}/v1"
 
 
 def bootstrap(backend: Backend) -> None:
-    """Fill an empty store."""
+    """Fill in what is missing."""
     for name in _NAMESPACES:
         labels = {"kubernetes.io/metadata.name": name}
         namespace: Json = {"metadata": {"labels": labels}, "spec": {"finalizers": ["kubernetes"]}}
-        found(backend, "v1", "Namespace", Key("", name), {**namespace, "status": {"phase": "Active"}})
+        _ensure(backend, "v1", "Namespace", Key("", name), {**namespace, "status": {"phase": "Active"}})
         ensure_account(backend, name)
     for name, value in _PRIORITIES.items():
         body: Json = {"value": value, "preemptionPolicy": "PreemptLowerPriority"}
-        found(backend, "scheduling.k8s.io/v1", "PriorityClass", Key("", name), body)
+        _ensure(backend, "scheduling.k8s.io/v1", "PriorityClass", Key("", name), body)
     for kind, objects in (
         ("ClusterRole", default_roles.cluster_roles()),
         ("ClusterRoleBinding", default_roles.cluster_role_bindings()),
     ):
         for obj in objects:
-            found(backend, _RBAC, kind, Key("", obj["metadata"]["name"]), obj)
+            _ensure(backend, _RBAC, kind, Key("", obj["metadata"]["name"]), obj)
+
+
+def _ensure(backend: Backend, api_version: str, kind: str, key: Key, body: Json) -> None:
+    """Found an object, unless it is there from an earlier life of the server."""
+    if backend.collection(backend.registry.builtin(api_version, kind)).get(key) is None:
+        found(backend, api_version, kind, key, body)

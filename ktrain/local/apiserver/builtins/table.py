@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from ktrain.local.apiserver.access.rbac import GROUP
-from ktrain.local.apiserver.builtins import simple
+from ktrain.local.apiserver.builtins import bindings, simple
 from ktrain.local.apiserver.builtins.configs import ConfigMapStrategy, SecretStrategy
 from ktrain.local.apiserver.builtins.definitions import DefinitionStrategy
 from ktrain.local.apiserver.builtins.events import CoreEventStrategy, EventStrategy
@@ -16,59 +16,30 @@ from ktrain.local.apiserver.builtins.pods import PodStrategy
 from ktrain.local.apiserver.builtins.rbac import BindingStrategy, RoleStrategy
 from ktrain.local.apiserver.builtins.reviews import REVIEWS
 from ktrain.local.apiserver.builtins.services import ServiceStrategy
+from ktrain.local.apiserver.builtins.serving import same as _same
+from ktrain.local.apiserver.builtins.serving import served as _served
+from ktrain.local.apiserver.builtins.stored import RESOURCES as _STORED
 from ktrain.local.apiserver.builtins.volumes import ClaimStrategy
 from ktrain.local.apiserver.builtins.webhook_configurations import (
     MutatingConfigurationStrategy,
     WebhookConfigurationStrategy,
 )
 from ktrain.local.apiserver.registry import ServedResource
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from ktrain.local.apiserver.strategy import Strategy
+from ktrain.local.apiserver.strategy import ORDINARY
 
 _RBAC: Final = f"{GROUP}/v1"
 _REFERENCE: Final = ("kind", "namespace", "name", "uid", "apiVersion", "resourceVersion", "fieldPath")
 _CONNECT: Final = ("create", "get")
-_POD_SUBRESOURCES: Final = {"attach": _CONNECT, "binding": ("create",), "exec": _CONNECT, "log": ("get",)}
-
-
-def _served(
-    api_version: str,
-    kind: str,
-    plural: str,
-    strategy: Strategy,
-    *,
-    short: tuple[str, ...] = (),
-    namespaced: bool = True,
-    status: bool = False,
-    categories: tuple[str, ...] = (),
-    subresources: Mapping[str, tuple[str, ...]] | None = None,
-    fields: Mapping[str, str] | None = None,
-    storage: str = "",
-) -> ServedResource:
-    group, _, version = api_version.rpartition("/")
-    return ServedResource(
-        group=group,
-        version=version,
-        kind=kind,
-        plural=plural,
-        singular=kind.lower(),
-        namespaced=namespaced,
-        strategy=strategy,
-        short_names=short,
-        categories=categories,
-        has_status=status,
-        subresources=subresources or {},
-        field_labels={name: tuple(path.split(".")) for name, path in (fields or {}).items()},
-        storage=storage,
-        storage_version=version,
-    )
-
-
-def _same(*names: str) -> dict[str, str]:
-    return {name: name for name in names}
+_VIEW: Final = ("get", "patch", "update")
+_POD_SUBRESOURCES: Final = {
+    "attach": _CONNECT,
+    "binding": ("create",),
+    "ephemeralcontainers": _VIEW,
+    "eviction": ("create",),
+    "exec": _CONNECT,
+    "log": ("get",),
+    "resize": _VIEW,
+}
 
 
 _POD_FIELDS: Final = _same(
@@ -88,6 +59,17 @@ _CORE_EVENT_FIELDS: Final = {
 _EVENT_FIELDS: Final = _same(*(f"regarding.{name}" for name in _REFERENCE), "reason", "reportingController", "type")
 
 RESOURCES: Final = (
+    ServedResource(
+        group="",
+        version="v1",
+        kind="Binding",
+        plural="bindings",
+        singular="binding",
+        namespaced=True,
+        strategy=ORDINARY,
+        verbs=("create",),
+        review=bindings.bind_named,
+    ),
     _served("v1", "ConfigMap", "configmaps", ConfigMapStrategy(), short=("cm",)),
     _served("v1", "Event", "events", CoreEventStrategy(), short=("ev",), fields=_CORE_EVENT_FIELDS),
     _served("v1", "LimitRange", "limitranges", simple.PlainStrategy(), short=("limits",)),
@@ -195,5 +177,6 @@ RESOURCES: Final = (
         short=("pc",),
         namespaced=False,
     ),
+    *_STORED,
     *REVIEWS,
 )
