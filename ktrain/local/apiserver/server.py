@@ -28,6 +28,7 @@ from ktrain.local.apiserver.access.accounts import AccountController
 from ktrain.local.apiserver.access.aggregation import Aggregator
 from ktrain.local.apiserver.access.escalation import Escalation
 from ktrain.local.apiserver.access.gate import Gate
+from ktrain.local.apiserver.access.owner_references import OwnerReferences
 from ktrain.local.apiserver.admission import AdmissionPlugin, Chain
 from ktrain.local.apiserver.backend import Backend, Call, NodeAgents
 from ktrain.local.apiserver.callouts import Callouts
@@ -73,6 +74,7 @@ class ApiServer:
     `authorization` says whether users need roles; administrators (`system:masters`) never do. `tokens` are bearer
     tokens that HTTP accepts beside those of service accounts, which are signed with `signing_key`
     (`access.signing.new_signing_key`): kept by whoever keeps the objects, else a new one.
+    `enforce_owner_references` turns the admission plugin OwnerReferencesPermissionEnforcement on.
 
     With a `journal`, objects are those of its database and outlive the server; `running` must then be entered, and no
     write is answered before it is stored.
@@ -92,6 +94,7 @@ class ApiServer:
         authorization: Authorization = "RBAC",
         tokens: Mapping[str, User] | None = None,
         signing_key: bytes | None = None,
+        enforce_owner_references: bool = False,
         journal: Journal | None = None,
     ) -> None:
         self.journal = journal
@@ -99,7 +102,9 @@ class ApiServer:
         gated = [resource for name in features for resource in builtins.FEATURES[name]]
         registry = Registry([*builtins.RESOURCES, *gated])
         self._gate = Gate(self.store, env, authorization=authorization, tokens=tokens, signing_key=signing_key)
-        plugins = (*admission, AdmissionPlugin("rbac-escalation", Escalation(self._gate).admit))
+        plugins = [*admission, AdmissionPlugin("rbac-escalation", Escalation(self._gate).admit)]
+        if enforce_owner_references:
+            plugins.append(AdmissionPlugin("owner-references", OwnerReferences(self._gate, registry).admit))
         self._callouts = Callouts(self.store)
         conversions = Conversions(self._callouts, registry, env)
         chain = Chain(plugins, self.store, registry, env, self._callouts, conversions, self._gate.decide)

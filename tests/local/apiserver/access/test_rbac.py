@@ -206,3 +206,12 @@ async def test_a_server_reads_the_bindings_that_its_store_has(access):
 
     assert ["list"] in [list(rule.verbs) for rule in rules]
     assert problems == []
+
+
+async def test_a_stream_in_a_websocket_needs_the_right_to_create_it(access):
+    await access.grant("ann", access.rule("get", "pods/exec"))
+    plain = await access.as_user("ann", "GET", f"{PODS}/p/exec")
+    socket = await access.as_user("ann", "GET", f"{PODS}/p/exec", Upgrade="websocket")
+
+    assert (plain.status, socket.status) == (404, 403)
+    assert 'cannot create resource "pods/exec"' in socket.body["message"]
