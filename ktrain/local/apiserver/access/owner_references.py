@@ -41,7 +41,8 @@ class OwnerReferences:
         now, before = _references(request.object), _references(request.old_object or {})
         if now == before:
             return None
-        if not self._may_delete(request):
+        # Who creates an object could have left it, so whether it may be collected is theirs to say.
+        if request.old_object is not None and not self._may_delete(request):
             detail = f"cannot set an ownerRef on a resource you can't delete{_REFUSED}"
             raise forbidden(request.resource, request.name, detail)
         blocking = {reference["uid"] for reference in before if reference.get("blockOwnerDeletion")}
@@ -66,8 +67,11 @@ class OwnerReferences:
         version, kind = reference["apiVersion"], reference["kind"]
         owner = self._registry.by_kind(version, kind)
         if owner is None:
-            detail = "cannot set blockOwnerDeletion in this case because cannot find RESTMapping for"
-            raise forbidden(request.resource, request.name, f"{detail} APIVersion {version} Kind {kind}")
+            detail = (
+                "cannot set blockOwnerDeletion in this case because cannot find RESTMapping for "
+                f'APIVersion {version} Kind {kind}: no matches for kind "{kind}" in version "{version}"'
+            )
+            raise forbidden(request.resource, request.name, detail)
         asked = Attributes(
             verb="update",
             group=owner.group,
