@@ -63,6 +63,12 @@ async def test_a_wrong_token_is_refused_and_no_token_is_nobody(url, header, stat
     assert (await ask(url, "GET", NODES, b"Authorization: " + header))[0] == status
 
 
+async def test_also_a_refusal_of_the_token_has_the_headers_of_every_answer(url):
+    async with aiohttp.ClientSession() as session, session.get(url, headers={"Authorization": "Bearer no"}) as answer:
+        assert (answer.status, answer.headers["Cache-Control"]) == (401, "no-cache, private")
+        assert answer.headers["Audit-Id"]
+
+
 async def test_of_two_tokens_the_first_counts(url):
     right, wrong = b"Authorization: Bearer secret", b"Authorization: Bearer wrong"
 
