@@ -184,7 +184,8 @@ def _qualified_kind(resource: ServedResource) -> str:
 
 
 def _invalid(group: str, kind: str, name: str, causes: Sequence[Cause]) -> StatusError:
-    texts = [f"{cause.field}: {cause.message}" for cause in causes]
+    # Each thing is said once, and listed as often as it was found.
+    texts = list(dict.fromkeys(f"{cause.field}: {cause.message}" for cause in causes))
     body = texts[0] if len(texts) == 1 else "[" + ", ".join(texts) + "]"
     qualified = f"{kind}.{group}" if group else kind
     details: Json = {"name": name} if name else {}
