@@ -25,29 +25,32 @@ OUTPUT = Path(__file__).parent.parent / "ktrain" / "api" / "kubernetes.json"
 DESCRIPTIONS = OUTPUT.with_name("kubernetes-descriptions.json.gz")
 
 KINDS = {
-    "v1": "Binding ConfigMap Event LimitRange Namespace Node PersistentVolume PersistentVolumeClaim Pod PodTemplate "
-    "Secret Service ServiceAccount",
-    "admissionregistration.k8s.io/v1": "MutatingWebhookConfiguration ValidatingWebhookConfiguration",
+    "v1": "Binding ConfigMap Endpoints Event LimitRange Namespace Node PersistentVolume PersistentVolumeClaim Pod "
+    "PodTemplate ResourceQuota Secret Service ServiceAccount",
+    "admissionregistration.k8s.io/v1": "MutatingWebhookConfiguration ValidatingAdmissionPolicy "
+    "ValidatingAdmissionPolicyBinding ValidatingWebhookConfiguration",
     "apiextensions.k8s.io/v1": "CustomResourceDefinition",
     "authentication.k8s.io/v1": "SelfSubjectReview TokenRequest TokenReview",
     "authorization.k8s.io/v1": "LocalSubjectAccessReview SelfSubjectAccessReview SelfSubjectRulesReview "
     "SubjectAccessReview",
+    "apps/v1": "DaemonSet Deployment ReplicaSet StatefulSet",
     "autoscaling/v1": "Scale",
-    "batch/v1": "Job",
+    "autoscaling/v2": "HorizontalPodAutoscaler",
+    "batch/v1": "CronJob Job",
     "coordination.k8s.io/v1": "Lease",
+    "discovery.k8s.io/v1": "EndpointSlice",
     "events.k8s.io/v1": "Event",
+    "networking.k8s.io/v1": "Ingress NetworkPolicy",
     "node.k8s.io/v1": "RuntimeClass",
-    "policy/v1": "Eviction",
+    "policy/v1": "Eviction PodDisruptionBudget",
     "rbac.authorization.k8s.io/v1": "ClusterRole ClusterRoleBinding Role RoleBinding",
     "scheduling.k8s.io/v1": "PriorityClass",
+    "scheduling.k8s.io/v1alpha2": "PodGroup Workload",
     "storage.k8s.io/v1": "StorageClass",
 }
 
 META = ("ObjectMeta", "ListMeta", "Status", "DeleteOptions", "LabelSelector", "Condition", "Patch")
 META_PREFIX = "io.k8s.apimachinery.pkg.apis.meta.v1."
-
-# JobTemplateSpec is embedded by JobSet, but belongs to CronJob, which is not served.
-EXTRA = ("io.k8s.api.batch.v1.JobTemplateSpec",)
 
 KEPT = {
     "type", "format", "enum", "required", "properties", "additionalProperties", "items", "default", "oneOf",
@@ -142,7 +145,7 @@ def extract(documents: list[Json], version: str) -> Json:
     schemas = definitions(documents)
     kinds = roots(schemas)
     served = resources(documents)
-    todo = [*kinds.values(), *EXTRA, *(META_PREFIX + name for name in META)]
+    todo = [*kinds.values(), *(META_PREFIX + name for name in META)]
     done: dict[str, Json] = {}
     while todo:
         name = todo.pop()

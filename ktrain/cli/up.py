@@ -15,6 +15,7 @@ from ktrain.controllers.jobset.gates import Gates
 from .node_options import node_options
 
 if TYPE_CHECKING:
+    from ktrain.local.apiserver.access.gate import Authorization
     from ktrain.local.nodes import NodeLabels
     from ktrain.local.plane import ControlPlane, PodMode
 
@@ -59,6 +60,13 @@ def _gates(_ctx: click.Context, _param: click.Parameter, value: str) -> Gates:
     help="How pods run; off: no kubelet and no scheduler, pods stay as they are until somebody else drives them.",
 )
 @click.option(
+    "--authorization",
+    type=click.Choice(["RBAC", "AlwaysAllow"]),
+    default="RBAC",
+    show_default=True,
+    help="RBAC: users other than the administrator of the kubeconfig need roles; AlwaysAllow: nobody does.",
+)
+@click.option(
     "--nodes", type=click.IntRange(min=1), metavar="N", help="N nodes, local-0 to local-(N-1); default: one, local."
 )
 @node_options
@@ -75,14 +83,22 @@ def _gates(_ctx: click.Context, _param: click.Parameter, value: str) -> Gates:
     show_default=True,
     help="Run the JobSet controller; without it JobSets are checked and stored, and left to another one.",
 )
+@click.option(
+    "--state",
+    type=click.Path(file_okay=False),
+    metavar="DIRECTORY",
+    help="Keep objects, keys and claims here for the next start (default: objects live in memory).",
+)
 def command(
     listen: tuple[str, int],
     kubeconfig: str | None,
     pods: PodMode,
+    authorization: Authorization,
     nodes: int | None,
     node_resources: dict[str, str],
     node_labels: tuple[NodeLabels, ...],
     feature_gates: Gates,
+    state: str | None,
     *,
     jobsets: bool,
 ) -> None:
@@ -90,7 +106,7 @@ def command(
     Serve a small Kubernetes control plane on this machine, until SIGTERM or Ctrl-C.
 
     Prints `ready` and its URL on one line when it serves. TrainJobs, runtimes, JobSets, Jobs and Pods work as on a
-    cluster; pods are local processes. Objects live in memory.
+    cluster; pods are local processes. Objects live in memory, or with --state in a directory.
 
     \b
     Example:
@@ -112,12 +128,15 @@ def command(
         nodes=NodeOptions(nodes, node_resources, node_labels),
         gates=feature_gates,
         jobsets=jobsets,
+        authorization=authorization,
+        state=Path(state) if state else None,
     )
     sys.exit(anyio.run(_serve, plane))
 
 
 async def _serve(plane: ControlPlane) -> int:
     from ktrain.framework.parallel import first_cause
+    from ktrain.local.apiserver.durability.errors import StateError
     from ktrain.local.plane import PlaneError
 
     with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM, signal.SIGHUP) as signals:
@@ -131,7 +150,7 @@ async def _serve(plane: ControlPlane) -> int:
                     break
         except Exception as error:
             cause = first_cause(error)
-            if not isinstance(cause, PlaneError):
+            if not isinstance(cause, (PlaneError, StateError)):
                 raise
             click.echo(f"ktrain: {cause}", err=True)
             return EXIT_USAGE

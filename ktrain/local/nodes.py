@@ -72,6 +72,8 @@ class NodeServices:
     executor: Executor
     directory: Path
     """Where pods start whose containers name no working directory."""
+    claims: Path | None = None
+    """Where the data of PersistentVolumeClaims lies; default: with the executor, and gone with it."""
 
 
 async def start_kubelets(group: TaskGroup, agents: NodeAgents, services: NodeServices, options: NodeOptions) -> None:
@@ -104,6 +106,7 @@ async def start_kubelets(group: TaskGroup, agents: NodeAgents, services: NodeSer
             recorder=services.recorder,
             base_env=base_env,
             cwd=str(services.directory),
+            claims=services.claims,
             logs=logs,
             restarts=RESTARTS,
         )

@@ -9,6 +9,7 @@ The JobSet controller (`jobset.x-k8s.io/v1alpha2`), behaviour-compatible with ku
     attempts.py     generations of Jobs                             in_place.py, elastic.py   two gates
     conditions.py   the status and how it changes                   admission.py  defaults and validation on admission
     placement.py    one Job to a topology domain                    pod_controller.py   followers that are elsewhere
+    go_order.py     values as upstream prints them
     webhooks.py     both kinds of admission over HTTP
 
 On in local mode; in a cluster the JobSet operator does this work, unless ktrain's operator is told to.
@@ -23,6 +24,7 @@ from .errors import CreationFailed as CreationFailed
 from .errors import Undecidable as Undecidable
 from .gates import Gates as Gates
 from .pods import JobSetPods as JobSetPods
+from .setup import BATCH_S as BATCH_S
 from .setup import COMPONENT as COMPONENT
 from .setup import CONCURRENCY as CONCURRENCY
 from .setup import FIELD_MANAGER as FIELD_MANAGER

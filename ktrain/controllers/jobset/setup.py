@@ -27,6 +27,8 @@ FIELD_MANAGER: Final = "manager"
 """Owner of the fields that are written; upstream's name, too."""
 CONCURRENCY: Final = 32
 """Passes mostly wait for the API server, four calls each: so many of them keep it busy."""
+BATCH_S: Final = 0.05
+"""In a cluster: the Jobs of a JobSet change together, and each change seen alone costs a write of its status."""
 
 
 def make_controllers(
@@ -37,6 +39,7 @@ def make_controllers(
     *,
     gates: Gates = OFF,
     max_concurrent_reconciles: int = CONCURRENCY,
+    batch_s: float = 0.0,
     pods: JobSetPods | None = None,
     metrics: Metrics | None = None,
     tracing: Tracing | None = None,
@@ -45,7 +48,8 @@ def make_controllers(
     Make the JobSet controller, and the one for pods of exclusive placement.
 
     The first watches JobSets, and the Jobs and Services they control. Of claims, only those labelled as a JobSet's are
-    cached; one made by hand under the right name is found by posting. `pods` may be shared with the webhooks.
+    cached; one made by hand under the right name is found by posting. `pods` may be shared with the webhooks, and
+    `batch_s` is that of `Controller`.
     """
     pods = pods or JobSetPods(cache)
     informers = Informers(
@@ -63,6 +67,7 @@ def make_controllers(
         env=env,
         cache=cache,
         max_concurrent_reconciles=max_concurrent_reconciles,
+        batch_s=batch_s,
         metrics=metrics,
         tracing=tracing,
     )

@@ -13,7 +13,9 @@ if TYPE_CHECKING:
 
     from ktrain.api.meta import Json
     from ktrain.framework.env import Env
+    from ktrain.local.apiserver.access.gate import Gate
     from ktrain.local.apiserver.admission import Chain
+    from ktrain.local.apiserver.conversion import Conversions
     from ktrain.local.apiserver.logs import LogSource
     from ktrain.local.apiserver.registry import Registry, ServedResource
     from ktrain.local.apiserver.requests import Parameters, Request
@@ -56,6 +58,8 @@ class Backend:
     registry: Registry
     env: Env
     admission: Chain
+    conversions: Conversions
+    gate: Gate
     nodes: NodeAgents = field(default_factory=NodeAgents)
     requests: RequestCounts = field(default_factory=RequestCounts)
 

@@ -84,6 +84,12 @@ def bad_request(message: str) -> StatusError:
     return StatusError(400, "BadRequest", message)
 
 
+def internal(message: str) -> StatusError:
+    """500 for what a webhook or a policy did wrong; the message appears twice, as upstream has it."""
+    text = f"Internal error occurred: {message}"
+    return StatusError(500, "InternalError", text, details={"causes": [{"message": message}]})
+
+
 def not_found(resource: ServedResource, name: str) -> StatusError:
     """404 for an object."""
     return StatusError(404, "NotFound", f'{resource.qualified_name} "{name}" not found', details=about(resource, name))
@@ -94,6 +100,12 @@ def resource_not_found() -> StatusError:
     return StatusError(404, "NotFound", "the server could not find the requested resource", details={})
 
 
+def method_not_served() -> StatusError:
+    """405 for a built-in URL that takes other methods."""
+    message = "the server does not allow this method on the requested resource"
+    return StatusError(405, "MethodNotAllowed", message, details={})
+
+
 def method_not_allowed(verb: str, resource: ServedResource) -> StatusError:
     """405."""
     return StatusError(
@@ -102,6 +114,12 @@ def method_not_allowed(verb: str, resource: ServedResource) -> StatusError:
         f'{verb} is not supported on resources of kind "{resource.qualified_name}"',
         details=about(resource, ""),
     )
+
+
+def wrong_method() -> StatusError:
+    """405 for a method that a subresource does not have."""
+    message = "the server does not allow this method on the requested resource"
+    return StatusError(405, "MethodNotAllowed", message, details={})
 
 
 def already_exists(resource: ServedResource, key: Key, *, deleting: bool) -> StatusError:
@@ -145,6 +163,11 @@ def invalid_for_plural(resource: ServedResource, name: str, causes: Sequence[Cau
     return _invalid(resource.group, resource.plural, name, causes)
 
 
+def invalid_for(group: str, kind: str, name: str, causes: Sequence[Cause]) -> StatusError:
+    """422 for a body of another kind than the resource's: a Scale, an Eviction."""
+    return _invalid(group, kind, name, causes)
+
+
 def invalid_options(kind: str, causes: Sequence[Cause]) -> StatusError:
     """422 for query parameters and DeleteOptions."""
     return _invalid("meta.k8s.io", kind, "", causes)
@@ -184,7 +207,6 @@ def _qualified_kind(resource: ServedResource) -> str:
 
 
 def _invalid(group: str, kind: str, name: str, causes: Sequence[Cause]) -> StatusError:
-    # Each thing is said once, and listed as often as it was found.
     texts = list(dict.fromkeys(f"{cause.field}: {cause.message}" for cause in causes))
     body = texts[0] if len(texts) == 1 else "[" + ", ".join(texts) + "]"
     qualified = f"{kind}.{group}" if group else kind

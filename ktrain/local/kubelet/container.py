@@ -24,6 +24,7 @@ from .environment import ConfigError
 from .files import VolumeError
 from .probes import Target, verdicts
 from .restarts import RestartBackoff, RestartPolicy, restarts
+from .resume import LOST_MESSAGE
 from .status import LOST, ContainerRecord, Role, Running, Terminated, Waiting
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
     from ktrain.local.sandbox.executor import Process, ProcessSpec, Sandbox
 
     from .launch import Attempt
-    from .spec import Probe
+    from .spec import Container, Probe
 
 CONFIG_RETRY_S: Final = 1.0
 """Between looks for a ConfigMap or Secret that a container needs."""
@@ -101,11 +102,16 @@ class ContainerRunner:
 
     def lose(self) -> None:
         """Record that it is gone without anybody having seen how: its task was cancelled, or its kubelet died."""
-        if not isinstance(self.record.state, Terminated):
+        record = self.record
+        if isinstance(record.state, Terminated):
+            return
+        if isinstance(record.state, Waiting) and record.last is not None:
+            ended, last = record.last, None  # It was between two attempts: how the last one ended is known.
+        else:
             now = self._pod.env.clock.now()
-            begun = self.record.state.started_at if isinstance(self.record.state, Running) else now
-            ended = Terminated(137, LOST, begun, now, "the container's end was not observed")
-            self._set(replace(self.record, state=ended, ready=False, started=False))
+            begun = record.state.started_at if isinstance(record.state, Running) else now
+            ended, last = Terminated(137, LOST, begun, now, LOST_MESSAGE), record.last
+        self._set(replace(record, state=ended, last=last, ready=False, started=False))
 
     async def stop(self, deadline: Deadline) -> None:
         """End it for good: preStop, SIGTERM, and SIGKILL at the deadline. Returns when it has ended."""
@@ -116,21 +122,24 @@ class ContainerRunner:
             await self.ended.wait()
 
     async def _run(self) -> None:
+        # How it ended under a kubelet before this one, if it did.
+        ended = self.record.state if isinstance(self.record.state, Terminated) else None
         try:
             while not self._stopping.is_set():
-                ended = await self._attempt()
-                if ended is None:
+                if ended is None and (ended := await self._attempt()) is None:
                     await self._pause(CONFIG_RETRY_S)
-                elif self._stopping.is_set() or not self._restarts(ended):
+                    continue
+                if self._stopping.is_set() or not self._restarts(ended):
                     break
-                else:
-                    await self._back_off(ended)
+                await self._back_off(ended)
+                ended = None
         finally:
             self.initialized.set()
             self.ended.set()
 
     def _restarts(self, ended: Terminated) -> bool:
-        return restarts(self.record.role, self._pod.restart_policy, ended.exit_code)
+        record = self.record
+        return restarts(record.container, record.role, self._pod.restart_policy, ended.exit_code)
 
     async def _back_off(self, ended: Terminated) -> None:
         delay = self._backoff.delay_s(ended)
@@ -255,6 +264,8 @@ class ContainerRunner:
                     return
 
     async def _fail(self, process: Process, kind: str, message: str, probe: Probe) -> None:
+        if self._stopping.is_set():
+            return  # It is being brought to its end already, in its pod's time.
         self._pod.event("Warning", "Unhealthy", f"container {self.name}: {kind}: {message}")
         self._pod.event("Normal", "Killing", f"container {self.name} failed its {kind} probe and is stopped")
         grace = probe.termination_grace_period_seconds
@@ -271,7 +282,7 @@ class ContainerRunner:
             if self._terminating is not process:
                 self._terminating = process
                 await self._pre_stop(deadline)
-                process.signal(signal.SIGTERM)
+                process.signal(_stop_signal(self.record.container))
             hooked = self.record.container.lifecycle.pre_stop is not None
             with deadline.scope(at_least_s=_TERM_AT_LEAST_S if hooked else 0):
                 await process.wait()
@@ -293,6 +304,11 @@ class ContainerRunner:
         if record != self.record:
             self.record = record
             self._pod.changed()
+
+
+def _stop_signal(container: Container) -> int:
+    """Return what asks this container to stop (KEP-4960); a name this system does not know counts as SIGTERM."""
+    return getattr(signal, container.lifecycle.stop_signal, signal.SIGTERM)
 
 
 @asynccontextmanager

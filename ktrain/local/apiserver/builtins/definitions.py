@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from ktrain.api.meta import format_time
 from ktrain.local.apiserver.builtins.definition_validation import validate_definition, validate_transition
-from ktrain.local.apiserver.strategy import Strategy
+from ktrain.local.apiserver.strategy import WHOLE_METADATA, Strategy
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -27,12 +27,16 @@ class DefinitionStrategy(Strategy):
     and clients wait for the condition either way.
     """
 
+    kept_by_status = WHOLE_METADATA
+
     unconditional_update = False
 
     def default(self, obj: Json) -> None:
         """Fill in derived names and the strategy of conversion."""
         spec = obj.setdefault("spec", {})
-        spec.setdefault("conversion", {"strategy": "None"})
+        conversion = spec.setdefault("conversion", {"strategy": "None"})
+        if service := ((conversion.get("webhook") or {}).get("clientConfig") or {}).get("service"):
+            service.setdefault("port", 443)
         names = spec.setdefault("names", {})
         if kind := names.get("kind"):
             names.setdefault("singular", kind.lower())

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
+from ktrain.api.schema import Cause
 from ktrain.api.selectors import LabelSelector, SelectorError
 from ktrain.local.apiserver import causes, names
 from ktrain.local.apiserver.builtins.job_policies import validate_failure_policy, validate_success_policy
@@ -14,7 +15,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from ktrain.api.meta import Json
-    from ktrain.api.schema import Cause
 
 _COUNTS: Final = (
     "parallelism",
@@ -43,6 +43,12 @@ def validate_job(job: Json) -> list[Cause]:
 def validate_job_spec(spec: Json) -> list[Cause]:
     """Return what is wrong with a Job's spec."""
     return [*_validate_spec(spec), *_validate_selector(spec)]
+
+
+def validate_template_spec(spec: Json, field: str) -> list[Cause]:
+    """Return what is wrong with the spec of Jobs yet to be made, which have no names, selectors and defaults."""
+    found = _validate_spec({"completionMode": "NonIndexed", **spec})
+    return [Cause(field + cause.field.removeprefix("spec"), cause.reason, cause.message) for cause in found]
 
 
 def _validate_generated_selector(job: Json) -> Iterator[Cause]:

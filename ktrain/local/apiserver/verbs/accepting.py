@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 # Not null: decoding it into a Go field of any type leaves the field as it is.
 _WRONG_TYPE: Final = re.compile(r'Invalid value: "(?!null")(?P<found>\w+)": .* must be of type (?P<expected>[\w,]+): ')
 
+_PATTERN: Final = " should match '"
+_NO_QUANTITY: Final = "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
+
 
 def decode_body(call: Call) -> Body:
     """
@@ -173,6 +176,9 @@ def private_copy(obj: Json) -> Json:
 
 def _type_error(resource: ServedResource, obj: Json) -> str:
     for cause in resource.schema.validate_shape(obj):
+        # Of built-in kinds only quantities have a grammar in their schemas.
+        if _PATTERN in cause.message:
+            return _NO_QUANTITY
         if cause.reason == "FieldValueTypeInvalid" and (found := _WRONG_TYPE.match(cause.message)):
             return (
                 f"json: cannot unmarshal {found['found']} into Go struct field "
