@@ -19,8 +19,6 @@ from urllib.parse import urlsplit
 
 import anyio
 
-from ktrain.api import assets
-from ktrain.api.documents import load, resource_of
 from ktrain.controllers import jobset, runtimes, trainjob
 from ktrain.framework.cache.cache import Cache
 from ktrain.framework.client.client import Client
@@ -32,6 +30,7 @@ from ktrain.local.jobs import make_controllers as make_job_controllers
 from ktrain.pipeline.registry import Registry
 
 from . import kubeconfig, scheduler
+from .installing import install
 from .nodes import NodeOptions, NodeServices, start_kubelets
 from .server import make_server
 
@@ -143,7 +142,7 @@ class ControlPlane:
             identity = self._identity(server, state)
             transport = server.transport()
             client = Client(transport, self._env, field_manager=FIELD_MANAGER)
-            await _install_runtimes(client)
+            await install(client)
             await stack.enter_async_context(self._controllers(client, registry, server, executor))
             plane = Plane(server, transport, notes, executor=executor)
             if self._listen is not None and identity is not None:
@@ -275,8 +274,3 @@ async def _temporary_directory(stack: AsyncExitStack, executor: Executor | None)
     stack.callback(scratch.remove, directory)
     await anyio.to_thread.run_sync(scratch.sweep, str(Path(directory).parent))
     return Path(directory)
-
-
-async def _install_runtimes(client: Client) -> None:
-    for document in load(assets.runtime_files()):
-        await client.apply(resource_of(document.object), document.object)
