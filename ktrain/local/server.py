@@ -17,14 +17,25 @@ if TYPE_CHECKING:
 
     from ktrain.api.meta import Json, Key, Resource
     from ktrain.framework import Env
+    from ktrain.local.apiserver.access.gate import Authorization
+    from ktrain.local.apiserver.durability.journal import Journal
     from ktrain.pipeline import Registry
 
 
-def make_server(env: Env, registry: Registry, gates: Gates | None = None) -> ApiServer:
+def make_server(
+    env: Env,
+    registry: Registry,
+    gates: Gates | None = None,
+    *,
+    authorization: Authorization = "RBAC",
+    signing_key: bytes | None = None,
+    journal: Journal | None = None,
+) -> ApiServer:
     """
     Make a server that has our CRDs and does in process what webhooks do on a cluster. Takes some milliseconds.
 
     `registry` holds the plugins whose validations TrainJobs must pass; `gates` say what JobSets may ask for.
+    With a `journal` objects outlive the server.
     """
 
     def find(group: str, version: str, plural: str, key: Key) -> Json | None:
@@ -34,5 +45,12 @@ def make_server(env: Env, registry: Registry, gates: Gates | None = None) -> Api
         return (item.obj for _, item in server.store.collection(resource.qualified_name).entries(namespace))
 
     rules = [*admission_plugins(env, registry, find), *jobset_plugins(gates or Gates(), find, objects)]
-    server = ApiServer(env, crds=assets.crds(), admission=rules)
+    server = ApiServer(
+        env,
+        crds=assets.crds(),
+        admission=rules,
+        authorization=authorization,
+        signing_key=signing_key,
+        journal=journal,
+    )
     return server

@@ -3,26 +3,50 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from ktrain.api.meta import Key
+from ktrain.local.apiserver.metrics import RequestCounts
 
 if TYPE_CHECKING:
     from datetime import datetime
 
+    from ktrain.api.meta import Json
     from ktrain.framework.env import Env
+    from ktrain.local.apiserver.access.gate import Gate
     from ktrain.local.apiserver.admission import Chain
     from ktrain.local.apiserver.logs import LogSource
     from ktrain.local.apiserver.registry import Registry, ServedResource
     from ktrain.local.apiserver.requests import Parameters, Request
     from ktrain.local.apiserver.store import Collection, Item, Store
+    from ktrain.local.apiserver.streams import StreamSource
 
 
-@dataclass(slots=True)
+class NodeAgent(Protocol):
+    """The kubelet of one node, as far as the server asks it."""
+
+    @property
+    def logs(self) -> LogSource:
+        """Reads what containers print."""
+
+    @property
+    def streams(self) -> StreamSource:
+        """Runs commands in containers."""
+
+
 class NodeAgents:
-    """Who runs containers, as far as anyone does: the kubelet fills this in."""
+    """Who runs the containers of which node: each kubelet registers itself, and `pods/log` and its like ask here."""
 
-    logs: LogSource | None = None
+    def __init__(self) -> None:
+        self._agents: dict[str, NodeAgent] = {}
+
+    def register(self, node: str, agent: NodeAgent) -> None:
+        """Let this agent answer for the pods that are bound to this node, instead of whoever did before."""
+        self._agents[node] = agent
+
+    def of(self, pod: Json) -> NodeAgent | None:
+        """Return who runs this pod; None when it is not bound, or nobody does."""
+        return self._agents.get(pod["spec"].get("nodeName", ""))
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +57,9 @@ class Backend:
     registry: Registry
     env: Env
     admission: Chain
+    gate: Gate
     nodes: NodeAgents = field(default_factory=NodeAgents)
+    requests: RequestCounts = field(default_factory=RequestCounts)
 
     def now(self) -> datetime:
         """Return the wall time."""

@@ -24,7 +24,7 @@ from ktrain.local.apiserver.verbs.update import update
 if TYPE_CHECKING:
     from ktrain.api.meta import Json
     from ktrain.local.apiserver.backend import Backend, Call
-    from ktrain.local.apiserver.registry import Scale
+    from ktrain.local.apiserver.registry import Review, Scale
     from ktrain.local.apiserver.representation import Format
 
 _COLLECTION_VERBS: Final = {
@@ -42,6 +42,7 @@ _OBJECT_VERBS: Final = {
     "DELETE": "delete",
     "POST": "create",
 }
+_VIEW_VERBS: Final = ("get", "patch", "update")
 
 
 async def dispatch(backend: Backend, call: Call) -> Answer:
@@ -55,6 +56,8 @@ async def dispatch(backend: Backend, call: Call) -> Answer:
     method = call.request.method
     verbs = _OBJECT_VERBS if call.name else _COLLECTION_VERBS
     verb = verbs.get(method, method.lower())
+    if call.resource.review is not None:
+        return await _review(backend, call, call.resource.review)
     if call.subresource:
         return await _subresource(backend, call, verb)
     if not call.name:
@@ -74,8 +77,6 @@ async def _collection(backend: Backend, call: Call, verb: str) -> Answer:
     if verb == "list":
         await listing.await_revision(backend, call)
         return answer(200, render_page(backend, call, listing.list_objects(backend, call), fmt), fmt)
-    if verb == "create" and call.resource.review is not None:
-        return plain_answer(call, await call.resource.review(backend, call), status=201)
     if verb == "create" and "create" in call.resource.verbs:
         written = await create(backend, call)
         return answer(201, render_object(backend, call, written.item, fmt), fmt)
@@ -84,6 +85,15 @@ async def _collection(backend: Backend, call: Call, verb: str) -> Answer:
     if verb == "update":
         raise errors.bad_request("name must be provided")
     raise errors.method_not_allowed(verb, call.resource)
+
+
+async def _review(backend: Backend, call: Call, review: Review) -> Answer:
+    """Answer a question, and nothing else: there are no objects of such a kind."""
+    if call.name or bool(call.namespace) is not call.resource.namespaced:
+        raise errors.resource_not_found()
+    if call.request.method != "POST":
+        raise errors.method_not_served()
+    return plain_answer(call, await review(backend, call), status=201)
 
 
 async def _object(backend: Backend, call: Call, verb: str) -> Answer:
@@ -111,16 +121,15 @@ async def _subresource(backend: Backend, call: Call, verb: str) -> Answer:
     handler = SUBRESOURCES.get((resource.qualified_name, name))
     if handler is not None:
         if verb not in resource.subresources[name]:
-            raise errors.method_not_allowed(verb, resource)
+            raise errors.wrong_method()
         return await handler(backend, call)
     if name == "scale" and resource.scale is not None:
         return plain_answer(call, await _scale(backend, call, verb, resource.scale))
-    if not (name == "status" and resource.has_status) and name != "finalize":
+    verbs = _VIEW_VERBS if name == "status" and resource.has_status else resource.subresources.get(name)
+    if verbs is None:
         raise errors.not_found(resource, call.name) if resource.custom else errors.resource_not_found()
-    if name == "finalize" and name not in resource.subresources:
-        raise errors.not_found(resource, call.name)
-    if verb not in {"get", "update", "patch"}:
-        raise errors.method_not_allowed(verb, resource)
+    if verb not in verbs:
+        raise errors.method_not_allowed(verb, resource) if resource.custom else errors.wrong_method()
     return await _object(backend, call, verb)
 
 

@@ -57,19 +57,25 @@ async def serve(backend: Backend, call: Call) -> Answer:
     """
     pod = listing.get_object(backend, call).obj
     options = _read_options(call)
-    container = _choose(call, pod)
-    source = backend.nodes.logs
-    if not pod["spec"].get("nodeName") or source is None:
+    container = choose_container(call, pod)
+    agent = backend.nodes.of(pod)
+    if agent is None:
         # Upstream has no node to ask: an empty answer, not an error.
         return Answer(204, headers=())
     try:
-        chunks = await source.open(call.namespace, call.name, container, options)
+        chunks = await agent.logs.open(call.namespace, call.name, container, options)
     except LogUnavailable as error:
         raise bad_request(str(error)) from error
     return Answer(200, headers=_TEXT, chunks=chunks)
 
 
-def _choose(call: Call, pod: Json) -> str:
+def choose_container(call: Call, pod: Json) -> str:
+    """
+    Return which container of a pod a request means: the one it names, the only one, or the pod's default.
+
+    Raises:
+        StatusError: 400: there is no such container, or none is named and there are several.
+    """
     spec = pod["spec"]
     asked = call.parameters.text("container")
     known = [c["name"] for field in _CONTAINER_FIELDS for c in spec.get(field, ())]

@@ -7,15 +7,16 @@ Requests and answers as bytes, and what their query parameters mean.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from ktrain.local.apiserver import causes
 from ktrain.local.apiserver.errors import bad_request, invalid_options
 from ktrain.local.apiserver.numbers import NumberError, parse_signed
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Mapping, Sequence
+    from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 
+    from ktrain.api.meta import Json
     from ktrain.api.schema import Cause
 
 JSON_TYPE: Final = "application/json"
@@ -30,6 +31,19 @@ class User:
     name: str
     groups: tuple[str, ...] = ("system:authenticated",)
     uid: str = ""
+    extra: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    """What else is known of the user, by key; the values are anybody's."""
+
+    def info(self) -> Json:
+        """Return the user as reviews show it: `authentication.k8s.io/v1` UserInfo."""
+        shown: Json = {"username": self.name}
+        if self.uid:
+            shown["uid"] = self.uid
+        if self.groups:
+            shown["groups"] = list(self.groups)
+        if self.extra:
+            shown["extra"] = {key: list(values) for key, values in self.extra}
+        return shown
 
 
 ADMIN: Final = User("system:admin", ("system:masters", "system:authenticated"))
@@ -45,20 +59,47 @@ class Request:
     headers: Mapping[str, str] = field(default_factory=dict)
     body: bytes = b""
     user: User = ADMIN
+    impersonation: Sequence[tuple[str, str]] = ()
+    """The headers `impersonate-*`, apart from the others because they may repeat."""
+
+
+class Connection(Protocol):
+    """Messages both ways, once a connection was upgraded."""
+
+    async def receive(self) -> bytes | None:
+        """Return the next message, None when the other side has gone."""
+
+    async def send(self, data: bytes) -> None:
+        """Send a message, waiting while the other side does not read. ConnectionError when it has gone."""
+
+    async def aclose(self) -> None:
+        """Close in order. Idempotent."""
+
+
+@dataclass(frozen=True, slots=True)
+class Upgrade:
+    """What an upgraded connection is for."""
+
+    protocol: str
+    """The WebSocket subprotocol that was agreed on."""
+    serve: Callable[[Connection], Awaitable[None]]
+    """Serves the connection to its end. Nothing is started before it is called."""
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
     """
-    One answer: a whole body, or `chunks` that arrive over time (a watch, a log).
+    One answer: a whole body, `chunks` that arrive over time (a watch, a log), or an `upgrade` of the connection.
 
-    Whoever takes an answer with chunks must exhaust or `aclose` them. Header names are lower case and may repeat.
+    Whoever takes an answer with chunks must exhaust or `aclose` them, one with an upgrade may `serve` it.
+    Header names are lower case and may repeat.
     """
 
     status: int
     body: bytes = b""
     headers: tuple[tuple[str, str], ...] = (("content-type", JSON_TYPE),)
     chunks: AsyncIterator[bytes] | None = None
+    upgrade: Upgrade | None = None
 
 
 class Parameters:

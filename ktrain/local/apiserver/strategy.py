@@ -8,7 +8,7 @@ changed in place; `old` is the stored object and may not.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
 from ktrain.local.apiserver import names
 
@@ -32,9 +32,13 @@ class Strategy:
     """Whether PUT creates a missing object."""
     answers_deleted_object: bool = False
     """Whether DELETE answers the object also when it is gone."""
+    shows_deletion: bool = False
+    """Whether what DELETE answers has the time of deletion also when the object is gone: kinds with a grace period."""
     default_propagation: Propagation = "Background"
     deletion_warning: str = ""
     """Said when a deletion without a policy falls back to `default_propagation`."""
+    kept_by_status: tuple[str, ...] = ()
+    """What of metadata a write to `/status` leaves alone; upstream's typed kinds let most of it be written there."""
     immutable_status: bool = True
     """Whether writes to the main URL leave status alone, as they do when there is a status subresource."""
 
@@ -75,10 +79,23 @@ class Strategy:
         del obj
         return ()
 
+    def validate_create(self, obj: Json) -> Sequence[Cause]:
+        """Return what a new object may not have yet."""
+        del obj
+        return ()
+
     def validate_update(self, obj: Json, old: Json) -> Sequence[Cause]:
         """Return what may not change the way it did."""
         del obj, old
         return ()
+
+    def restrict_part(self, part: str, obj: Json, old: Json) -> Json:
+        """Return what a write to one of the kind's own subresources leaves of an object; the rest is as it was."""
+        raise NotImplementedError(part)
+
+    def validate_part(self, part: str, obj: Json, old: Json) -> Sequence[Cause]:
+        """Return what is wrong with such a write, besides what `validate` finds."""
+        raise NotImplementedError(part)
 
     def validate_status(self, obj: Json, old: Json) -> Sequence[Cause]:
         """Return what is wrong with a write to the status subresource."""
@@ -111,5 +128,8 @@ class Strategy:
         ignored = {"metadata", "status"} if self.immutable_status else {"metadata"}
         return any(obj.get(k) != old.get(k) for k in (obj.keys() | old.keys()) - ignored)
 
+
+WHOLE_METADATA: Final = ("labels", "annotations", "finalizers", "ownerReferences")
+"""`kept_by_status` of kinds whose `/status` takes nothing but status: custom ones, and newer built-in ones."""
 
 ORDINARY = Strategy()

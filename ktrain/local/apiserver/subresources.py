@@ -1,16 +1,17 @@
 """
 The subresources that do something other than show or change the object: one handler each.
 
-`status`, `scale` and `finalize` are views of the object and live with the verbs. The verbs of each handler are those
-that the resource declares (`ServedResource.subresources`); `dispatch` checks them.
+`status`, `scale`, `finalize`, `resize` and `ephemeralcontainers` are views of the object and live with the verbs. The
+verbs of each handler are those that the resource declares (`ServedResource.subresources`); `dispatch` checks them.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from ktrain.local.apiserver import logs
-from ktrain.local.apiserver.builtins import bindings
+from ktrain.local.apiserver import logs, streams
+from ktrain.local.apiserver.access import token_requests
+from ktrain.local.apiserver.builtins import bindings, evictions
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
@@ -21,7 +22,11 @@ if TYPE_CHECKING:
     Handler = Callable[[Backend, Call], Awaitable[Answer]]
 
 SUBRESOURCES: Final[Mapping[tuple[str, str], Handler]] = {
+    ("pods", "attach"): streams.serve,
     ("pods", "binding"): bindings.serve,
+    ("pods", "eviction"): evictions.serve,
+    ("pods", "exec"): streams.serve,
     ("pods", "log"): logs.serve,
+    ("serviceaccounts", "token"): token_requests.serve,
 }
 """By the resource's qualified name and the subresource."""

@@ -9,33 +9,35 @@ from __future__ import annotations
 
 import asyncio
 import signal
-from contextlib import aclosing
+from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 import anyio
 
 from ktrain.framework.errors import FrameworkError
-from ktrain.local.sandbox.executor import SandboxError, StartError
+from ktrain.local.sandbox.executor import StartError
 
+from .console import Console
 from .deadline import Deadline
 from .environment import ConfigError
 from .files import VolumeError
 from .probes import Target, verdicts
 from .restarts import RestartBackoff, RestartPolicy, restarts
+from .resume import LOST_MESSAGE
 from .status import LOST, ContainerRecord, Role, Running, Terminated, Waiting
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import AsyncIterator, Awaitable, Callable
     from datetime import datetime
 
     from anyio.abc import TaskGroup
 
     from ktrain.framework import Env
-    from ktrain.local.sandbox.executor import Process, Sandbox
+    from ktrain.local.sandbox.executor import Process, ProcessSpec, Sandbox
 
     from .launch import Attempt
-    from .spec import Probe
+    from .spec import Container, Probe
 
 CONFIG_RETRY_S: Final = 1.0
 """Between looks for a ConfigMap or Secret that a container needs."""
@@ -63,6 +65,16 @@ class PodSide:
     """Type, reason, message."""
 
 
+@dataclass(frozen=True, slots=True)
+class Live:
+    """A container that runs."""
+
+    process: Process
+    target: Target
+    console: Console | None
+    """Input and terminal, if the spec asks for them."""
+
+
 class ContainerRunner:
     """Runs one container until it has ended for good. `record` is what is known of it, at any time."""
 
@@ -74,8 +86,7 @@ class ContainerRunner:
         self._pod = pod
         self._backoff = RestartBackoff(pod.restarts)
         self._stopping = asyncio.Event()
-        self._process: Process | None = None
-        self._target: Target | None = None
+        self.live: Live | None = None
         self._terminating: Process | None = None
         self._begun = False
 
@@ -91,36 +102,44 @@ class ContainerRunner:
 
     def lose(self) -> None:
         """Record that it is gone without anybody having seen how: its task was cancelled, or its kubelet died."""
-        if not isinstance(self.record.state, Terminated):
+        record = self.record
+        if isinstance(record.state, Terminated):
+            return
+        if isinstance(record.state, Waiting) and record.last is not None:
+            ended, last = record.last, None  # It was between two attempts: how the last one ended is known.
+        else:
             now = self._pod.env.clock.now()
-            begun = self.record.state.started_at if isinstance(self.record.state, Running) else now
-            ended = Terminated(137, LOST, begun, now, "the container's end was not observed")
-            self._set(replace(self.record, state=ended, ready=False, started=False))
+            begun = record.state.started_at if isinstance(record.state, Running) else now
+            ended, last = Terminated(137, LOST, begun, now, LOST_MESSAGE), record.last
+        self._set(replace(record, state=ended, last=last, ready=False, started=False))
 
     async def stop(self, deadline: Deadline) -> None:
         """End it for good: preStop, SIGTERM, and SIGKILL at the deadline. Returns when it has ended."""
         self._stopping.set()
-        if self._process is not None:
-            await self._terminate(self._process, deadline)
+        if self.live is not None:
+            await self._terminate(self.live.process, deadline)
         if self._begun:
             await self.ended.wait()
 
     async def _run(self) -> None:
+        # How it ended under a kubelet before this one, if it did.
+        ended = self.record.state if isinstance(self.record.state, Terminated) else None
         try:
             while not self._stopping.is_set():
-                ended = await self._attempt()
-                if ended is None:
+                if ended is None and (ended := await self._attempt()) is None:
                     await self._pause(CONFIG_RETRY_S)
-                elif self._stopping.is_set() or not self._restarts(ended):
+                    continue
+                if self._stopping.is_set() or not self._restarts(ended):
                     break
-                else:
-                    await self._back_off(ended)
+                await self._back_off(ended)
+                ended = None
         finally:
             self.initialized.set()
             self.ended.set()
 
     def _restarts(self, ended: Terminated) -> bool:
-        return restarts(self.record.role, self._pod.restart_policy, ended.exit_code)
+        record = self.record
+        return restarts(record.container, record.role, self._pod.restart_policy, ended.exit_code)
 
     async def _back_off(self, ended: Terminated) -> None:
         delay = self._backoff.delay_s(ended)
@@ -156,16 +175,21 @@ class ContainerRunner:
         except StartError as error:
             return self._not_started(error, begun, previous)
         try:
-            process = await self._pod.sandbox().start(attempt.process)
+            async with _console(attempt) as console:
+                process = await self._pod.sandbox().start(_with_console(attempt.process, console))
+                if console is not None:
+                    console.started()
+                self.record = replace(before, attempts=before.attempts + 1, last=previous)
+                sandbox, clock = self._pod.sandbox(), self._pod.env.clock
+                target = Target(sandbox, self.record.container, attempt.process, clock, main=process)
+                code = await self._live(Live(process, target, console), begun)
         except StartError as error:
-            attempt.logs.end(attempt.log)
             return self._not_started(error, begun, previous)
-        except SandboxError:
-            # Where the sandbox has died no attempt will ever succeed: that is the end of the pod, not of the attempt.
+        finally:
+            # Also when this task is cancelled or the sandbox has died, which no further attempt would change: who
+            # follows the log must come to its end.
             attempt.logs.end(attempt.log)
-            raise
-        self.record = replace(before, attempts=before.attempts + 1, last=previous)
-        ended = await self._live(process, attempt, begun)
+        ended = await self._end(process, attempt, code, begun)
         self._set(replace(self.record, state=ended, ready=False, started=False))
         return ended
 
@@ -175,20 +199,21 @@ class ContainerRunner:
         self._set(replace(self.record, state=ended, last=previous, attempts=self.record.attempts + 1))
         return ended
 
-    async def _live(self, process: Process, attempt: Attempt, begun: datetime) -> Terminated:
-        self._process = process
-        self._target = Target(self._pod.sandbox(), self.record.container, attempt.process, self._pod.env.clock)
+    async def _live(self, live: Live, begun: datetime) -> int:
+        """Watch over the process until it has ended; return its exit code."""
+        self.live = live
         if self._stopping.is_set():
-            process.signal(signal.SIGKILL)
+            live.process.signal(signal.SIGKILL)
         try:
             async with anyio.create_task_group() as tasks:
-                tasks.start_soon(self._watch_over, process, self._target, begun)
-                code = await process.wait()
+                tasks.start_soon(self._watch_over, live.process, live.target, begun)
+                code = await live.process.wait()
                 tasks.cancel_scope.cancel()
         finally:
-            # Also when this task is cancelled: who follows the log must come to its end.
-            attempt.logs.end(attempt.log)
-            self._process = self._target = None
+            self.live = None
+        return code
+
+    async def _end(self, process: Process, attempt: Attempt, code: int, begun: datetime) -> Terminated:
         message = await attempt.last_words(code)
         reason = "OOMKilled" if process.oom_killed else "Completed" if code == 0 else "Error"
         return Terminated(code, reason, begun, self._pod.env.clock.now(), message)
@@ -239,6 +264,8 @@ class ContainerRunner:
                     return
 
     async def _fail(self, process: Process, kind: str, message: str, probe: Probe) -> None:
+        if self._stopping.is_set():
+            return  # It is being brought to its end already, in its pod's time.
         self._pod.event("Warning", "Unhealthy", f"container {self.name}: {kind}: {message}")
         self._pod.event("Normal", "Killing", f"container {self.name} failed its {kind} probe and is stopped")
         grace = probe.termination_grace_period_seconds
@@ -255,7 +282,7 @@ class ContainerRunner:
             if self._terminating is not process:
                 self._terminating = process
                 await self._pre_stop(deadline)
-                process.signal(signal.SIGTERM)
+                process.signal(_stop_signal(self.record.container))
             hooked = self.record.container.lifecycle.pre_stop is not None
             with deadline.scope(at_least_s=_TERM_AT_LEAST_S if hooked else 0):
                 await process.wait()
@@ -265,11 +292,11 @@ class ContainerRunner:
 
     async def _pre_stop(self, deadline: Deadline) -> None:
         hook = self.record.container.lifecycle.pre_stop
-        if hook is None or self._target is None:
+        if hook is None or self.live is None:
             return
         failure: str | None = "the grace period ended first"
         with deadline.scope():
-            failure = await self._target.perform(hook, min(deadline.remaining_s, _HOOK_TIMEOUT_S))
+            failure = await self.live.target.perform(hook, min(deadline.remaining_s, _HOOK_TIMEOUT_S))
         if failure:
             self._pod.event("Warning", "FailedPreStopHook", f"container {self.name}: {failure}")
 
@@ -277,3 +304,29 @@ class ContainerRunner:
         if record != self.record:
             self.record = record
             self._pod.changed()
+
+
+def _stop_signal(container: Container) -> int:
+    """Return what asks this container to stop (KEP-4960); a name this system does not know counts as SIGTERM."""
+    return getattr(signal, container.lifecycle.stop_signal, signal.SIGTERM)
+
+
+@asynccontextmanager
+async def _console(attempt: Attempt) -> AsyncIterator[Console | None]:
+    """Open what the container's spec asks for; closed when the process has ended. StartError when none is left."""
+    container = attempt.container
+    if not (container.stdin or container.tty):
+        yield None
+        return
+    try:
+        console = Console(attempt.process.log, stdin=container.stdin, tty=container.tty)
+    except OSError as error:
+        raise StartError(f"no terminal or pipe can be made: {error.strerror}") from error
+    try:
+        yield console
+    finally:
+        await console.aclose()
+
+
+def _with_console(process: ProcessSpec, console: Console | None) -> ProcessSpec:
+    return process if console is None else replace(process, stdio=console.stdio)

@@ -27,7 +27,7 @@ from ktrain.api.meta import Key
 from ktrain.local.apiserver.logs import LogOptions, LogUnavailable
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator
+    from collections.abc import AsyncGenerator, AsyncIterator, Iterator
     from pathlib import Path
 
     from ktrain.framework import Env
@@ -126,18 +126,27 @@ class LogStore:
         Raises:
             LogUnavailable: The container has not started, or there is no attempt before the current one.
         """
-        attempts = self._logs.get(Key(namespace, pod), {}).get(container, [])
         if options.previous:
+            attempts = self._logs.get(Key(namespace, pod), {}).get(container, [])
             if len(attempts) < 2:
                 raise LogUnavailable(f'previous terminated container "{container}" in pod "{pod}" not found')
             return self._read(attempts[-2], options)
+        return self._read(self._current(namespace, pod, container), options)
+
+    def follow_from_now(self, namespace: str, pod: str, container: str) -> AsyncGenerator[bytes, None]:
+        """Return what a container prints from this moment on, to its end. LogUnavailable."""
+        attempt = self._current(namespace, pod, container)
+        return self._read(attempt, LogOptions(follow=True), begin=attempt.observe(self._env.clock.now()))
+
+    def _current(self, namespace: str, pod: str, container: str) -> AttemptLog:
+        attempts = self._logs.get(Key(namespace, pod), {}).get(container, [])
         if not attempts:
             raise LogUnavailable(f'container "{container}" in pod "{pod}" is waiting to start: ContainerCreating')
-        return self._read(attempts[-1], options)
+        return attempts[-1]
 
-    async def _read(self, attempt: AttemptLog, options: LogOptions) -> AsyncIterator[bytes]:
+    async def _read(self, attempt: AttemptLog, options: LogOptions, begin: int = 0) -> AsyncGenerator[bytes, None]:
         left = options.limit_bytes
-        pieces = self._stamped(attempt, options) if options.timestamps else self._pieces(attempt, options)
+        pieces = self._stamped(attempt, options) if options.timestamps else self._pieces(attempt, options, begin)
         async for _, piece in pieces:
             if left is None:
                 yield piece
@@ -147,13 +156,15 @@ class LogStore:
             if left <= 0:
                 return
 
-    async def _pieces(self, attempt: AttemptLog, options: LogOptions) -> AsyncIterator[tuple[int, bytes]]:
+    async def _pieces(
+        self, attempt: AttemptLog, options: LogOptions, begin: int = 0
+    ) -> AsyncIterator[tuple[int, bytes]]:
         """Yield (offset behind the piece, piece)."""
         since = _since(options, self._env.clock.now())
         attempt.observe(self._env.clock.now())
         file = await anyio.to_thread.run_sync(_open, attempt.path)
         try:
-            position = attempt.offset_at(since) if since else 0
+            position = attempt.offset_at(since) if since else begin
             if options.tail_lines is not None:
                 tail = await anyio.to_thread.run_sync(_tail_offset, file, options.tail_lines)
                 position = max(position, tail)

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from ssl import SSLContext
 
     from ktrain.framework.env import Clock
-    from ktrain.local.sandbox.executor import ProcessSpec, Sandbox
+    from ktrain.local.sandbox.executor import Process, ProcessSpec, Sandbox
 
     from .spec import Container, ExecAction, Handler, HttpGetAction, Probe, TcpSocketAction
 
@@ -52,6 +52,8 @@ class Target:
     process: ProcessSpec
     """How its main process was started; commands run in the same surroundings."""
     clock: Clock
+    main: Process | None = None
+    """Its main process; commands run beside it."""
     _numbers: itertools.count[int] = field(default_factory=itertools.count)
 
     async def perform(self, handler: Handler, timeout_s: float) -> str | None:
@@ -79,7 +81,7 @@ class Target:
 
     async def _run(self, action: ExecAction) -> str | None:
         output = self.process.log.with_name(f"exec-{next(self._numbers)}.log")
-        process = await self.sandbox.start(replace(self.process, argv=action.command, log=output))
+        process = await self.sandbox.start(replace(self.process, argv=action.command, log=output), beside=self.main)
         try:
             code = await process.wait()
         except asyncio.CancelledError:

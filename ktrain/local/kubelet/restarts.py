@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 from .status import Role
 
 if TYPE_CHECKING:
+    from .spec import Container
     from .status import Terminated
 
 
@@ -39,10 +40,17 @@ class RestartBackoff:
         return delay
 
 
-def restarts(role: Role, pod_policy: str, exit_code: int) -> bool:
-    """Whether a container that ended by itself starts again. Init containers are done once they succeed."""
+def restarts(container: Container, role: Role, pod_policy: str, exit_code: int) -> bool:
+    """
+    Whether a container that ended by itself starts again. Init containers are done once they succeed.
+
+    A container's own rules are asked first, then its own policy, then the pod's (KEP-5307).
+    """
     if role is Role.SIDECAR:
         return True
-    if pod_policy == "Never" or (role is Role.INIT and exit_code == 0):
+    if any(rule.matches(exit_code) for rule in container.restart_policy_rules):
+        return True
+    policy = container.restart_policy or pod_policy
+    if policy == "Never" or (role is Role.INIT and exit_code == 0):
         return False
-    return pod_policy == "Always" or exit_code != 0
+    return policy == "Always" or exit_code != 0

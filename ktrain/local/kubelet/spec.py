@@ -256,10 +256,11 @@ class Probe(Handler, frozen=True):
 
 
 class Lifecycle(Struct, frozen=True):
-    """Hooks after start and before stop."""
+    """Hooks after start and before stop, and the signal that asks the container to stop."""
 
     post_start: Handler | None = None
     pre_stop: Handler | None = None
+    stop_signal: str = "SIGTERM"
 
 
 class ContainerPort(Struct, frozen=True):
@@ -289,6 +290,25 @@ class PodSecurity(ContainerSecurity, frozen=True):
     fs_group: int | None = None
 
 
+class RestartExitCodes(Struct, frozen=True):
+    """Exit codes that are, or are not, among these."""
+
+    operator: str = "In"
+    values: tuple[int, ...] = ()
+
+
+class RestartRule(Struct, frozen=True):
+    """What to do when the container ended like this; `Restart` is the only action."""
+
+    action: str = ""
+    exit_codes: RestartExitCodes = RestartExitCodes()
+
+    def matches(self, exit_code: int) -> bool:
+        """Whether the rule asks for a restart after this exit code."""
+        listed = exit_code in self.exit_codes.values
+        return self.action == "Restart" and listed is (self.exit_codes.operator == "In")
+
+
 class Container(Struct, frozen=True):
     """A main or init container. An init container with `restartPolicy: Always` is a sidecar (KEP-753)."""
 
@@ -310,6 +330,10 @@ class Container(Struct, frozen=True):
     termination_message_path: str = "/dev/termination-log"
     termination_message_policy: str = "File"
     restart_policy: str = ""
+    restart_policy_rules: tuple[RestartRule, ...] = ()
+    stdin: bool = False
+    stdin_once: bool = False
+    tty: bool = False
 
     @property
     def is_sidecar(self) -> bool:

@@ -30,6 +30,7 @@ from .environment import PodFacts
 from .files import VolumeError
 from .launch import Attempt, Launcher, Machine, sandbox_spec
 from .reporter import StatusReporter, delete_finally
+from .resume import goes_on, resumed_records
 from .spec import PODS, Pod
 from .status import LOST, ContainerRecord, PodRecord, Role, new_records, pod_status
 from .volumes import PodVolumes
@@ -93,7 +94,8 @@ class PodWorker:
         self._ended = False
         self.finished = asyncio.Event()
         """Set when `run` has done all it does."""
-        self._start_time = shared.env.clock.now()
+        resumes = pod.status.start_time is not None
+        self._start_time = pod.status.start_time or shared.env.clock.now()
         self._reporter = StatusReporter(
             shared.client, shared.env, key=pod.key, uid=pod.uid, build=self._status, stored=self.update
         )
@@ -108,7 +110,9 @@ class PodWorker:
             changed=self._reporter.changed,
             event=self._event,
         )
-        self._containers = [ContainerRunner(record, side) for record in new_records(pod)]
+        records = resumed_records(pod, shared.env.clock.now()) if resumes else new_records(pod)
+        self._lost = resumes and not goes_on(pod, records)
+        self._containers = [ContainerRunner(record, side) for record in records]
 
     # What the kubelet tells
 
@@ -176,8 +180,7 @@ class PodWorker:
 
     async def _advance(self, tasks: TaskGroup) -> None:
         """Go through the pod's life as far as nobody stops it. Returns when no main container runs any more."""
-        if self.pod.status.start_time is not None:
-            self._failure = (LOST, "the pod was started by a kubelet that has gone, and its processes with it")
+        if self._lost:
             for runner in self._containers:
                 runner.lose()
             return
@@ -245,7 +248,8 @@ class PodWorker:
     async def _keep_active_deadline(self) -> None:
         seconds = self.pod.spec.active_deadline_seconds
         if seconds is not None:
-            await self._shared.env.clock.sleep(seconds)
+            since = (self._shared.env.clock.now() - self._start_time).total_seconds()
+            await self._shared.env.clock.sleep(max(0.0, seconds - since))
             self._failure = ("DeadlineExceeded", "Pod was active on the node longer than the specified deadline")
             self.stop(self.pod.grace_s)
 
@@ -281,6 +285,10 @@ class PodWorker:
         return "InternalError", f"the kubelet failed on this pod: {error!r}"
 
     # What others ask
+
+    def container(self, name: str) -> ContainerRunner | None:
+        """Return the runner of a container."""
+        return next((runner for runner in self._containers if runner.name == name), None)
 
     def _of(self, *roles: Role) -> list[ContainerRunner]:
         return [runner for runner in self._containers if runner.record.role in roles]

@@ -79,9 +79,20 @@ class SandboxSpec:
     """Mounts that all containers of the pod share. Those of one container belong in `ProcessSpec.mounts`."""
 
 
+@dataclass(frozen=True, slots=True)
+class Stdio:
+    """Descriptors that a program gets for its own; whoever made them closes them once the program was started."""
+
+    stdin: int
+    stdout: int
+    stderr: int
+    terminal: bool = False
+    """They are one terminal, which becomes the controlling terminal of the program."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProcessSpec:
-    """One program to start: a container's main process, or a command beside it (probe, hook) with the same mounts."""
+    """One program to start: a container's main process, or a command beside it (probe, hook, exec)."""
 
     argv: tuple[str, ...]
     """Program and arguments. A program without a slash is looked up in the PATH of `env`, inside the mounts."""
@@ -90,7 +101,9 @@ class ProcessSpec:
     cwd: str
     """Working directory as the process sees it. Missing: StartError."""
     log: Path
-    """File that stdout and stderr are appended to (O_APPEND, created if missing)."""
+    """File that stdout and stderr are appended to (O_APPEND, created if missing), unless there is `stdio`."""
+    stdio: Stdio | None = None
+    """What the program reads and writes instead of /dev/null and the log."""
     uid: int | None = None
     """runAsUser. As an ordinary user the process sees this uid, the files stay the user's; ignored in host mode."""
     gid: int | None = None
@@ -139,14 +152,17 @@ class Sandbox(Protocol):
         `start` does the same to arguments and environment by itself.
         """
 
-    async def start(self, process: ProcessSpec) -> Process:
+    async def start(self, process: ProcessSpec, *, beside: Process | None = None) -> Process:
         """
         Start a program; returns after its exec has succeeded.
+
+        `beside` is a process that was started here: the program then runs in the same container, sees the same
+        processes and files (`process.mounts` are there already), and dies with it at the latest.
 
         Cancelled: the program may have started; it dies with the sandbox.
 
         Raises:
-            StartError: The program, its working directory or a mount is missing or refused.
+            StartError: The program, its working directory or a mount is missing or refused; or `beside` has ended.
             SandboxError: The sandbox is dead.
         """
 

@@ -73,6 +73,7 @@ class HostSandbox(SupervisedSandbox):
             "gid": None,
             "mounts": [],
             "memory_limit": process.memory_limit,
+            "terminal": process.stdio is not None and process.stdio.terminal,
             "stage": "",
         }
 

@@ -49,6 +49,7 @@ class NamespaceSandbox(SupervisedSandbox):
             "gid": process.gid,
             "mounts": mounts,
             "memory_limit": process.memory_limit,
+            "terminal": process.stdio is not None and process.stdio.terminal,
             "stage": str(self.spec.root / ".stage"),
         }
 

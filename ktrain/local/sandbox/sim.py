@@ -10,6 +10,7 @@ SIGTERM. What happened is kept in `executor.started`, in order.
 from __future__ import annotations
 
 import asyncio
+import os
 import signal
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -20,6 +21,8 @@ from .executor import ProcessSpec, SandboxError, SandboxSpec, StartError
 if TYPE_CHECKING:
     import socket
     from pathlib import Path
+
+    from .executor import Process
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,14 +101,16 @@ class SimSandbox:
         """Nothing needs rewriting where nothing runs."""
         return text
 
-    async def start(self, process: ProcessSpec) -> SimProcess:
+    async def start(self, process: ProcessSpec, *, beside: Process | None = None) -> SimProcess:  # noqa: ARG002 -- no container to be in
         """Start to follow the script."""
         if self._dead:
             raise SandboxError(f"the sandbox of pod {self.spec.name!r} was killed")
         act = self._executor.script(self.spec, process)
         if act.cannot_start:
             raise StartError(act.cannot_start)
-        if act.prints:
+        if act.prints and process.stdio is not None:
+            os.write(process.stdio.stdout, act.prints.encode())
+        elif act.prints:
             with process.log.open("a") as log:
                 log.write(act.prints)
         started = SimProcess(act, process, self._executor.next_pid())

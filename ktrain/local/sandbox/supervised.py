@@ -13,6 +13,7 @@ import itertools
 import os
 import socket
 from abc import ABC, abstractmethod
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 from weakref import WeakSet
@@ -25,10 +26,10 @@ from ktrain.local.sandbox.helper import scratch
 from ktrain.local.sandbox.helper_client import KILL_TIMEOUT_S, START_TIMEOUT_S, Helper
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from typing import Self
 
-    from ktrain.local.sandbox.executor import ProcessSpec, SandboxSpec
+    from ktrain.local.sandbox.executor import Process, ProcessSpec, SandboxSpec
     from ktrain.local.sandbox.wire import Frame
 
 log = structlog.get_logger(__name__)
@@ -42,7 +43,7 @@ class SupervisedProcess:
     def __init__(self, pid: int, key: int, channel: Channel, ended: asyncio.Future[tuple[int, bool]]) -> None:
         self.pid = pid
         self.oom_killed = False
-        self._key = key
+        self.key = key
         self._channel = channel
         self._ended = ended
 
@@ -54,7 +55,7 @@ class SupervisedProcess:
     def signal(self, signum: int) -> None:
         """Send a signal to the program, if it still runs."""
         if not self._ended.done():
-            self._channel.send({"op": "signal", "process": self._key, "signum": int(signum)})
+            self._channel.send({"op": "signal", "process": self.key, "signum": int(signum)})
 
 
 class SupervisedSandbox(ABC):
@@ -95,22 +96,20 @@ class SupervisedSandbox(ABC):
         except Refused as error:
             raise SandboxError(f"no sandbox for pod {self.pod}: {error}") from None
 
-    async def start(self, process: ProcessSpec) -> SupervisedProcess:
+    async def start(self, process: ProcessSpec, *, beside: Process | None = None) -> SupervisedProcess:
         """Start a program; see `executor.Sandbox.start`."""
         channel = self._living()
         frame = await self.prepare(process)
+        if isinstance(beside, SupervisedProcess):
+            frame["beside"] = beside.key
         key = next(self._process_keys)
-        try:
-            log_fd = os.open(process.log, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
-        except OSError as error:
-            raise StartError(f"cannot write the log {process.log}: {error.strerror}") from None
         ended = self._exits[key] = asyncio.get_running_loop().create_future()
         try:
-            answer, _ = await channel.request({"op": "start", "process": key} | frame, (log_fd,))
+            with _descriptors(process) as descriptors:
+                answer, _ = await channel.request({"op": "start", "process": key} | frame, descriptors)
         except Refused as error:
+            self._exits.pop(key, None)
             raise StartError(f"cannot start {process.argv[0]!r}: {error}") from None
-        finally:
-            os.close(log_fd)
         return SupervisedProcess(answer["ok"], key, channel, ended)
 
     async def connect(self, host: str, port: int, timeout_s: float) -> socket.socket:
@@ -173,8 +172,9 @@ class SupervisedSandbox(ABC):
     def _on_event(self, frame: Frame) -> None:
         match frame["event"]:
             case "exit":
-                ended = self._exits.pop(frame["process"])
-                ended.set_result((frame["code"], frame["oom"]))
+                ended = self._exits.pop(frame["process"], None)
+                if ended is not None:  # Else its start was refused.
+                    ended.set_result((frame["code"], frame["oom"]))
             case "ready" if not self._ready.done():
                 self._ready.set_result(None)
             case "failed" if not self._ready.done():
@@ -256,6 +256,22 @@ class SupervisedExecutor:
         for sandbox in self._sandboxes:
             sandbox.abandon()
         await _remove(str(self.directory))
+
+
+@contextmanager
+def _descriptors(process: ProcessSpec) -> Iterator[tuple[int, ...]]:
+    """Open what the program reads and writes: its own three descriptors, or one for the log. StartError."""
+    if (stdio := process.stdio) is not None:
+        yield (stdio.stdin, stdio.stdout, stdio.stderr)
+        return
+    try:
+        log_fd = os.open(process.log, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    except OSError as error:
+        raise StartError(f"cannot write the log {process.log}: {error.strerror}") from None
+    try:
+        yield (log_fd,)
+    finally:
+        os.close(log_fd)
 
 
 async def _remove(directory: str) -> None:

@@ -20,7 +20,7 @@ from ktrain.framework import Cache, Client, EventRecorder, Manager
 from ktrain.framework.errors import NotFound
 from ktrain.local.apiserver.admission import AdmissionPlugin, AdmissionResponse
 from ktrain.local.apiserver.server import ApiServer
-from ktrain.local.jobs import make_controller as make_job_controller
+from ktrain.local.jobs import make_controllers as make_job_controllers
 from ktrain.testing.time import simulate
 
 NAMESPACE = "default"
@@ -150,7 +150,7 @@ async def running(env, *, twice=""):
         wire = Wire(server.transport(), twice)
         for component, make, transport in (
             ("jobset", make_controllers, wire),
-            ("job", lambda *parts: [make_job_controller(*parts)], server.transport()),
+            ("job", make_job_controllers, server.transport()),
         ):
             client = Client(transport, env, field_manager=component)
             cache = Cache(client, env)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -31,8 +32,9 @@ class Source:
 
 @pytest.fixture
 def source(server):
-    server.nodes.logs = Source()
-    return server.nodes.logs
+    source = Source()
+    server.nodes.register("n", SimpleNamespace(logs=source))
+    return source
 
 
 def pod(*containers: str, node: str = "n"):
@@ -83,3 +85,14 @@ async def test_bad_options_are_refused(api, source):
 
     assert answer.status == 422
     assert answer.body["message"].startswith('PodLogOptions "p" is invalid: tailLines')
+
+
+async def test_each_node_is_asked_for_its_own_pods(api, source, server):
+    other = Source()
+    server.nodes.register("other", SimpleNamespace(logs=other))
+    await api.create("pods", pod("c", node="other"))
+
+    await api.send("GET", api.path("pods", "p", "log"))
+
+    assert source.asked == []
+    assert other.asked == [("default", "p", "c", LogOptions())]

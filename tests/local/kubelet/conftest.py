@@ -1,7 +1,9 @@
 import asyncio
 import json
+import os
 import selectors
-from collections.abc import AsyncIterator, Awaitable, Callable
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -14,8 +16,14 @@ import pytest
 from ktrain.api.core import PODS, Pod
 from ktrain.api.meta import Json, Key
 from ktrain.framework import Cache, Client, EventRecorder
+from ktrain.framework.env import Env
+from ktrain.local.apiserver.logs import LogOptions
 from ktrain.local.apiserver.server import ApiServer
+from ktrain.local.kubelet.environment import base_environment
 from ktrain.local.kubelet.kubelet import Kubelet
+from ktrain.local.kubelet.node import LocalNode
+from ktrain.local.sandbox.executor import SandboxError
+from ktrain.local.sandbox.probe import choose
 from ktrain.local.sandbox.sim import Act, Script, SimExecutor
 from ktrain.testing.time import VirtualLoop, VirtualSelector, virtual_env
 
@@ -155,7 +163,9 @@ class World:
 
 
 @asynccontextmanager
-async def open_world(directory: Path, script: Script, **options: object) -> AsyncIterator[World]:
+async def open_world(
+    directory: Path, script: Script, gpus: Sequence[str] = (), **options: object
+) -> AsyncIterator[World]:
     env = virtual_env()
     server = ApiServer(env)
     client = Client(server.transport(), env, field_manager="test")
@@ -163,10 +173,10 @@ async def open_world(directory: Path, script: Script, **options: object) -> Asyn
     recorder = EventRecorder(client, env, component="kubelet")
     executor = SimExecutor(directory, script)
     kubelet = Kubelet(
-        client, cache, env, node_name=NODE, executor=executor, recorder=recorder, base_env={"PATH": "/bin"},
-        cwd="/work", **options,
+        client, cache, env, node=LocalNode.measured(NODE, gpus), executor=executor, recorder=recorder,
+        base_env={"PATH": "/bin"}, cwd="/work", **options,
     )  # fmt: skip
-    server.nodes.logs = kubelet.logs
+    server.nodes.register(NODE, kubelet)
     async with server.running(), anyio.create_task_group() as services:
         await services.start(cache.run)
         await services.start(recorder.run)
@@ -197,3 +207,82 @@ def simulate(tmp_path: Path) -> Callable[..., None]:
             runner.run(main())
 
     return run
+
+
+class RealWorld:
+    """A server and a kubelet with real processes."""
+
+    def __init__(self, client, kubelet, watch, server):
+        self.client = client
+        self.kubelet = kubelet
+        self.watch = watch
+        self.server = server
+
+    async def create(self, name, command, **spec):
+        """Create a pod of one container."""
+        container = {"name": "main", "image": "i", "command": command, **spec.pop("container", {})}
+        body = {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {"name": name, "namespace": "default"},
+            "spec": {"nodeName": "laptop", "restartPolicy": "Never", "containers": [container], **spec},
+        }
+        await self.client.create(PODS, body)
+
+    async def running(self, name):
+        """Return the pod once it runs."""
+        return await self.watch.until(lambda pod: pod.status.phase == "Running", name, within_s=20)
+
+    async def end(self, name):
+        """Return the pod once it has ended."""
+        return await self.watch.until(lambda pod: pod.status.phase in ("Succeeded", "Failed"), name, within_s=20)
+
+    async def log(self, name, *, follow=False):
+        """Open the log."""
+        return await self.kubelet.logs.open("default", name, "main", LogOptions(follow=follow))
+
+    async def run(self, name, command, **spec):
+        """Run a pod to its end; return it and its log."""
+        await self.create(name, command, **spec)
+        pod = await self.end(name)
+        return pod, b"".join([chunk async for chunk in await self.log(name)]).decode()
+
+
+@pytest.fixture(params=["host", pytest.param("ns", marks=pytest.mark.ns)])
+def real(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[], object]:
+    """Open a world of real processes: `async with real() as world`."""
+    return lambda: open_real_world(request.param, tmp_path)
+
+
+@asynccontextmanager
+async def open_real_world(pods: str, directory: Path, **options: object) -> AsyncIterator[RealWorld]:
+    env = Env()
+    try:
+        choice = await choose(pods)
+    except SandboxError as error:
+        pytest.skip(str(error))
+    server = ApiServer(env)
+    client = Client(server.transport(), env, field_manager="test")
+    cache, recorder = Cache(client, env), EventRecorder(client, env, component="kubelet")
+    kubelet = Kubelet(
+        client,
+        cache,
+        env,
+        node=LocalNode.measured("laptop"),
+        executor=choice.executor,
+        recorder=recorder,
+        base_env=base_environment(os.environ, Path(sys.executable)),
+        cwd=str(directory),
+        **options,
+    )
+    server.nodes.register("laptop", kubelet)
+    watch = PodWatch(cache)
+    async with server.running(), anyio.create_task_group() as services:
+        await services.start(cache.run)
+        await services.start(recorder.run)
+        async with anyio.create_task_group() as tasks:
+            await tasks.start(kubelet.run)
+            yield RealWorld(client, kubelet, watch, server)
+            tasks.cancel_scope.cancel()
+        services.cancel_scope.cancel()
+    await choice.executor.aclose()

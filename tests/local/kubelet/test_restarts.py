@@ -1,8 +1,11 @@
 from datetime import UTC, datetime, timedelta
 
+import msgspec
 import pytest
 
+from ktrain.api.meta import Json
 from ktrain.local.kubelet.restarts import RestartBackoff, RestartPolicy, restarts
+from ktrain.local.kubelet.spec import Container
 from ktrain.local.kubelet.status import Role, Terminated
 
 T0 = datetime(2026, 1, 1, tzinfo=UTC)
@@ -41,4 +44,28 @@ def test_ten_minutes_of_running_make_a_fresh_start() -> None:
     ],
 )
 def test_who_starts_again(role: Role, policy: str, code: int, *, expected: bool) -> None:
-    assert restarts(role, policy, code) is expected
+    assert restarts(Container("c"), role, policy, code) is expected
+
+
+RETRY = {"action": "Restart", "exitCodes": {"operator": "In", "values": [42, 43]}}
+RETRY_OTHERS = {"action": "Restart", "exitCodes": {"operator": "NotIn", "values": [1]}}
+
+
+@pytest.mark.parametrize(
+    ("fields", "policy", "code", "expected"),
+    [
+        ({"restartPolicy": "Never"}, "Always", 1, False),
+        ({"restartPolicy": "Always"}, "Never", 0, True),
+        ({"restartPolicy": "OnFailure"}, "Never", 1, True),
+        ({"restartPolicy": "Never", "restartPolicyRules": [RETRY]}, "Never", 42, True),
+        ({"restartPolicy": "Never", "restartPolicyRules": [RETRY]}, "Always", 1, False),
+        ({"restartPolicy": "Never", "restartPolicyRules": [RETRY_OTHERS]}, "Never", 2, True),
+        ({"restartPolicy": "Never", "restartPolicyRules": [RETRY_OTHERS]}, "Never", 1, False),
+    ],
+)
+def test_a_containers_own_rules_and_policy_come_before_the_pods(
+    fields: Json, policy: str, code: int, *, expected: bool
+) -> None:
+    container = msgspec.convert({"name": "c", **fields}, Container)
+
+    assert restarts(container, Role.MAIN, policy, code) is expected

@@ -492,31 +492,6 @@ def test_pods_of_other_nodes_and_ended_pods_are_left_alone(simulate):
     simulate(scenario)
 
 
-def test_a_pod_of_a_kubelet_that_is_gone_is_lost(simulate):
-    async def scenario(world):
-        await world.create(bound=False)
-        body = {"status": {"phase": "Running", "startTime": "2029-12-31T00:00:00Z"}}
-        await world.client.patch(PODS, Key("default", "p"), body, subresource="status")
-        await world.client.raw(
-            "POST",
-            "/api/v1/namespaces/default/pods/p/binding",
-            body={
-                "apiVersion": "v1",
-                "kind": "Binding",
-                "metadata": {"name": "p"},
-                "target": {"kind": "Node", "name": "laptop"},
-            },
-        )
-        pod = await world.phase("Failed")
-
-        ended = main_status(pod).state.terminated
-        assert pod.status.reason == "ContainerStatusUnknown"
-        assert (ended.exit_code, ended.reason) == (137, "ContainerStatusUnknown")
-        assert world.commands() == []
-
-    simulate(scenario)
-
-
 def test_logs_are_kept_for_two_attempts_and_go_with_the_pod(simulate):
     async def read(world, **options):
         chunks = await world.kubelet.logs.open("default", "p", "main", LogOptions(**options))

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from ktrain.local.apiserver.builtins import simple
+from ktrain.local.apiserver.access.rbac import GROUP
+from ktrain.local.apiserver.builtins import bindings, simple
 from ktrain.local.apiserver.builtins.configs import ConfigMapStrategy, SecretStrategy
 from ktrain.local.apiserver.builtins.definitions import DefinitionStrategy
 from ktrain.local.apiserver.builtins.events import CoreEventStrategy, EventStrategy
@@ -12,59 +13,33 @@ from ktrain.local.apiserver.builtins.jobs import JobStrategy
 from ktrain.local.apiserver.builtins.leases import LeaseStrategy
 from ktrain.local.apiserver.builtins.namespaces import NamespaceStrategy
 from ktrain.local.apiserver.builtins.pods import PodStrategy
+from ktrain.local.apiserver.builtins.rbac import BindingStrategy, RoleStrategy
+from ktrain.local.apiserver.builtins.reviews import REVIEWS
 from ktrain.local.apiserver.builtins.services import ServiceStrategy
+from ktrain.local.apiserver.builtins.serving import same as _same
+from ktrain.local.apiserver.builtins.serving import served as _served
+from ktrain.local.apiserver.builtins.stored import RESOURCES as _STORED
 from ktrain.local.apiserver.builtins.volumes import ClaimStrategy
 from ktrain.local.apiserver.builtins.webhook_configurations import (
     MutatingConfigurationStrategy,
     WebhookConfigurationStrategy,
 )
 from ktrain.local.apiserver.registry import ServedResource
+from ktrain.local.apiserver.strategy import ORDINARY
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from ktrain.local.apiserver.strategy import Strategy
-
-_RBAC: Final = f"{simple.RBAC_GROUP}/v1"
+_RBAC: Final = f"{GROUP}/v1"
 _REFERENCE: Final = ("kind", "namespace", "name", "uid", "apiVersion", "resourceVersion", "fieldPath")
-_POD_SUBRESOURCES: Final = {"binding": ("create",), "log": ("get",)}
-
-
-def _served(
-    api_version: str,
-    kind: str,
-    plural: str,
-    strategy: Strategy,
-    *,
-    short: tuple[str, ...] = (),
-    namespaced: bool = True,
-    status: bool = False,
-    categories: tuple[str, ...] = (),
-    subresources: Mapping[str, tuple[str, ...]] | None = None,
-    fields: Mapping[str, str] | None = None,
-    storage: str = "",
-) -> ServedResource:
-    group, _, version = api_version.rpartition("/")
-    return ServedResource(
-        group=group,
-        version=version,
-        kind=kind,
-        plural=plural,
-        singular=kind.lower(),
-        namespaced=namespaced,
-        strategy=strategy,
-        short_names=short,
-        categories=categories,
-        has_status=status,
-        subresources=subresources or {},
-        field_labels={name: tuple(path.split(".")) for name, path in (fields or {}).items()},
-        storage=storage,
-        storage_version=version,
-    )
-
-
-def _same(*names: str) -> dict[str, str]:
-    return {name: name for name in names}
+_CONNECT: Final = ("create", "get")
+_VIEW: Final = ("get", "patch", "update")
+_POD_SUBRESOURCES: Final = {
+    "attach": _CONNECT,
+    "binding": ("create",),
+    "ephemeralcontainers": _VIEW,
+    "eviction": ("create",),
+    "exec": _CONNECT,
+    "log": ("get",),
+    "resize": _VIEW,
+}
 
 
 _POD_FIELDS: Final = _same(
@@ -84,6 +59,17 @@ _CORE_EVENT_FIELDS: Final = {
 _EVENT_FIELDS: Final = _same(*(f"regarding.{name}" for name in _REFERENCE), "reason", "reportingController", "type")
 
 RESOURCES: Final = (
+    ServedResource(
+        group="",
+        version="v1",
+        kind="Binding",
+        plural="bindings",
+        singular="binding",
+        namespaced=True,
+        strategy=ORDINARY,
+        verbs=("create",),
+        review=bindings.bind_named,
+    ),
     _served("v1", "ConfigMap", "configmaps", ConfigMapStrategy(), short=("cm",)),
     _served("v1", "Event", "events", CoreEventStrategy(), short=("ev",), fields=_CORE_EVENT_FIELDS),
     _served("v1", "LimitRange", "limitranges", simple.PlainStrategy(), short=("limits",)),
@@ -131,7 +117,14 @@ RESOURCES: Final = (
         categories=("all",),
         fields=_same("spec.clusterIP", "spec.type"),
     ),
-    _served("v1", "ServiceAccount", "serviceaccounts", simple.AccountStrategy(), short=("sa",)),
+    _served(
+        "v1",
+        "ServiceAccount",
+        "serviceaccounts",
+        simple.AccountStrategy(),
+        short=("sa",),
+        subresources={"token": ("create",)},
+    ),
     _served(
         "admissionregistration.k8s.io/v1",
         "MutatingWebhookConfiguration",
@@ -172,10 +165,10 @@ RESOURCES: Final = (
         "events.k8s.io/v1", "Event", "events", EventStrategy(), short=("ev",), fields=_EVENT_FIELDS, storage="events"
     ),
     _served("node.k8s.io/v1", "RuntimeClass", "runtimeclasses", simple.RuntimeClassStrategy(), namespaced=False),
-    _served(_RBAC, "ClusterRole", "clusterroles", simple.RoleStrategy(), namespaced=False),
-    _served(_RBAC, "ClusterRoleBinding", "clusterrolebindings", simple.BindingStrategy(), namespaced=False),
-    _served(_RBAC, "Role", "roles", simple.RoleStrategy()),
-    _served(_RBAC, "RoleBinding", "rolebindings", simple.BindingStrategy()),
+    _served(_RBAC, "ClusterRole", "clusterroles", RoleStrategy(namespaced=False), namespaced=False),
+    _served(_RBAC, "ClusterRoleBinding", "clusterrolebindings", BindingStrategy(namespaced=False), namespaced=False),
+    _served(_RBAC, "Role", "roles", RoleStrategy(namespaced=True)),
+    _served(_RBAC, "RoleBinding", "rolebindings", BindingStrategy(namespaced=True)),
     _served(
         "scheduling.k8s.io/v1",
         "PriorityClass",
@@ -184,4 +177,6 @@ RESOURCES: Final = (
         short=("pc",),
         namespaced=False,
     ),
+    *_STORED,
+    *REVIEWS,
 )

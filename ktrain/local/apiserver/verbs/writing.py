@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 GENERATE_TRIES: Final = 8
 _MAIN: Final = frozenset({"", "scale"})
 """Writes through these change the spec, under the rules of the main URL."""
+_WITHOUT_SPEC: Final = frozenset({"status", "finalize"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,28 +85,39 @@ async def commit_create(backend: Backend, call: Call, obj: Json, options: WriteO
     strategy.admit(obj, None, backend)
     meta = obj["metadata"]
     metadata.prepare_create(meta, now=backend.now(), random=backend.env.random, has_generation=strategy.has_generation)
-    base = "" if meta.get("name") else meta.get("generateName", "")
-    for _ in range(GENERATE_TRIES if base else 1):
-        if base:
-            meta["name"] = metadata.generate_name(base, backend.env.random)
-        key = Key(meta.get("namespace", ""), meta.get("name", ""))
-        existing = backend.collection(resource).get(key)
-        if existing is None:
-            break
-    else:
-        raise _no_free_name(call, key, existing) if base else _taken(call, key, existing)
+    key = _choose_name(backend, call, meta)
     strategy.prepare_create(obj, backend)
     _warn(call, obj)
     found = [*metadata.validate(meta, strategy), *validate_body(call, obj, None), *strategy.validate(obj)]
+    found += strategy.validate_create(obj)
     if found:
         raise invalid(resource, meta.get("name", ""), found)
+    if call.name:
+        backend.gate.require_creation(call)
     await _admit_final(backend, call, obj, None, options)
+    # A taken name is found out last: who sends something invalid is told so, whatever else is in the way.
+    if (existing := backend.collection(resource).get(key)) is not None:
+        raise _taken(call, key, existing)
     if options.dry_run:
         return Item(obj, 0, resource.schema)
     try:
         return _put(backend, resource, key, obj, 0)
     except RevisionMismatch:
         raise _taken(call, key, backend.collection(resource).get(key)) from None
+
+
+def _choose_name(backend: Backend, call: Call, meta: Json) -> Key:
+    """Settle the name of a new object; one that is generated has to be free."""
+    base = "" if meta.get("name") else meta.get("generateName", "")
+    if not base:
+        return Key(meta.get("namespace", ""), meta.get("name", ""))
+    for _ in range(GENERATE_TRIES):
+        meta["name"] = metadata.generate_name(base, backend.env.random)
+        key = Key(meta.get("namespace", ""), meta["name"])
+        existing = backend.collection(call.resource).get(key)
+        if existing is None:
+            return key
+    raise _no_free_name(call, key, existing)
 
 
 async def commit_update(backend: Backend, call: Call, obj: Json, old: Item, options: WriteOptions) -> Item:
@@ -124,8 +136,8 @@ async def commit_update(backend: Backend, call: Call, obj: Json, old: Item, opti
     if call.subresource in _MAIN:
         strategy.admit(obj, before, backend)
         strategy.prepare_update(obj, before, backend)
-        if strategy.has_generation and strategy.spec_changed(obj, before):
-            meta["generation"] = before["metadata"].get("generation", 0) + 1
+    if call.subresource not in _WITHOUT_SPEC and strategy.has_generation and strategy.spec_changed(obj, before):
+        meta["generation"] = before["metadata"].get("generation", 0) + 1
     _warn(call, obj)
     found = [*metadata.validate(meta, strategy), *metadata.validate_update(meta, before["metadata"])]
     found += _validate_change(call, obj, before)
@@ -255,6 +267,8 @@ def _validate_change(call: Call, obj: Json, before: Json) -> list[Cause]:
     found = validate_body(call, obj, before)
     if call.subresource == "status":
         return [*found, *strategy.validate_status(obj, before)]
+    if call.subresource not in _MAIN | _WITHOUT_SPEC:
+        return [*found, *strategy.validate(obj), *strategy.validate_part(call.subresource, obj, before)]
     return [*found, *strategy.validate(obj), *strategy.validate_update(obj, before)]
 
 

@@ -32,12 +32,12 @@ _FORWARDED = frozenset(signal.valid_signals()) - {
 }
 
 
-def supervise(spec: dict[str, Any], log: int, report: int, host_proc: int, view: View | None) -> int:
+def supervise(spec: dict[str, Any], stdio: tuple[int, ...], report: int, host_proc: int, view: View | None) -> int:
     """
     Start the program that `spec` describes, wait for its end, and return its exit code. Runs in a process of its own.
 
-    What happened goes to `report`: the program's PID (by the /proc that `host_proc` is open on), then end-of-file once
-    it runs; or an error as a sentence.
+    `stdio` are its standard input, output and error, or one descriptor of its log. What happened goes to `report`: the
+    program's PID (by the /proc that `host_proc` is open on), then end-of-file once it runs; or an error as a sentence.
     """
     signal.pthread_sigmask(signal.SIG_BLOCK, _FORWARDED)
     try:
@@ -52,9 +52,9 @@ def supervise(spec: dict[str, Any], log: int, report: int, host_proc: int, view:
         _tell(report, f"E{describe(error)}")
         return 128
     if program == 0:
-        _become(spec, log, report, host_proc, namespaces=view is not None)
-    os.close(report)
-    os.close(log)
+        _become(spec, stdio, report, host_proc, namespaces=view is not None)
+    for fd in (report, *stdio):
+        os.close(fd)
     for signum in _FORWARDED:
         signal.signal(signum, lambda number, _frame: _pass_on(program, number))
     signal.pthread_sigmask(signal.SIG_UNBLOCK, _FORWARDED)
@@ -62,6 +62,21 @@ def supervise(spec: dict[str, Any], log: int, report: int, host_proc: int, view:
     if view is None:
         tree.kill_below(os.getpid())
     return code
+
+
+def join(spec: dict[str, Any], stdio: tuple[int, ...], report: int, host_proc: int, host: int) -> NoReturn:
+    """
+    Become the program that `spec` describes, in the container of another process (a pidfd). Never returns.
+
+    The caller is in the PID namespace of that container already; whatever it leaves behind is the container's.
+    """
+    try:
+        linux.setns(host, linux.CLONE_NEWNS)
+        os.close(host)
+    except OSError as error:
+        _tell(report, f"E{describe(error)}")
+        os._exit(128)
+    _become(spec, stdio, report, host_proc, namespaces=True)
 
 
 def describe(error: OSError) -> str:
@@ -85,15 +100,13 @@ def _wait_for(program: int) -> int:
             return code if code >= 0 else 128 - code
 
 
-def _become(spec: dict[str, Any], log: int, report: int, host_proc: int, *, namespaces: bool) -> NoReturn:
+def _become(spec: dict[str, Any], stdio: tuple[int, ...], report: int, host_proc: int, *, namespaces: bool) -> NoReturn:
     """Turn this forked process into the program. Never returns."""
     try:
         os.setsid()
         if not namespaces:
             linux.die_with_parent()
-        null = os.open(os.devnull, os.O_RDONLY)
-        for source, target in ((null, 0), (log, 1), (log, 2)):
-            os.dup2(source, target)
+        _set_stdio(stdio, terminal=spec["terminal"])
         _tell(report, f"P{os.readlink('self', dir_fd=host_proc) if host_proc >= 0 else os.getpid()}\n")
         _enter_directory(spec["cwd"])
         if namespaces:
@@ -107,6 +120,18 @@ def _become(spec: dict[str, Any], log: int, report: int, host_proc: int, *, name
         _tell(report, f"E{describe(error) if isinstance(error, OSError) else error}")
     finally:
         os._exit(128)
+
+
+def _set_stdio(stdio: tuple[int, ...], *, terminal: bool) -> None:
+    if len(stdio) == 1:
+        stdio = (os.open(os.devnull, os.O_RDONLY), *stdio, *stdio)
+    for source, target in zip(stdio, range(3), strict=True):
+        os.dup2(source, target)
+    if terminal:
+        import fcntl  # Here: most programs have none.
+        import termios
+
+        fcntl.ioctl(0, termios.TIOCSCTTY, 0)
 
 
 def _tell(report: int, text: str) -> None:

@@ -31,12 +31,19 @@ def leave(body: Callable[[], int]) -> NoReturn:
 
 
 def fork_into_new_pid_namespace(own: int) -> int:
-    """
-    fork(); the child is PID 1 of a new PID namespace. `own` is a file of the caller's.
-
-    unshare(CLONE_NEWPID) works once; before the next, the way back must be taken (pid_namespaces(7)).
-    """
+    """fork(); the child is PID 1 of a new PID namespace. `own` is a file of the caller's."""
     linux.unshare(linux.CLONE_NEWPID)
+    return _fork_and_return(own)
+
+
+def fork_into_pid_namespace_of(process: int, own: int) -> int:
+    """fork(); the child joins the PID namespace of a process (a pidfd) below ours. `own` is a file of the caller's."""
+    linux.setns(process, linux.CLONE_NEWPID)
+    return _fork_and_return(own)
+
+
+def _fork_and_return(own: int) -> int:
+    """Fork, and take the way back: it works once, and before the next the way back is needed (pid_namespaces(7))."""
     try:
         pid = os.fork()
     except OSError:

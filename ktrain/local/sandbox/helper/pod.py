@@ -3,7 +3,9 @@ One pod: a process that sets up what its containers share, then starts them when
 
 Frames from the runner, on a socket that belongs to this pod alone:
 
-    {"id", "op": "start", "process", argv, env, cwd, uid, gid, mounts, memory_limit}  with the log file
+    {"id", "op": "start", "process", argv, env, cwd, uid, gid, mounts, memory_limit, terminal, stage}
+                                                           with the log file, or with stdin, stdout and stderr;
+                                                           "beside": a process, to run in the same container
     {"op": "signal", "process", "signum"}                  not answered
     {"id", "op": "socket", "family"}                       answered with a TCP socket of the pod's network
 
@@ -52,12 +54,13 @@ def setup(spec: dict[str, Any], network: Network, view: mounts.View) -> mounts.V
 class _Running:
     """A process that was started: its supervisor, and the pipe on which its start is reported until that is known."""
 
-    def __init__(self, request: int, supervisor: int, report: int, memory_limit: int | None) -> None:
-        self.request = request
+    def __init__(self, frame: Frame, supervisor: int, report: int) -> None:
+        self.request = frame["id"]
         self.supervisor = supervisor
         self.report = report
         self.said = b""
-        self.memory_limit = memory_limit
+        self.memory_limit = frame["memory_limit"]
+        self.beside: int | None = frame.get("beside")
         self.kills_before = memory.kernel_kills()
         self.killed_by_us = False
         self.over_limit = False
@@ -115,18 +118,18 @@ class Pod:
     def _handle(self, frame: Frame, fds: tuple[int, ...]) -> None:
         match frame["op"]:
             case "start":
-                self._start(frame, fds[0])
+                self._start(frame, fds)
             case "signal":
                 self._signal(frame["process"], frame["signum"])
             case "socket":
                 with socket.socket(frame["family"], socket.SOCK_STREAM) as sock:
                     wire.send(self._control, {"id": frame["id"], "ok": None}, (sock.fileno(),))
 
-    def _start(self, frame: Frame, log: int) -> None:
+    def _start(self, frame: Frame, stdio: tuple[int, ...]) -> None:
+        host = self._host_of(frame)
         report, write_end = os.pipe()
-        stage = f"{frame['stage']}/{frame['process']}"
         try:
-            pid = self._fork()
+            pid = self._fork(host)
         except OSError:
             os.close(report)
             os.close(write_end)
@@ -134,17 +137,34 @@ class Pod:
         if pid == 0:
             linux.die_with_parent()
             linux.set_title("init")
-            view = self._view.copy(stage) if self._view is not None else None
-            forking.close_all_but(0, 1, 2, log, write_end, self._host_proc)
+            forking.close_all_but(0, 1, 2, *stdio, write_end, self._host_proc, host)
             signal.set_wakeup_fd(-1)
-            forking.leave(lambda: container.supervise(frame, log, write_end, self._host_proc, view))
+            forking.leave(lambda: self._be_program(frame, stdio, write_end, host))
         os.close(write_end)
-        self._running[frame["process"]] = _Running(frame["id"], pid, report, frame["memory_limit"])
+        if host >= 0:
+            os.close(host)
+        self._running[frame["process"]] = _Running(frame, pid, report)
         self._poll.register(report, select.POLLIN)
 
-    def _fork(self) -> int:
+    def _be_program(self, frame: Frame, stdio: tuple[int, ...], report: int, host: int) -> int:
+        if host >= 0:
+            container.join(frame, stdio, report, self._host_proc, host)
+        view = self._view.copy(f"{frame['stage']}/{frame['process']}") if self._view is not None else None
+        return container.supervise(frame, stdio, report, self._host_proc, view)
+
+    def _host_of(self, frame: Frame) -> int:
+        """Return a descriptor of the process whose namespaces the program is to join, or -1: it gets its own."""
+        if (beside := frame.get("beside")) is None:
+            return -1
+        if (process := self._running.get(beside)) is None:
+            raise OSError("the container has ended")
+        return -1 if self._view is None else os.pidfd_open(process.supervisor)
+
+    def _fork(self, host: int) -> int:
         if self._view is None:
             return os.fork()
+        if host >= 0:
+            return forking.fork_into_pid_namespace_of(host, self._own_pids)
         return forking.fork_into_new_pid_namespace(self._own_pids)
 
     def _signal(self, key: int, signum: int) -> None:
@@ -152,7 +172,11 @@ class Pod:
         if process is None:
             return
         process.killed_by_us |= signum == signal.SIGKILL
-        os.kill(process.supervisor, signum)
+        if signum == signal.SIGKILL and process.beside is not None and self._view is not None:
+            # No supervisor, no namespace of its own: what it started and did not detach goes with it.
+            os.killpg(process.supervisor, signum)
+        else:
+            os.kill(process.supervisor, signum)
 
     def _read_report(self, fd: int) -> None:
         process = next(process for process in self._running.values() if process.report == fd)
@@ -181,8 +205,7 @@ class Pod:
             if key is None:
                 continue
             if self._view is None:
-                supervisors = frozenset(process.supervisor for process in self._running.values())
-                tree.kill_below(os.getpid(), spare=supervisors - {pid})
+                self._kill_what_is_left_of(key, pid)
             process = self._running[key]
             while process.report >= 0:
                 self._read_report(process.report)
@@ -190,3 +213,11 @@ class Pod:
             by_kernel = code == 137 and not process.killed_by_us and memory.kernel_kills() > process.kills_before
             exit_event = {"event": "exit", "process": key, "code": code, "oom": process.over_limit or by_kernel}
             wire.send(self._control, exit_event)
+
+    def _kill_what_is_left_of(self, key: int, supervisor: int) -> None:
+        """Without namespaces: end the programs beside this one, and whatever has no supervisor any more."""
+        for process in self._running.values():
+            if process.beside == key:
+                tree.kill_below(process.supervisor)
+        supervisors = frozenset(process.supervisor for process in self._running.values())
+        tree.kill_below(os.getpid(), spare=supervisors - {supervisor})

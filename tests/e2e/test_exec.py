@@ -1,0 +1,108 @@
+"""kubectl in containers: exec, attach, cp and run, against `ktrain up`, in both ways pods run."""
+
+import os
+import pty
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+import yaml
+
+pytestmark = pytest.mark.e2e
+
+KUBECTL = next(
+    (str(p) for p in (Path(os.environ.get("KUBEBUILDER_ASSETS", "/nowhere")) / "kubectl",) if p.exists()),
+    shutil.which("kubectl"),
+)
+if KUBECTL is None:
+    pytest.skip("kubectl is not installed", allow_module_level=True)
+
+
+class Cluster:
+    """A running `ktrain up` with a pod in it."""
+
+    def __init__(self, kubeconfig):
+        self.command = [KUBECTL, "--kubeconfig", str(kubeconfig)]
+
+    def run(self, *arguments, stdin=None):
+        """Run kubectl; returns exit code and all it said."""
+        done = subprocess.run(
+            [*self.command, *arguments], input=stdin, capture_output=True, text=True, timeout=60, check=False
+        )
+        return done.returncode, done.stdout + done.stderr
+
+    def create(self, name, *containers, **spec):
+        """Create a pod and wait until it is ready."""
+        spec = {"containers": list(containers), "terminationGracePeriodSeconds": 1, **spec}
+        pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": spec}
+        assert self.run("apply", "-f", "-", stdin=yaml.safe_dump(pod))[0] == 0
+        code, said = self.run("wait", "--for=condition=Ready", f"pod/{name}", "--timeout=30s")
+        assert code == 0, said
+
+
+@pytest.fixture(params=["host", pytest.param("ns", marks=pytest.mark.ns)])
+def cluster(request, start, tmp_path):
+    server = start("up", "--kubeconfig", tmp_path / "kubeconfig", "--pods", request.param)
+    server.wait_for("ready http")
+    return Cluster(tmp_path / "kubeconfig")
+
+
+SLEEPER = {"name": "main", "image": "i", "command": ["sleep", "1000"], "env": [{"name": "WHO", "value": "me"}]}
+
+
+def test_exec_passes_output_input_and_exit_codes(cluster):
+    cluster.create("p", SLEEPER, SLEEPER | {"name": "other"})
+
+    assert cluster.run("exec", "p", "-c", "main", "--", "sh", "-c", "echo $WHO; exit 3") == (
+        3,
+        "me\ncommand terminated with exit code 3\n",
+    )
+    assert cluster.run("exec", "-i", "p", "-c", "other", "--", "cat", stdin="hello\n" * 5000) == (0, "hello\n" * 5000)
+    code, said = cluster.run("exec", "p", "-c", "main", "--", "no-such-program")
+    assert code == 1
+    assert "no such program in PATH" in said
+    assert "container nix is not valid" in cluster.run("exec", "p", "-c", "nix", "--", "true")[1]
+
+
+def test_exec_with_a_terminal_has_its_size(cluster):
+    cluster.create("p", SLEEPER)
+    ours, theirs = pty.openpty()
+    subprocess.run(["stty", "rows", "33", "cols", "77"], stdin=theirs, check=True)
+
+    kubectl = subprocess.Popen(
+        [*cluster.command, "exec", "-it", "p", "--", "sh", "-c", "sleep 0.5; stty size; exit 4"],
+        stdin=theirs,
+        stdout=theirs,
+        stderr=subprocess.DEVNULL,
+    )
+    os.close(theirs)
+    try:
+        assert kubectl.wait(30) == 4
+        assert b"33 77" in os.read(ours, 4096)
+    finally:
+        kubectl.kill()
+        kubectl.wait()
+        os.close(ours)
+
+
+def test_files_are_copied_in_and_out(cluster, tmp_path):
+    cluster.create("p", SLEEPER)
+    (tmp_path / "in").write_bytes(os.urandom(300_000))
+
+    assert cluster.run("cp", str(tmp_path / "in"), f"p:{tmp_path}/inside")[0] == 0
+    code, said = cluster.run("cp", f"p:{tmp_path}/inside", str(tmp_path / "out"))
+
+    assert code == 0, said
+    assert (tmp_path / "out").read_bytes() == (tmp_path / "in").read_bytes()
+
+
+def test_run_with_input_attaches_and_ends_with_the_pod(cluster):
+    code, said = cluster.run(
+        "run", "once", "-i", "--rm", "--restart=Never", "--image=i", "--command", "--",
+        "sh", "-c", "read line; echo got $line; exit 2", stdin="word\n",
+    )  # fmt: skip
+
+    assert "got word" in said
+    assert code == 2
+    assert "not found" in cluster.run("get", "pod", "once")[1]
