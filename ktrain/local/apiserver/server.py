@@ -32,6 +32,7 @@ from ktrain.local.apiserver.admission import AdmissionPlugin, Chain
 from ktrain.local.apiserver.backend import Backend, Call, NodeAgents
 from ktrain.local.apiserver.crds import CrdController
 from ktrain.local.apiserver.dispatch import dispatch
+from ktrain.local.apiserver.durability.errors import StateError
 from ktrain.local.apiserver.errors import NOT_FOUND_TEXT, PageNotFound, StatusError
 from ktrain.local.apiserver.gc import GarbageCollector
 from ktrain.local.apiserver.inprocess import InProcessTransport
@@ -122,6 +123,7 @@ class ApiServer:
         Stopped on leaving.
 
         Raises:
+            StateError: There is a journal, and its disk takes nothing.
             Exception: On leaving, what a controller died of; it is logged when it happens.
         """
         # Tasks, not a task group: test frameworks enter and leave a fixture's contexts in different tasks.
@@ -140,6 +142,7 @@ class ApiServer:
         for task in tasks:
             task.add_done_callback(_log_crash)
         try:
+            await self._keep_bootstrap()
             yield self
         finally:
             self.end_streams()
@@ -150,6 +153,15 @@ class ApiServer:
             for task in tasks:
                 if not task.cancelled() and (error := task.exception()) is not None:
                     raise error
+
+    async def _keep_bootstrap(self) -> None:
+        """Have what a fresh server holds on disk before anybody builds on it."""
+        if self.journal is None:
+            return
+        try:
+            await self.journal.durable(committed=True)
+        except NotStored as error:
+            raise StateError(str(error)) from error
 
     def transport(self, user: str | User = ADMIN) -> Transport:
         """Return a transport that calls this server in process as one user; a mere name is an administrator's."""
