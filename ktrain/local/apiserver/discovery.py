@@ -32,6 +32,7 @@ SUBRESOURCE_KINDS: Final = {
     "attach": ("", "v1", "PodAttachOptions"),
     "binding": ("", "v1", "Binding"),
     "exec": ("", "v1", "PodExecOptions"),
+    "portforward": ("", "v1", "PodPortForwardOptions"),
     "eviction": ("policy", "v1", "Eviction"),
     "token": ("authentication.k8s.io", "v1", "TokenRequest"),
 }

@@ -42,6 +42,7 @@ _OBJECT_VERBS: Final = {
     "DELETE": "delete",
     "POST": "create",
 }
+_VIEW_VERBS: Final = ("get", "patch", "update")
 
 
 async def dispatch(backend: Backend, call: Call) -> Answer:
@@ -120,16 +121,15 @@ async def _subresource(backend: Backend, call: Call, verb: str) -> Answer:
     handler = SUBRESOURCES.get((resource.qualified_name, name))
     if handler is not None:
         if verb not in resource.subresources[name]:
-            raise errors.method_not_allowed(verb, resource)
+            raise errors.wrong_method()
         return await handler(backend, call)
     if name == "scale" and resource.scale is not None:
         return plain_answer(call, await _scale(backend, call, verb, resource.scale))
-    if not (name == "status" and resource.has_status) and name != "finalize":
+    verbs = _VIEW_VERBS if name == "status" and resource.has_status else resource.subresources.get(name)
+    if verbs is None:
         raise errors.not_found(resource, call.name) if resource.custom else errors.resource_not_found()
-    if name == "finalize" and name not in resource.subresources:
-        raise errors.not_found(resource, call.name)
-    if verb not in {"get", "update", "patch"}:
-        raise errors.method_not_allowed(verb, resource)
+    if verb not in verbs:
+        raise errors.method_not_allowed(verb, resource) if resource.custom else errors.wrong_method()
     return await _object(backend, call, verb)
 
 

@@ -110,6 +110,12 @@ def method_not_allowed(verb: str, resource: ServedResource) -> StatusError:
     )
 
 
+def wrong_method() -> StatusError:
+    """405 for a method that a subresource does not have."""
+    message = "the server does not allow this method on the requested resource"
+    return StatusError(405, "MethodNotAllowed", message, details={})
+
+
 def already_exists(resource: ServedResource, key: Key, *, deleting: bool) -> StatusError:
     """409 on create."""
     prefix = "object is being deleted: " if deleting else ""

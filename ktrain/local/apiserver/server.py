@@ -32,6 +32,7 @@ from ktrain.local.apiserver.admission import AdmissionPlugin, Chain
 from ktrain.local.apiserver.backend import Backend, Call, NodeAgents
 from ktrain.local.apiserver.crds import CrdController
 from ktrain.local.apiserver.dispatch import dispatch
+from ktrain.local.apiserver.disruption import DisruptionController
 from ktrain.local.apiserver.durability.errors import StateError
 from ktrain.local.apiserver.errors import NOT_FOUND_TEXT, PageNotFound, StatusError
 from ktrain.local.apiserver.gc import GarbageCollector
@@ -104,6 +105,7 @@ class ApiServer:
         self._backend = Backend(self.store, registry, env, chain, self._gate, self.nodes)
         self._crds = CrdController(self._backend)
         self._gc = GarbageCollector(self._backend)
+        self._budgets = DisruptionController(self._backend)
         self._namespaces = NamespaceController(self._backend)
         self._accounts = AccountController(self._backend)
         self._aggregator = Aggregator(self._backend)
@@ -133,6 +135,7 @@ class ApiServer:
                 ("gc", self._gc),
                 ("namespaces", self._namespaces),
                 ("crds", self._crds),
+                ("budgets", self._budgets),
                 ("accounts", self._accounts),
                 ("aggregation", self._aggregator),
             )

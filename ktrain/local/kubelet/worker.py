@@ -29,8 +29,8 @@ from .deadline import Deadline
 from .environment import PodFacts
 from .files import VolumeError
 from .launch import Attempt, Launcher, Machine, sandbox_spec
-from .resume import goes_on, resumed_records
 from .reporter import StatusReporter, delete_finally
+from .resume import goes_on, resumed_records
 from .spec import PODS, Pod
 from .status import LOST, ContainerRecord, PodRecord, Role, new_records, pod_status
 from .volumes import PodVolumes

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from ktrain.local.apiserver.discovery import SUBRESOURCE_KINDS
 
-from .schemas import builtin_name, group_version_kind, kind_name, option_reference, reference
+from .schemas import group_version_kind, kind_name, option_reference, reference, subresource_schema
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -109,19 +109,22 @@ def _in_path(name: str) -> Json:
 def _operation(resource: ServedResource, path: str, verb: str, subresource: str) -> Json:
     _method, _word, codes, names = _VERBS[verb]
     kind, schema = _kind(resource, verb, subresource)
+    connects = _connects(subresource)
     parameters = [_QUERY[name] for name in (_LOG if subresource == "log" else names).split()]
-    types = ("text/plain",) if subresource == "log" else _TYPES
-    content = {"schema": schema if subresource != "log" else {"type": "string"}}
+    if subresource == "log":
+        schema = {"type": "string"}
+    types = ("text/plain",) if subresource == "log" else ("*/*",) if connects else _TYPES
+    content = {"schema": schema}
     responses = {str(code): {"description": _PHRASES[code], "content": dict.fromkeys(types, content)} for code in codes}
     operation: Json = {
         "tags": [f"{_camel(resource.group, lower=True)}_{resource.version}"],
         "operationId": _operation_id(resource, path, verb, subresource),
         "parameters": parameters,
         "responses": {**responses, "401": {"description": "Unauthorized"}},
-        "x-kubernetes-action": _ACTIONS.get(verb, verb),
+        "x-kubernetes-action": "connect" if connects else _ACTIONS.get(verb, verb),
         "x-kubernetes-group-version-kind": kind,
     }
-    if body := _body(resource, verb, schema):
+    if not connects and (body := _body(resource, verb, schema)):
         operation["requestBody"] = body
     return operation
 
@@ -141,8 +144,8 @@ def _kind(resource: ServedResource, verb: str, subresource: str) -> tuple[Json, 
     """Return the kind that an operation is about, and a reference to the schema of its answer."""
     if other := SUBRESOURCE_KINDS.get(subresource):
         group, version, name = other
-        schema = reference(builtin_name(f"{group}/{version}" if group else version, name))
-        return {"group": group, "version": version, "kind": name}, schema
+        kind = {"group": group, "version": version, "kind": name}
+        return kind, subresource_schema(subresource) or {"type": "string"}
     kind = group_version_kind(resource, resource.kind)
     if verb in ("delete", "deletecollection") and not resource.strategy.answers_deleted_object:
         return kind, option_reference("Status")
@@ -150,12 +153,19 @@ def _kind(resource: ServedResource, verb: str, subresource: str) -> tuple[Json, 
     return kind, reference(f"{name}List" if verb == "list" else name)
 
 
+def _connects(subresource: str) -> bool:
+    """Whether it is a stream (exec, attach, portforward), which no body describes."""
+    return subresource in SUBRESOURCE_KINDS and subresource_schema(subresource) is None
+
+
 def _operation_id(resource: ServedResource, path: str, verb: str, subresource: str) -> str:
     everywhere = resource.namespaced and "{namespace}" not in path
+    connects = _connects(subresource)
     parts = [
-        _VERBS[verb][1],
+        "connect" if connects else _VERBS[verb][1],
         _camel(resource.group),
         _upper(resource.version),
+        _upper(_VERBS[verb][0]) if connects else "",
         "Collection" if verb == "deletecollection" else "",
         "Namespaced" if resource.namespaced and not everywhere else "",
         resource.kind,

@@ -87,6 +87,10 @@ def restrict(call: Call, obj: Json, old: Json) -> Json:
         return restricted
     if call.subresource == "finalize":
         return {**old, "metadata": dict(old["metadata"]), "spec": obj.get("spec", {})}
+    if call.subresource:
+        restricted = call.resource.strategy.restrict_part(call.subresource, obj, old)
+        written = {name: obj["metadata"][name] for name in ("uid", "managedFields") if name in obj["metadata"]}
+        return {**restricted, "metadata": {**old["metadata"], **written}}
     if call.resource.has_status:
         obj.pop("status", None)
         if "status" in old:

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 GENERATE_TRIES: Final = 8
 _MAIN: Final = frozenset({"", "scale"})
 """Writes through these change the spec, under the rules of the main URL."""
+_WITHOUT_SPEC: Final = frozenset({"status", "finalize"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +89,7 @@ async def commit_create(backend: Backend, call: Call, obj: Json, options: WriteO
     strategy.prepare_create(obj, backend)
     _warn(call, obj)
     found = [*metadata.validate(meta, strategy), *validate_body(call, obj, None), *strategy.validate(obj)]
+    found += strategy.validate_create(obj)
     if found:
         raise invalid(resource, meta.get("name", ""), found)
     if call.name:
@@ -134,8 +136,8 @@ async def commit_update(backend: Backend, call: Call, obj: Json, old: Item, opti
     if call.subresource in _MAIN:
         strategy.admit(obj, before, backend)
         strategy.prepare_update(obj, before, backend)
-        if strategy.has_generation and strategy.spec_changed(obj, before):
-            meta["generation"] = before["metadata"].get("generation", 0) + 1
+    if call.subresource not in _WITHOUT_SPEC and strategy.has_generation and strategy.spec_changed(obj, before):
+        meta["generation"] = before["metadata"].get("generation", 0) + 1
     _warn(call, obj)
     found = [*metadata.validate(meta, strategy), *metadata.validate_update(meta, before["metadata"])]
     found += _validate_change(call, obj, before)
@@ -265,6 +267,8 @@ def _validate_change(call: Call, obj: Json, before: Json) -> list[Cause]:
     found = validate_body(call, obj, before)
     if call.subresource == "status":
         return [*found, *strategy.validate_status(obj, before)]
+    if call.subresource not in _MAIN | _WITHOUT_SPEC:
+        return [*found, *strategy.validate(obj), *strategy.validate_part(call.subresource, obj, before)]
     return [*found, *strategy.validate(obj), *strategy.validate_update(obj, before)]
 
 
