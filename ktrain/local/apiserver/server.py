@@ -30,6 +30,8 @@ from ktrain.local.apiserver.access.escalation import Escalation
 from ktrain.local.apiserver.access.gate import Gate
 from ktrain.local.apiserver.admission import AdmissionPlugin, Chain
 from ktrain.local.apiserver.backend import Backend, Call, NodeAgents
+from ktrain.local.apiserver.callouts import Callouts
+from ktrain.local.apiserver.conversion import Conversions
 from ktrain.local.apiserver.crds import CrdController
 from ktrain.local.apiserver.dispatch import dispatch
 from ktrain.local.apiserver.disruption import DisruptionController
@@ -42,7 +44,6 @@ from ktrain.local.apiserver.registry import Registry
 from ktrain.local.apiserver.representation import Format, negotiate
 from ktrain.local.apiserver.requests import ADMIN, Answer, Parameters, Request, User, warning_headers
 from ktrain.local.apiserver.store import DEFAULT_HISTORY, NotStored, Store
-from ktrain.local.apiserver.webhooks import Webhooks
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
@@ -52,6 +53,7 @@ if TYPE_CHECKING:
     from ktrain.framework.env import Env
     from ktrain.local.apiserver.access.credentials import PeerCertificate
     from ktrain.local.apiserver.access.gate import Authorization
+    from ktrain.local.apiserver.callouts import InProcess
     from ktrain.local.apiserver.durability.journal import Journal
 
 _READS: Final = frozenset({"GET", "HEAD"})
@@ -99,10 +101,12 @@ class ApiServer:
         registry = Registry([*builtins.RESOURCES, *gated])
         self._gate = Gate(self.store, env, authorization=authorization, tokens=tokens, signing_key=signing_key)
         plugins = (*admission, AdmissionPlugin("rbac-escalation", Escalation(self._gate).admit))
-        chain = Chain(plugins, Webhooks(self.store, registry, env))
+        self._callouts = Callouts(self.store)
+        conversions = Conversions(self._callouts, registry, env)
+        chain = Chain(plugins, self.store, registry, env, self._callouts, conversions, self._gate.decide)
         self.nodes = NodeAgents()
         """Who runs containers: the kubelets register here."""
-        self._backend = Backend(self.store, registry, env, chain, self._gate, self.nodes)
+        self._backend = Backend(self.store, registry, env, chain, conversions, self._gate, self.nodes)
         self._crds = CrdController(self._backend)
         self._gc = GarbageCollector(self._backend)
         self._budgets = DisruptionController(self._backend)
@@ -153,6 +157,7 @@ class ApiServer:
             for task in tasks:
                 task.cancel()
                 await asyncio.wait([task])
+            await self._callouts.aclose()
             for task in tasks:
                 if not task.cancelled() and (error := task.exception()) is not None:
                     raise error
@@ -169,6 +174,15 @@ class ApiServer:
     def transport(self, user: str | User = ADMIN) -> Transport:
         """Return a transport that calls this server in process as one user; a mere name is an administrator's."""
         return InProcessTransport(self, user if isinstance(user, User) else User(user, ADMIN.groups))
+
+    @property
+    def webhook_addresses(self) -> dict[tuple[str, str, int], str | InProcess]:
+        """
+        Where webhooks of Services are: (namespace, name, port) to `host:port`, or to an async function of this process.
+
+        Such a function takes a review as JSON and returns it with its response. Change the mapping at any time.
+        """
+        return self._callouts.addresses.named
 
     async def authenticate(self, headers: Mapping[str, str], peer_certificate: PeerCertificate | None = None) -> User:
         """

@@ -24,6 +24,7 @@ from ktrain.local.apiserver.builtins.webhook_configurations import (
     MutatingConfigurationStrategy,
     WebhookConfigurationStrategy,
 )
+from ktrain.local.apiserver.policies.kinds import PolicyBindingStrategy, PolicyStrategy
 from ktrain.local.apiserver.registry import ServedResource
 from ktrain.local.apiserver.strategy import ORDINARY
 
@@ -138,6 +139,23 @@ RESOURCES: Final = (
         "ValidatingWebhookConfiguration",
         "validatingwebhookconfigurations",
         WebhookConfigurationStrategy(),
+        namespaced=False,
+        categories=("api-extensions",),
+    ),
+    _served(
+        "admissionregistration.k8s.io/v1",
+        "ValidatingAdmissionPolicy",
+        "validatingadmissionpolicies",
+        PolicyStrategy(),
+        namespaced=False,
+        status=True,
+        categories=("api-extensions",),
+    ),
+    _served(
+        "admissionregistration.k8s.io/v1",
+        "ValidatingAdmissionPolicyBinding",
+        "validatingadmissionpolicybindings",
+        PolicyBindingStrategy(),
         namespaced=False,
         categories=("api-extensions",),
     ),
