@@ -36,6 +36,7 @@ from ktrain.local.apiserver.conversion import Conversions
 from ktrain.local.apiserver.crds import CrdController
 from ktrain.local.apiserver.dispatch import dispatch
 from ktrain.local.apiserver.disruption import DisruptionController
+from ktrain.local.apiserver.durability.errors import StateError
 from ktrain.local.apiserver.errors import NOT_FOUND_TEXT, PageNotFound, StatusError
 from ktrain.local.apiserver.gc import GarbageCollector
 from ktrain.local.apiserver.inprocess import InProcessTransport
@@ -133,7 +134,7 @@ class ApiServer:
         Stopped on leaving.
 
         Raises:
-            NotStored: The disk does not even take what a server begins with.
+            StateError: There is a journal, and its disk takes nothing.
             Exception: On leaving, what a controller died of; it is logged when it happens.
         """
         # Tasks, not a task group: test frameworks enter and leave a fixture's contexts in different tasks.
@@ -153,9 +154,7 @@ class ApiServer:
         for task in tasks:
             task.add_done_callback(_log_crash)
         try:
-            if self.journal is not None:
-                # What a server begins with must not be taken back when somebody's write cannot be stored.
-                await self.journal.durable(committed=bool(self.store.revision))
+            await self._keep_bootstrap()
             yield self
         finally:
             self.end_streams()
@@ -167,6 +166,15 @@ class ApiServer:
             for task in tasks:
                 if not task.cancelled() and (error := task.exception()) is not None:
                     raise error
+
+    async def _keep_bootstrap(self) -> None:
+        """Have what a fresh server holds on disk before anybody builds on it."""
+        if self.journal is None:
+            return
+        try:
+            await self.journal.durable(committed=True)
+        except NotStored as error:
+            raise StateError(str(error)) from error
 
     def transport(self, user: str | User = ADMIN) -> Transport:
         """Return a transport that calls this server in process as one user; a mere name is an administrator's."""

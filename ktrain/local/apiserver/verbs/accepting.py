@@ -169,8 +169,18 @@ def check_names(call: Call, obj: Json) -> None:
 
 
 def private_copy(obj: Json) -> Json:
-    """Return a copy that shares nothing with the original: what is stored must not change under its readers."""
-    copy: Json = decode(encode(obj))
+    """
+    Return a copy that shares nothing with the original: what is stored must not change under its readers.
+
+    Raises:
+        StatusError: 400: patches have made it nested too deeply.
+    """
+    try:
+        text = encode(obj)
+        copy: Json = decode(text)
+        codec.check_depth(copy, text)
+    except (RecursionError, codec.TooDeep) as error:
+        raise bad_request("the object is nested too deeply: exceeded max depth") from error
     return copy
 
 
