@@ -19,6 +19,7 @@ from .gpus import GpuSlots
 from .launch import Machine, temporary_directory
 from .logs import LogStore
 from .node import allocatable, node_status, register
+from .remote import RemoteShell
 from .reporter import delete_finally
 from .restarts import KUBERNETES_RESTARTS, RestartPolicy
 from .spec import PODS, Pod
@@ -58,6 +59,7 @@ class Kubelet:
         cwd: Where processes start whose container names no workingDir.
         claims: Where the data of PersistentVolumeClaims lies; default: in the executor's directory, and gone with it.
         gpus: The devices to divide (`gpus.find_gpus`).
+        remote: Runs commands of MPI launchers; kubelets of one machine share it, so that their pods find each other.
         restarts: Delays between restarts of containers.
         stop_grace_s: How long pods have when `run` is cancelled.
     """
@@ -75,6 +77,7 @@ class Kubelet:
         cwd: str,
         claims: Path | None = None,
         gpus: Sequence[str] = (),
+        remote: RemoteShell | None = None,
         restarts: RestartPolicy = KUBERNETES_RESTARTS,
         stop_grace_s: float = STOP_GRACE_S,
     ) -> None:
@@ -95,6 +98,7 @@ class Kubelet:
             base_env=base_env,
             cwd=cwd,
             has_gpus=bool(gpus),
+            shared_host=executor.name == "host",
         )
         self._shared = Surroundings(
             client=client,
@@ -104,6 +108,7 @@ class Kubelet:
             logs=self.logs,
             gpus=GpuSlots(gpus),
             machine=self._machine,
+            remote=remote or RemoteShell(env, executor.directory / "rsh"),
             restarts=restarts,
             pods_directory=executor.directory / "pods",
             claims_directory=claims or executor.directory / "claims",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
@@ -13,6 +14,7 @@ from ktrain.api import quantity
 from ktrain.api.jobset import RESTART_ATTEMPT
 from ktrain.local.sandbox.executor import ProcessSpec, SandboxSpec, pod_names
 
+from . import mpi
 from .environment import command_line, container_variables, process_environment, referenced
 from .files import VolumeError
 from .logs import KEPT_ATTEMPTS, AttemptLog, LogStore, tail
@@ -50,6 +52,8 @@ class Machine:
     cwd: str
     """Where processes start whose container names no workingDir."""
     has_gpus: bool
+    shared_host: bool = False
+    """Pods share the network and the host name of this machine."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,8 +91,11 @@ class Launcher:
         machine: Machine,
         gpus: Mapping[str, Sequence[str]],
         logs: LogStore,
+        agent: Path,
     ) -> None:
+        """`agent` is what an MPI launcher of this pod may call (`remote`)."""
         self._pod = pod
+        self._agent = agent
         self._directory = directory
         self._client = client
         self._facts = facts
@@ -118,12 +125,17 @@ class Launcher:
         temporary = temporary_directory(self._directory)
         await anyio.to_thread.run_sync(_make_room, directory, number, temporary)
         security, shared = container.security_context, pod.spec.security_context
+        uid = shared.run_as_user if security.run_as_user is None else security.run_as_user
+        as_root = os.geteuid() == 0 and (uid in {None, 0} or self._machine.shared_host)
+        base = {**self._machine.base_env, "TMPDIR": str(temporary)} | mpi.launcher_variables(
+            variables, str(self._agent), as_root=as_root, shared_host=self._machine.shared_host
+        )
         process = ProcessSpec(
-            argv=tuple(argv),
-            env=process_environment({**self._machine.base_env, "TMPDIR": str(temporary)}, pod, variables, gpus),
+            argv=mpi.worker_command(argv, can_serve=as_root and not self._machine.shared_host and _exists(argv[0])),
+            env=process_environment(base, pod, variables, gpus),
             cwd=container.working_dir or self._machine.cwd,
             log=path,
-            uid=shared.run_as_user if security.run_as_user is None else security.run_as_user,
+            uid=uid,
             gid=shared.run_as_group if security.run_as_group is None else security.run_as_group,
             mounts=mounts,
             termination_log=message,
@@ -156,7 +168,12 @@ def sandbox_spec(pod: Pod, directory: Path) -> SandboxSpec:
         attempt="-".join(restart) or labels.get(_JOB_UID, ""),
         root=directory,
         host_network=pod.spec.host_network,
+        rewrites_names=not mpi.launches(pod),
     )
+
+
+def _exists(program: str) -> bool:
+    return shutil.which(program) is not None
 
 
 def _memory_limit(container: Container) -> int | None:

@@ -75,6 +75,8 @@ class SandboxSpec:
     """The pod's directory, existing and writable, below `Executor.directory`. The sandbox keeps its own files in it."""
     host_network: bool = False
     """Run in the host's network: the only way for a pod to reach the world outside in `ns` mode (downloads)."""
+    rewrites_names: bool = True
+    """Host mode turns names of peers into 127.0.0.1, except where somebody else makes use of the names (MPI)."""
     mounts: tuple[Mount, ...] = ()
     """Mounts that all containers of the pod share. Those of one container belong in `ProcessSpec.mounts`."""
 

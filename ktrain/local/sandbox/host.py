@@ -44,7 +44,7 @@ class HostSandbox(SupervisedSandbox):
         super().__init__(spec, helper, key, LOOPBACK)
         self._links = links
         self._attempt = attempt
-        self._rewriter = Rewriter(spec.namespace, spec.subdomain, attempt.ports.port_of)
+        self._rewriter = Rewriter(spec.namespace, spec.subdomain if spec.rewrites_names else "", attempt.ports.port_of)
 
     def rewrite(self, text: str) -> str:
         """Peer names become 127.0.0.1, ports beside them this attempt's."""
