@@ -6,6 +6,9 @@ What ktrain costs, measured: `python -m benchmarks [NAME...]`, or `make bench`.
     burst             200 TrainJobs applied to `ktrain up --pods off`
     life              what the operator asks of an API server in a TrainJob's whole life
     apiserver         the embedded API server in process
+    serving           the embedded API server over TLS, to a real kube-apiserver
+    durable           what `--state` costs
+    empty             memory of `ktrain up --pods off` with nothing in it
 
 and of the framework alone, where a server takes part on the embedded one and on a real kube-apiserver:
 
@@ -23,5 +26,5 @@ Machines differ and are never quiet, so every figure stands beside a baseline th
 taking turns; a ratio travels better than a time. `docs/performance.md` says how to read the table.
 
 `figures` is the table; `processes` starts programs, `servers` API servers; `weigh`, `stages`, `null_controller`,
-`plain_server`, `sync_program` and `manager_program` are programs of their own that benchmarks start.
+`plain_server`, `load_program`, `sync_program` and `manager_program` are programs of their own that benchmarks start.
 """

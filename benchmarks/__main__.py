@@ -17,6 +17,7 @@ from .figures import Outcome, render
 from .life import life
 from .micro import apiserver, watch_decode
 from .reconciling import reconcile_noop
+from .serving import durable, empty, serving
 from .standing import failover, idle
 from .startup import first_line, framework_import, help_text
 from .syncing import foreign_objects, sync
@@ -47,6 +48,9 @@ BENCHMARKS: Final[dict[str, Benchmark]] = {
     "idle": idle,
     "failover": failover,
     "apiserver": apiserver,
+    "serving": serving,
+    "durable": durable,
+    "empty": empty,
 }
 
 

@@ -34,7 +34,7 @@ NO_REAL_SERVER: Final = "without a real kube-apiserver: KUBEBUILDER_ASSETS is no
 
 def servers(*, smoke: bool) -> dict[str, Server]:
     """Servers by name. A smoke test has the embedded one only: the other takes seconds to start."""
-    found: dict[str, Server] = {"embedded": _embedded}
+    found: dict[str, Server] = {"embedded": embedded}
     if not smoke and Settings.of().binaries is not None:
         found["real"] = _real
     return found
@@ -56,10 +56,12 @@ async def client_of(kubeconfig: str) -> AsyncIterator[Client]:
 
 
 @contextmanager
-def _embedded() -> Iterator[str]:
+def embedded(*, durable: bool = False) -> Iterator[str]:
+    """Run the embedded server; `durable` keeps its objects in a file."""
     with tempfile.TemporaryDirectory(prefix="ktrain-bench-") as directory:
         file = Path(directory) / "kubeconfig"
-        command = (sys.executable, "-m", "benchmarks.plain_server", str(file))
+        state = [str(Path(directory) / "ktrain.db")] if durable else []
+        command = (sys.executable, "-m", "benchmarks.plain_server", str(file), *state)
         with started_program(command, Path(directory)) as process:
             assert process.stdout is not None
             if process.stdout.readline() != "ready\n":

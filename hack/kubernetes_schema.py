@@ -3,13 +3,16 @@ Extract the schemas of built-in kinds from Kubernetes' OpenAPI v3 documents into
 
     python hack/kubernetes_schema.py "$(go env GOMODCACHE)/k8s.io/kubernetes@v1.36.3/api/openapi-spec/v3"
 
-Only structure is taken over: types, formats, requirements, list and map types, merge keys. Descriptions stay behind:
-they are Kubernetes' prose and would be nine tenths of the file. Go's zero values, which the document repeats as
-defaults (`""`, `{}`, `0`), are dropped as well: they are what an absent field means anyway.
+Into that goes structure: types, formats, requirements, list and map types, merge keys. Go's zero values, which the
+document repeats as defaults (`""`, `{}`, `0`), are dropped: they are what an absent field means anyway.
+
+Descriptions go into a file of their own, `kubernetes-descriptions.json.gz`: they are Kubernetes' own words (Apache
+License 2.0), four times the structure, and read by nobody but `kubectl explain`.
 """
 
 from __future__ import annotations
 
+import gzip
 import json
 import re
 import sys
@@ -19,31 +22,34 @@ from typing import Any
 Json = dict[str, Any]
 
 OUTPUT = Path(__file__).parent.parent / "ktrain" / "api" / "kubernetes.json"
+DESCRIPTIONS = OUTPUT.with_name("kubernetes-descriptions.json.gz")
 
 KINDS = {
-    "v1": "Binding ConfigMap Event LimitRange Namespace Node PersistentVolume PersistentVolumeClaim Pod PodTemplate "
-    "Secret Service ServiceAccount",
+    "v1": "Binding ConfigMap Endpoints Event LimitRange Namespace Node PersistentVolume PersistentVolumeClaim Pod "
+    "PodTemplate ResourceQuota Secret Service ServiceAccount",
     "admissionregistration.k8s.io/v1": "MutatingWebhookConfiguration ValidatingWebhookConfiguration",
     "apiextensions.k8s.io/v1": "CustomResourceDefinition",
     "authentication.k8s.io/v1": "SelfSubjectReview TokenRequest TokenReview",
     "authorization.k8s.io/v1": "LocalSubjectAccessReview SelfSubjectAccessReview SelfSubjectRulesReview "
     "SubjectAccessReview",
+    "apps/v1": "DaemonSet Deployment ReplicaSet StatefulSet",
     "autoscaling/v1": "Scale",
-    "batch/v1": "Job",
+    "autoscaling/v2": "HorizontalPodAutoscaler",
+    "batch/v1": "CronJob Job",
     "coordination.k8s.io/v1": "Lease",
+    "discovery.k8s.io/v1": "EndpointSlice",
     "events.k8s.io/v1": "Event",
+    "networking.k8s.io/v1": "Ingress NetworkPolicy",
     "node.k8s.io/v1": "RuntimeClass",
-    "policy/v1": "Eviction",
+    "policy/v1": "Eviction PodDisruptionBudget",
     "rbac.authorization.k8s.io/v1": "ClusterRole ClusterRoleBinding Role RoleBinding",
     "scheduling.k8s.io/v1": "PriorityClass",
+    "scheduling.k8s.io/v1alpha2": "PodGroup Workload",
     "storage.k8s.io/v1": "StorageClass",
 }
 
-META = ("ObjectMeta", "ListMeta", "Status", "DeleteOptions", "LabelSelector", "Condition")
+META = ("ObjectMeta", "ListMeta", "Status", "DeleteOptions", "LabelSelector", "Condition", "Patch")
 META_PREFIX = "io.k8s.apimachinery.pkg.apis.meta.v1."
-
-# JobTemplateSpec is embedded by JobSet, but belongs to CronJob, which is not served.
-EXTRA = ("io.k8s.api.batch.v1.JobTemplateSpec",)
 
 KEPT = {
     "type", "format", "enum", "required", "properties", "additionalProperties", "items", "default", "oneOf",
@@ -138,7 +144,7 @@ def extract(documents: list[Json], version: str) -> Json:
     schemas = definitions(documents)
     kinds = roots(schemas)
     served = resources(documents)
-    todo = [*kinds.values(), *EXTRA, *(META_PREFIX + name for name in META)]
+    todo = [*kinds.values(), *(META_PREFIX + name for name in META)]
     done: dict[str, Json] = {}
     while todo:
         name = todo.pop()
@@ -152,6 +158,16 @@ def extract(documents: list[Json], version: str) -> Json:
         "kinds": {kind: {"definition": short(name)} | served.get(kind, {}) for kind, name in sorted(kinds.items())},
         "definitions": dict(sorted(done.items())),
     }
+
+
+def descriptions(documents: list[Json], names: set[str]) -> dict[str, dict[str, str]]:
+    """The words about each definition, under `""`, and about its fields."""
+    found = {}
+    for full, schema in sorted(definitions(documents).items()):
+        if short(full) in names:
+            texts = {"": schema, **schema.get("properties", {})}
+            found[short(full)] = {field: one["description"] for field, one in texts.items() if one.get("description")}
+    return found
 
 
 def main() -> None:
@@ -168,6 +184,10 @@ def main() -> None:
     lines = (f"{json.dumps(name)}:{json.dumps(body, separators=(',', ':'))}" for name, body in bodies.items())
     head = json.dumps({"version": extracted["version"], "kinds": extracted["kinds"]}, separators=(",", ":"))
     OUTPUT.write_text(f'{head[:-1]},"definitions":{{\n' + ",\n".join(lines) + "\n}}\n", encoding="utf-8")
+    words = json.dumps(descriptions(documents, set(bodies)), separators=(",", ":"), sort_keys=True)
+    # Without the time of day inside, the same input gives the same file.
+    DESCRIPTIONS.write_bytes(gzip.compress(words.encode(), 9, mtime=0))
+    print(f"{DESCRIPTIONS}: {DESCRIPTIONS.stat().st_size} bytes")
     print(f"{OUTPUT}: {len(extracted['kinds'])} kinds, {len(bodies)} definitions, {OUTPUT.stat().st_size} bytes")
 
 

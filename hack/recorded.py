@@ -4,11 +4,13 @@ Runs the recorded cases that have passed before; each must pass again.
     python hack/recorded.py DIR             run them all; fail if a listed one fails
     python hack/recorded.py DIR --update    run three times, and list what passed every time
     python hack/recorded.py DIR jobset      one suite only
+    python hack/recorded.py DIR jobset --real      on the kube-apiserver of KUBEBUILDER_ASSETS; for this suite only
 
 DIR holds three suites, recorded from the real thing or proven on it: `conformance` (what an API server answers),
 `golden/jobset` (traces of the JobSet controller) and `golden` (what the Go Trainer makes of a TrainJob). Each runs
-against a `ktrain up --pods off` of its own, side by side. `tests/recorded/*.txt` list what has passed; a listed case
-that fails, or did not run, makes the exit status 1. The last line is `N passed, M failed`.
+against a `ktrain up --pods off` of its own, side by side; traces that need feature gates, or a controller that can be
+stopped, run on `hack/jobset_plane.py` afterwards. `tests/recorded/*.txt` list what has passed; a listed case that
+fails, or did not run, makes the exit status 1. The last line is `N passed, M failed`.
 """
 
 from __future__ import annotations
@@ -18,17 +20,19 @@ import asyncio
 import contextlib
 import os
 import re
+import shlex
 import signal
 import sys
 import tempfile
 import time
 import xml.etree.ElementTree as ET
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
+    from collections.abc import AsyncIterator, Awaitable, Callable
 
 ROOT = Path(__file__).resolve().parent.parent
 LISTS = ROOT / "tests" / "recorded"
@@ -38,6 +42,9 @@ RUN_WITHIN_S = 330.0
 # These write a Job's status and expect it to stay for a moment. Upstream's Job controller takes a second to put it
 # right, ours does not.
 RACES = {"ABI-04", "STA-09"}
+GATES = "RestartJob,ElasticJobSet,InPlaceRestart"
+PLANE = ROOT / "hack" / "jobset_plane.py"
+PROGRAM = {**os.environ, "PYTHONPATH": str(ROOT)}
 # The suites lie where they may not be written to.
 ENVIRONMENT = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1"}
 
@@ -54,13 +61,11 @@ class Suite:
     """
     One suite of cases.
 
-    `command` makes the command from the directory of all suites, a kubeconfig and a file for a report; `outcomes` reads
-    what it printed and that file.
+    `run` runs it, given the directory of all suites, against servers of its own.
     """
 
     name: str
-    command: Callable[[Path, Path, Path], list[str]]
-    outcomes: Callable[[str, Path], Outcomes]
+    run: Callable[[Path], Awaitable[Outcomes]]
 
     @property
     def list_file(self) -> Path:
@@ -71,8 +76,8 @@ class Suite:
 
 
 def conformance_command(directory: Path, kubeconfig: Path, report: Path) -> list[str]:
-    # No users to impersonate, no calls out, no policies, no service account tokens: the embedded server has none.
-    lacking = "auth,webhooks,policies,tokens"
+    # No calls out, no policies: the embedded server has none.
+    lacking = "webhooks,policies"
     suite = str(directory / "conformance")
     options = [f"--rootdir={suite}", f"--kubeconfig={kubeconfig}", f"--without={lacking}", f"--junitxml={report}"]
     return ["-m", "pytest", "-c", f"{suite}/pytest.ini", *options, suite]
@@ -89,13 +94,6 @@ def conformance_outcomes(_output: str, report: Path) -> Outcomes:
         problem = next((p for p in (case.find("failure"), case.find("error")) if p is not None), None)
         found[names[0]] = "" if problem is None else problem.get("message", "failed")
     return found
-
-
-def jobset_command(directory: Path, kubeconfig: Path, _report: Path) -> list[str]:
-    suite = directory / "golden" / "jobset"
-    # KEP-672 is no release of JobSet yet; webhooks for pods would have to be called.
-    options = ["--kubeconfig", str(kubeconfig), "--without", "podWebhooks", "--skip-source", "KEP-672"]
-    return [str(suite / "run.py"), str(suite / "traces"), *options]
 
 
 def trainer_command(directory: Path, _kubeconfig: Path, _report: Path) -> list[str]:
@@ -118,48 +116,107 @@ def line_outcomes(output: str, _report: Path) -> Outcomes:
     return found
 
 
+async def run_on_up(
+    command: Callable[[Path, Path, Path], list[str]], outcomes: Callable[[str, Path], Outcomes], directory: Path
+) -> Outcomes:
+    """
+    Run a suite against one `ktrain up`.
+
+    `command` makes its command from the directory of all suites, a kubeconfig and a file for a report; `outcomes` reads
+    what it printed and that file.
+    """
+    with tempfile.TemporaryDirectory(prefix="ktrain-recorded-") as folder:
+        kubeconfig, report = Path(folder, "kubeconfig"), Path(folder, "report.xml")
+        up = ["-m", "ktrain", "up", "--pods", "off", "--kubeconfig", str(kubeconfig)]
+        async with serving(up):
+            output = await run(command(directory, kubeconfig, report), kubeconfig)
+        return outcomes(output, report)
+
+
+async def run_traces(directory: Path, *, real: bool = False) -> Outcomes:
+    """
+    Run the traces of the JobSet controller: all without feature gates, then with gates those that were skipped.
+
+    On a real API server the controller is a process of its own, so that all traces with hooks run at first.
+    """
+    suite = directory / "golden" / "jobset"
+    traces = [str(suite / "run.py"), str(suite / "traces")]
+    with tempfile.TemporaryDirectory(prefix="ktrain-recorded-") as folder:
+        plain, gated = Path(folder, "plain"), Path(folder, "gated")
+        if real:
+            async with serving([str(PLANE), "serve", str(plain), "--real"]):
+                output = await run_at(plain / "kubeconfig", [*traces, *hooks(plain)])
+        else:
+            kubeconfig = Path(folder, "kubeconfig")
+            async with serving(["-m", "ktrain", "up", "--pods", "off", "--kubeconfig", str(kubeconfig)]):
+                output = await run_at(kubeconfig, traces)
+        found = line_outcomes(output, plain)
+        skipped = re.findall(r"^SKIP (\S+):", output, re.MULTILINE)
+        if skipped:
+            serve = [str(PLANE), "serve", str(gated), "--gates", GATES, *(["--real"] if real else [])]
+            only = ["--gates", GATES, "-k", f"^({'|'.join(map(re.escape, skipped))})$"]
+            async with serving(serve):
+                output = await run_at(gated / "kubeconfig", [*traces, *only, *hooks(gated)])
+            found |= line_outcomes(output, gated)
+    return found
+
+
+async def run_at(kubeconfig: Path, arguments: list[str]) -> str:
+    """Run a program that takes its kubeconfig as an option."""
+    return await run([*arguments, "--kubeconfig", str(kubeconfig)], kubeconfig)
+
+
+def hooks(directory: Path) -> list[str]:
+    """Options that tell the traces' runner how to stop and start the controller."""
+    options = []
+    for deed in ("stop", "start", "restart"):
+        command = shlex.join([sys.executable, str(PLANE), deed, str(directory)])
+        options += ["--hook", f"{deed}-controller={command}"]
+    return options
+
+
 SUITES = (
-    Suite("conformance", conformance_command, conformance_outcomes),
-    Suite("jobset", jobset_command, line_outcomes),
-    Suite("trainer", trainer_command, line_outcomes),
+    Suite("conformance", partial(run_on_up, conformance_command, conformance_outcomes)),
+    Suite("jobset", run_traces),
+    Suite("trainer", partial(run_on_up, trainer_command, line_outcomes)),
 )
 
 
 async def run_suite(suite: Suite, directory: Path) -> Outcomes:
     """
-    Run one suite against a server of its own.
+    Run one suite.
 
     Raises:
-        Broken: The server did not start, or the suite did not say what became of any case.
+        Broken: A server did not start, or the suite did not say what became of any case.
     """
-    with tempfile.TemporaryDirectory(prefix="ktrain-recorded-") as folder:
-        kubeconfig, report = Path(folder, "kubeconfig"), Path(folder, "report.xml")
-        async with serving(kubeconfig):
-            output = await run(suite.command(directory, kubeconfig, report), kubeconfig)
-        outcomes = suite.outcomes(output, report)
+    outcomes = await suite.run(directory)
     if not outcomes:
-        raise Broken(f"{suite.name} ran no case:\n{output[-3000:]}")
+        raise Broken(f"{suite.name} ran no case")
     return outcomes
 
 
 @contextlib.asynccontextmanager
-async def serving(kubeconfig: Path) -> AsyncIterator[None]:
-    """Run `ktrain up` until the block ends. Its warnings are shown only if it fails: the cases provoke many."""
-    command = ["-m", "ktrain", "up", "--pods", "off", "--kubeconfig", str(kubeconfig)]
+async def serving(arguments: list[str]) -> AsyncIterator[None]:
+    """
+    Run a Python program that serves until the block ends; it prints `ready` when it does.
+
+    Its warnings are shown only if it fails: the cases provoke many.
+    """
+    name = " ".join(arguments[:3])
     with tempfile.TemporaryFile() as log:
         process = await asyncio.create_subprocess_exec(
-            sys.executable, *command, cwd=ROOT, stdout=asyncio.subprocess.PIPE, stderr=log
+            sys.executable, *arguments, cwd=ROOT, env=PROGRAM, stdout=asyncio.subprocess.PIPE, stderr=log
         )
         assert process.stdout is not None
         try:
             async with asyncio.timeout(READY_WITHIN_S):
-                ready = (await process.stdout.readline()).startswith(b"ready ")
+                ready = (await process.stdout.readline()).startswith(b"ready")
             if ready:
                 yield
             if not ready or process.returncode is not None:
                 log.seek(0)
                 tail = log.read()[-3000:].decode(errors="replace")
-                raise Broken(f"ktrain up {'ended during the run' if ready else 'did not become ready'}:\n{tail}")
+                raise Broken(f"{name} {'ended during the run' if ready else 'did not become ready'}:\n{tail}")
         finally:
             with contextlib.suppress(ProcessLookupError):
                 process.terminate()
@@ -223,10 +280,15 @@ def main() -> int:
     parser.add_argument("directory", type=Path, help="where the suites are")
     parser.add_argument("suites", nargs="*", help="of: " + ", ".join(suite.name for suite in SUITES))
     parser.add_argument("--update", action="store_true", help="add to the lists what passes three times")
+    parser.add_argument("--real", action="store_true", help="run the suite jobset on a real kube-apiserver")
     options = parser.parse_args()
+    if options.real and options.suites != ["jobset"]:
+        parser.error("--real is for the suite jobset only")
     if unknown := set(options.suites) - {suite.name for suite in SUITES}:
         parser.error(f"no such suite: {', '.join(sorted(unknown))}")
     suites = [suite for suite in SUITES if not options.suites or suite.name in options.suites]
+    if options.real:
+        suites = [Suite("jobset", partial(run_traces, real=True))]
     started = time.monotonic()
     try:
         repeats = RUNS_BEFORE_LISTING if options.update else 1

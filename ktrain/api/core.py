@@ -52,9 +52,11 @@ class ContainerStatus(Struct, frozen=True):
 
 
 class ContainerName(Struct, frozen=True):
-    """A container of a pod spec, by what displays need of it."""
+    """A container of a pod spec, by what displays and the Job controller need of it."""
 
     name: str = ""
+    restart_policy: str = ""
+    """Of an init container: `Always` makes it a sidecar."""
 
 
 class PodSpec(Struct, frozen=True):

@@ -18,11 +18,22 @@ REPLICATED_JOB_NAME: Final = "jobset.sigs.k8s.io/replicatedjob-name"
 JOB_INDEX: Final = "jobset.sigs.k8s.io/job-index"
 RESTART_ATTEMPT: Final = "jobset.sigs.k8s.io/restart-attempt"
 """Label and annotation on child Jobs: `status.restarts` when the Job was made. A lower one: the Job is outdated."""
+JOB_RESTART_ATTEMPT: Final = "jobset.sigs.k8s.io/job-restart-attempt"
+"""Beside the previous one, with the gate RestartJob: how often this one Job was made anew."""
+IN_PLACE_RESTART_ATTEMPT: Final = "jobset.sigs.k8s.io/in-place-restart-attempt"
+"""Annotation of a pod, written by the agent in it: the attempt it is at."""
 MANAGED_BY: Final = "jobset.sigs.k8s.io/jobset-controller"
 EXCLUSIVE_TOPOLOGY: Final = "alpha.jobset.sigs.k8s.io/exclusive-topology"
 """Annotation of a JobSet or of a Job template: the node label whose domains hold one child Job each."""
 NODE_SELECTOR_STRATEGY: Final = "alpha.jobset.sigs.k8s.io/node-selector"
 """Annotation beside the previous one: nodes were labelled by hand, so a node selector does the placement."""
+
+JOB_KEY: Final = "jobset.sigs.k8s.io/job-key"
+"""Label of child Jobs and pods: a digest of namespace and name of the Job."""
+PRIORITY: Final = "jobset.sigs.k8s.io/priority"
+"""Label of pods: pods of other priorities do not keep a Job out of a domain."""
+COMPLETION_INDEX: Final = "batch.kubernetes.io/job-completion-index"
+"""Annotation of pods, by the Job controller."""
 
 CONDITION_COMPLETED: Final = "Completed"
 CONDITION_FAILED: Final = "Failed"
@@ -39,6 +50,17 @@ class DependsOn(Struct, frozen=True):
     status: str = ""
 
 
+class JobSize(Struct, frozen=True):
+    """How many pods a Job has at a time, and how many must succeed."""
+
+    parallelism: int | None = None
+    completions: int | None = None
+
+
+class _SizedTemplate(Struct, frozen=True):
+    spec: JobSize = JobSize()
+
+
 class ReplicatedJob(Struct, frozen=True):
     """One entry of `spec.replicatedJobs`. The Job template passes through whole."""
 
@@ -47,6 +69,11 @@ class ReplicatedJob(Struct, frozen=True):
     replicas: int = 1
     group_name: str = "default"
     depends_on: tuple[DependsOn, ...] = ()
+
+    @property
+    def size(self) -> JobSize:
+        """What the template says of the size of its Jobs. Decoded anew each time."""
+        return msgspec.json.decode(self.template, type=_SizedTemplate).spec
 
 
 class Network(Struct, frozen=True):
@@ -82,10 +109,18 @@ class FailurePolicy(Struct, frozen=True):
     rules: tuple[FailurePolicyRule, ...] = ()
 
 
+class StartupRule(Struct, frozen=True):
+    """Replicated jobs that start together (KEP-672); the next rule's wait until all are `Ready` or `Succeeded`."""
+
+    target_replicated_jobs: tuple[str, ...] = ()
+    wait_for_replicated_jobs_status: str = "Ready"
+
+
 class StartupPolicy(Struct, frozen=True):
-    """`InOrder` starts replicated jobs one after the other."""
+    """`InOrder` starts replicated jobs one after the other, or as its rules group them."""
 
     startup_policy_order: str = "AnyOrder"
+    rules: tuple[StartupRule, ...] = ()
 
 
 class Coordinator(Struct, frozen=True):
@@ -133,6 +168,9 @@ class ReplicatedJobStatus(Struct, frozen=True, omit_defaults=False):
     failed: int = 0
     active: int = 0
     suspended: int = 0
+    job_restarts: tuple[int, ...] = ()
+    """How often each Job was restarted alone, by index; empty until one was."""
+    job_restarts_count_towards_max: tuple[int, ...] = ()
 
 
 class JobSetStatus(Struct, frozen=True):
@@ -143,6 +181,10 @@ class JobSetStatus(Struct, frozen=True):
     restarts_count_towards_max: int = 0
     terminal_state: str = ""
     replicated_jobs_status: tuple[ReplicatedJobStatus, ...] = ()
+    previous_in_place_restart_attempt: int | None = None
+    """Attempts up to this one are over: agents in it restart their containers."""
+    current_in_place_restart_attempt: int | None = None
+    """The attempt that all pods are at, so that their barrier may lift."""
 
 
 class JobSet(Object, frozen=True):
@@ -181,5 +223,34 @@ class ChildJob(Object, frozen=True):
     status: JobStatus = JobStatus()
 
 
+class JobSetPodSpec(Struct, frozen=True):
+    """Where a pod is, and where it may be."""
+
+    node_name: str = ""
+    node_selector: dict[str, str] = {}
+
+
+class ContainerRestarts(Struct, frozen=True):
+    """How often a container restarted in its pod."""
+
+    restart_count: int = 0
+
+
+class JobSetPodStatus(Struct, frozen=True):
+    """Whether a pod is over, and how often its containers restarted."""
+
+    phase: str = ""
+    container_statuses: tuple[ContainerRestarts, ...] = ()
+    init_container_statuses: tuple[ContainerRestarts, ...] = ()
+
+
+class JobSetPod(Object, frozen=True):
+    """A pod as the JobSet controller reads it."""
+
+    spec: JobSetPodSpec = JobSetPodSpec()
+    status: JobSetPodStatus = JobSetPodStatus()
+
+
 JOBSETS: Final = Resource(GROUP, VERSION, "JobSet", "jobsets", namespaced=True, type=JobSet)
 CHILD_JOBS: Final = Resource("batch", "v1", "Job", "jobs", namespaced=True, type=ChildJob)
+JOBSET_PODS: Final = Resource("", "v1", "Pod", "pods", namespaced=True, type=JobSetPod)

@@ -15,14 +15,18 @@ from typing import Any, Final
 import msgspec
 import yaml
 
+from ktrain.controllers.jobset.gates import Gates
 from ktrain.framework.serving.address import parse_address
 
 from .durations import parse_duration
 
 API_VERSION: Final = "config.trainer.kubeflow.org/v1alpha1"
 MAX_BYTES: Final = 1 << 20
-RECONCILED_KINDS: Final = tuple(
-    f"{kind}.trainer.kubeflow.org" for kind in ("TrainJob", "TrainingRuntime", "ClusterTrainingRuntime")
+RECONCILED_KINDS: Final = (
+    "TrainJob.trainer.kubeflow.org",
+    "TrainingRuntime.trainer.kubeflow.org",
+    "ClusterTrainingRuntime.trainer.kubeflow.org",
+    "JobSet.jobset.x-k8s.io",
 )
 
 
@@ -72,6 +76,14 @@ class ControllerSection(Section, frozen=True):
     group_kind_concurrency: dict[str, int] = {}
 
 
+class JobSets(Section, frozen=True):
+    """The JobSet controller, for clusters where the JobSet operator does not run."""
+
+    enable: bool = False
+    feature_gates: dict[str, bool] = {}
+    """RestartJob, ElasticJobSet, InPlaceRestart: off unless set here."""
+
+
 class Configuration(Section, frozen=True):
     """The whole file."""
 
@@ -82,6 +94,7 @@ class Configuration(Section, frozen=True):
     metrics: Metrics = Metrics()
     health: Health = Health()
     controller: ControllerSection = ControllerSection()
+    jobset: JobSets = JobSets()
 
 
 class ConfigError(Exception):
@@ -135,12 +148,22 @@ def check(configuration: Configuration, source: str) -> None:
             raise ConfigError(f"{source}: {path}: {error}") from error
     if not 1 <= configuration.webhook.port <= 65535:
         raise ConfigError(f"{source}: webhook.port: must be between 1 and 65535")
+    _check_jobset(configuration.jobset, source)
     for kind, number in configuration.controller.group_kind_concurrency.items():
         if kind not in RECONCILED_KINDS:
             known = ", ".join(RECONCILED_KINDS)
             raise ConfigError(f"{source}: controller.groupKindConcurrency: no kind {kind!r}; there are {known}")
         if number < 1:
             raise ConfigError(f"{source}: controller.groupKindConcurrency[{kind}]: must be greater than 0")
+
+
+def _check_jobset(jobset: JobSets, source: str) -> None:
+    try:
+        Gates.of(jobset.feature_gates)
+    except ValueError as error:
+        raise ConfigError(f"{source}: jobset.featureGates: {error}") from error
+    if any(jobset.feature_gates.values()) and not jobset.enable:
+        raise ConfigError(f"{source}: jobset.featureGates: they have no effect unless jobset.enable is true")
 
 
 def msgspec_name(name: str) -> str:
@@ -155,7 +178,7 @@ def _suggestion(message: str) -> str:
         return ""
     names = [
         field.encode_name
-        for section in (Configuration, Webhook, LeaderElection, Metrics, Health, ControllerSection)
+        for section in (Configuration, Webhook, LeaderElection, Metrics, Health, ControllerSection, JobSets)
         for field in msgspec.structs.fields(section)
     ]
     close = difflib.get_close_matches(unknown.group(1), names, n=1)

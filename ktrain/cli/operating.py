@@ -19,6 +19,7 @@ from ktrain.framework.telemetry.tracing import Tracing
 from ktrain.pipeline import Registry
 
 from .durations import parse_duration
+from .jobsets import add_jobsets
 
 if TYPE_CHECKING:
     from .config import Configuration
@@ -66,6 +67,8 @@ async def _operate(configuration: Configuration, kubeconfig: str | None) -> None
             client, cache, env, concurrency=concurrency, metrics=metrics, tracing=tracing
         ):
             operator.add(controller)
+        if configuration.jobset.enable:
+            await add_jobsets(operator, configuration)
         if configuration.webhook.enable:
             for path, handler in webhooks.make_handlers(cache, env, registry).items():
                 operator.admission(path, handler)

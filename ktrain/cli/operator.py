@@ -28,11 +28,12 @@ EXIT_USAGE = 2
 @click.option(
     "--health-probe-bind-address", metavar="HOST:PORT", help="Serve /healthz and /readyz; 0: not (default: :8081)."
 )
+@click.option("--jobset/--no-jobset", default=None, help="Run the JobSet controller, too (default: off).")
 def command(config: str | None, kubeconfig: str | None, **options: Any) -> None:  # noqa: ANN401 -- click passes what the decorators say
     """
     Run the controllers of TrainJobs and runtimes against a cluster, until SIGTERM.
 
-    The cluster needs the CRDs of config/crd and the JobSet operator.
+    The cluster needs the CRDs of config/crd, and the JobSet operator or --jobset.
 
     \b
     Example:
@@ -56,6 +57,7 @@ def _with_options(configuration: Configuration, options: dict[str, Any]) -> Conf
         "webhooks": ("webhook", "enable"),
         "metrics_bind_address": ("metrics", "bind_address"),
         "health_probe_bind_address": ("health", "health_probe_bind_address"),
+        "jobset": ("jobset", "enable"),
     }
     for option, (section, name) in sections.items():
         if options[option] is not None:

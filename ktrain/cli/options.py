@@ -7,6 +7,7 @@ from enum import Enum
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from ktrain.local.nodes import NodeOptions
     from ktrain.local.plane import PodMode
 
 
@@ -36,6 +37,8 @@ class Options:
     """Print the final TrainJob as `json` or `yaml`."""
     kubeconfig: str | None
     context: str | None
+    nodes: NodeOptions
+    """The nodes of a control plane of its own."""
 
     @property
     def on_cluster(self) -> bool:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from .durations import Duration
+from .node_options import node_options
 from .options import Options, Outcome
 from .script import TORCH_RUNTIME, Script, train_job
 
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from ktrain.api.meta import Json
+    from ktrain.local.nodes import NodeOptions
 
 
 class RunCommand(click.Command):
@@ -48,7 +50,13 @@ def _namespace(_ctx: click.Context, _param: click.Parameter, value: str) -> str:
 
 @click.command("run", cls=RunCommand)
 @click.argument("files", nargs=-1, required=True, metavar="FILE... | SCRIPT.py")
-@click.option("--nodes", type=click.IntRange(min=1), help="Script: number of nodes (default 1).")
+@click.option(
+    "--nodes",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Script: number of its nodes (default 1). YAML: run on N nodes that share this machine.",
+)
+@node_options
 @click.option("--nproc-per-node", type=click.IntRange(min=1), help="Script: processes on each node.")
 @click.option("--runtime", help=f"Script: the ClusterTrainingRuntime (default {TORCH_RUNTIME}).")
 @click.option(
@@ -110,7 +118,10 @@ def command(ctx: click.Context, /, files: tuple[str, ...], **options: Any) -> No
         output=options["output"],
         kubeconfig=options["kubeconfig"],
         context=options["context"],
+        nodes=_nodes(options, script_only["nodes"], is_script=is_script),
     )
+    if settings.nodes.is_described and settings.on_cluster:
+        raise click.UsageError("--nodes, --node-resources and --node-labels are for runs on this machine")
     if settings.keep and settings.on_cluster:
         raise click.UsageError("--keep is for runs on this machine; on a cluster objects stay anyway")
     if is_script:
@@ -126,6 +137,14 @@ def command(ctx: click.Context, /, files: tuple[str, ...], **options: Any) -> No
     sys.exit(run(objects, settings))
 
 
+def _nodes(options: Json, count: int | None, *, is_script: bool) -> NodeOptions:
+    """A script's nodes share the whole machine, unless somebody says what a node is."""
+    from ktrain.local.nodes import NodeOptions
+
+    described = bool(options["node_resources"] or options["node_labels"])
+    return NodeOptions(count if described or not is_script else None, options["node_resources"], options["node_labels"])
+
+
 def _check_usage(
     files: tuple[str, ...], script_only: Json, arguments: Sequence[str] | None, *, is_script: bool
 ) -> None:
@@ -136,7 +155,7 @@ def _check_usage(
     scripts = [name for name in files if name.endswith(".py")]
     if scripts:
         raise click.UsageError(f"{scripts[0]}: a script is run alone; its arguments come after --")
-    given = [f"--{name.replace('_', '-')}" for name, value in script_only.items() if value]
+    given = [f"--{name.replace('_', '-')}" for name, value in script_only.items() if value and name != "nodes"]
     given = ["--print" if name == "--show" else name for name in given]
     if arguments:
         given.append("-- ARGS")

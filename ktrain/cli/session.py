@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from ktrain.framework.env import Env
+    from ktrain.local.nodes import NodeOptions
     from ktrain.local.plane import PodMode
 
 
@@ -32,11 +33,14 @@ class Session:
 
 
 @asynccontextmanager
-async def local_session(env: Env, *, pods: PodMode, serve: bool) -> AsyncIterator[Session]:
+async def local_session(
+    env: Env, *, pods: PodMode, serve: bool, nodes: NodeOptions | None = None
+) -> AsyncIterator[Session]:
     """Start a control plane with pods as local processes; everything is gone at the end."""
     from ktrain.local.plane import ControlPlane
 
-    async with ControlPlane(env, pods=pods, listen=("127.0.0.1", 0) if serve else None).running() as plane:
+    listen = ("127.0.0.1", 0) if serve else None
+    async with ControlPlane(env, pods=pods, listen=listen, nodes=nodes).running() as plane:
         client = Client(plane.transport, env, field_manager=FIELD_MANAGER)
         notes = (*plane.notes, "Images are not pulled: pods run this environment's programs in the current directory.")
         yield Session(client, is_local=True, notes=notes, kubeconfig=plane.kubeconfig, kill=plane.kill)

@@ -10,8 +10,14 @@ from typing import TYPE_CHECKING
 import anyio
 import click
 
+from ktrain.controllers.jobset.gates import Gates
+
+from .node_options import node_options
+
 if TYPE_CHECKING:
-    from ktrain.local.plane import PodMode
+    from ktrain.local.apiserver.access.gate import Authorization
+    from ktrain.local.nodes import NodeLabels
+    from ktrain.local.plane import ControlPlane, PodMode
 
 EXIT_USAGE = 2
 
@@ -25,6 +31,13 @@ def _listen_address(_ctx: click.Context, _param: click.Parameter, value: str) ->
             f"{host!r} is not a loopback address; the server holds your secrets and runs programs as you"
         )
     return host.strip("[]").replace("localhost", "127.0.0.1"), int(port)
+
+
+def _gates(_ctx: click.Context, _param: click.Parameter, value: str) -> Gates:
+    try:
+        return Gates.parse(value)
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from error
 
 
 @click.command("up")
@@ -46,30 +59,86 @@ def _listen_address(_ctx: click.Context, _param: click.Parameter, value: str) ->
     show_default=True,
     help="How pods run; off: no kubelet and no scheduler, pods stay as they are until somebody else drives them.",
 )
-def command(listen: tuple[str, int], kubeconfig: str | None, pods: PodMode) -> None:
+@click.option(
+    "--authorization",
+    type=click.Choice(["RBAC", "AlwaysAllow"]),
+    default="RBAC",
+    show_default=True,
+    help="RBAC: users other than the administrator of the kubeconfig need roles; AlwaysAllow: nobody does.",
+)
+@click.option(
+    "--nodes", type=click.IntRange(min=1), metavar="N", help="N nodes, local-0 to local-(N-1); default: one, local."
+)
+@node_options
+@click.option(
+    "--feature-gates",
+    default="",
+    callback=_gates,
+    metavar="GATE[=true|false],...",
+    help="JobSet features that are off by default: RestartJob, ElasticJobSet, InPlaceRestart.",
+)
+@click.option(
+    "--jobsets/--no-jobsets",
+    default=True,
+    show_default=True,
+    help="Run the JobSet controller; without it JobSets are checked and stored, and left to another one.",
+)
+@click.option(
+    "--state",
+    type=click.Path(file_okay=False),
+    metavar="DIRECTORY",
+    help="Keep objects, keys and claims here for the next start (default: objects live in memory).",
+)
+def command(
+    listen: tuple[str, int],
+    kubeconfig: str | None,
+    pods: PodMode,
+    authorization: Authorization,
+    nodes: int | None,
+    node_resources: dict[str, str],
+    node_labels: tuple[NodeLabels, ...],
+    feature_gates: Gates,
+    state: str | None,
+    *,
+    jobsets: bool,
+) -> None:
     """
     Serve a small Kubernetes control plane on this machine, until SIGTERM or Ctrl-C.
 
     Prints `ready` and its URL on one line when it serves. TrainJobs, runtimes, JobSets, Jobs and Pods work as on a
-    cluster; pods are local processes. Objects live in memory.
+    cluster; pods are local processes. Objects live in memory, or with --state in a directory.
 
     \b
     Example:
       ktrain up --kubeconfig kc &
       kubectl --kubeconfig kc apply -f job.yaml
+      ktrain up --nodes 4 --node-resources cpu=8,memory=32Gi,nvidia.com/gpu=8
     """
-    sys.exit(anyio.run(_serve, listen, kubeconfig, pods))
-
-
-async def _serve(listen: tuple[str, int], kubeconfig: str | None, pods: PodMode) -> int:
     from ktrain.framework.env import system_env
-    from ktrain.framework.parallel import first_cause
     from ktrain.framework.telemetry.logging import configure
-    from ktrain.local.plane import ControlPlane, PlaneError
+    from ktrain.local.nodes import NodeOptions
+    from ktrain.local.plane import ControlPlane
 
     configure(level="warning")
-    target = Path(kubeconfig) if kubeconfig else None
-    plane = ControlPlane(system_env(), pods=pods, listen=listen, kubeconfig_file=target)
+    plane = ControlPlane(
+        system_env(),
+        pods=pods,
+        listen=listen,
+        kubeconfig_file=Path(kubeconfig) if kubeconfig else None,
+        nodes=NodeOptions(nodes, node_resources, node_labels),
+        gates=feature_gates,
+        jobsets=jobsets,
+        authorization=authorization,
+        state=Path(state) if state else None,
+    )
+    sys.exit(anyio.run(_serve, plane))
+
+
+async def _serve(plane: ControlPlane) -> int:
+    from ktrain.framework.parallel import first_cause
+    from ktrain.local.apiserver.durability.errors import StateError
+    from ktrain.local.plane import PlaneError
+
     with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM, signal.SIGHUP) as signals:
         try:
             async with plane.running() as running:
@@ -81,7 +150,7 @@ async def _serve(listen: tuple[str, int], kubeconfig: str | None, pods: PodMode)
                     break
         except Exception as error:
             cause = first_cause(error)
-            if not isinstance(cause, PlaneError):
+            if not isinstance(cause, (PlaneError, StateError)):
                 raise
             click.echo(f"ktrain: {cause}", err=True)
             return EXIT_USAGE

@@ -1,5 +1,6 @@
 """
-What webhooks do on a cluster, done in process: our rules for TrainJobs, runtimes and JobSets, as admission plugins.
+What webhooks do on a cluster, done in process: our rules for TrainJobs and runtimes, as admission plugins. Those for
+JobSets are in `jobset_admission`.
 
 The rules themselves are plain functions in `ktrain.controllers`; here they meet the embedded server's seam. They read
 the server's store and not a cache, so a TrainJob may follow its runtime at once.
@@ -11,18 +12,14 @@ from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 
 import msgspec
 
-from ktrain.api import jobset as jobset_api
 from ktrain.api import trainer
-from ktrain.api.core import PERSISTENT_VOLUME_CLAIMS
-from ktrain.api.meta import Key
 from ktrain.controllers import admission as trainer_rules
-from ktrain.controllers.jobset import admission as jobset_rules
 from ktrain.local.apiserver.admission import AdmissionPlugin, AdmissionRequest, AdmissionResponse
 from ktrain.local.apiserver.errors import StatusError
 from ktrain.pipeline import Context
 
 if TYPE_CHECKING:
-    from ktrain.api.meta import Json, Resource
+    from ktrain.api.meta import Json, Key, Resource
     from ktrain.framework import Env
     from ktrain.pipeline import Registry
 
@@ -47,24 +44,17 @@ def admission_plugins(env: Env, registry: Registry, find: Find) -> list[Admissio
     """Make the plugins of one server, which ask the validations of the pipeline's plugins in `registry`."""
     rules = _Rules(env, registry, find)
     return [
-        AdmissionPlugin("jobset-defaults", _default_jobset, mutating=True),
         AdmissionPlugin("trainjob-defaults", rules.default_train_job, mutating=True),
-        AdmissionPlugin("jobset-rules", rules.validate_jobset),
         AdmissionPlugin("trainjob-rules", rules.validate_train_job),
         AdmissionPlugin("runtime-rules", _validate_runtime),
     ]
 
 
-def _is_write(request: AdmissionRequest, resource: Resource[T]) -> bool:
+def is_write(request: AdmissionRequest, resource: Resource[T]) -> bool:
+    """Whether an object of a kind is created or updated as a whole."""
     served = request.resource
     same = (served.group, served.plural) == (resource.group, resource.plural)
     return same and not request.subresource and request.operation in ("CREATE", "UPDATE")
-
-
-def _default_jobset(request: AdmissionRequest) -> AdmissionResponse | None:
-    if not _is_write(request, jobset_api.JOBSETS) or request.operation != "CREATE" or request.object is None:
-        return None
-    return AdmissionResponse(jobset_rules.default_jobset(request.object))
 
 
 def _validate_runtime(request: AdmissionRequest) -> AdmissionResponse | None:
@@ -92,34 +82,17 @@ class _Rules:
         self._find = find
 
     def default_train_job(self, request: AdmissionRequest) -> AdmissionResponse | None:
-        if not _is_write(request, trainer.TRAIN_JOBS) or request.object is None:
+        if not is_write(request, trainer.TRAIN_JOBS) or request.object is None:
             return None
         now = self._env.clock.now()
         return AdmissionResponse(trainer_rules.default_train_job(request.object, request.old_object, now))
 
     def validate_train_job(self, request: AdmissionRequest) -> AdmissionResponse | None:
-        if not _is_write(request, trainer.TRAIN_JOBS) or request.object is None:
+        if not is_write(request, trainer.TRAIN_JOBS) or request.object is None:
             return None
         context = Context.at_present(self._env, self._lookup)
         verdict = trainer_rules.validate_train_job(self._registry, request.object, request.old_object, context)
         return _answer(TRAIN_JOB_WEBHOOK, verdict)
-
-    def validate_jobset(self, request: AdmissionRequest) -> AdmissionResponse | None:
-        if not _is_write(request, jobset_api.JOBSETS) or request.object is None:
-            return None
-        if request.old_object is None:
-            causes = jobset_rules.refusals_on_create(request.object, self._find_claim)
-        else:
-            causes = jobset_rules.refusals_on_update(request.object, request.old_object)
-        if causes:
-            status = jobset_rules.refusal(request.name, causes)
-            details = msgspec.to_builtins(status.details)
-            raise StatusError(status.code, status.reason, status.message, details=details)
-        return None
-
-    def _find_claim(self, namespace: str, name: str) -> Json | None:
-        claims = PERSISTENT_VOLUME_CLAIMS
-        return self._find(claims.group, claims.version, claims.plural, Key(namespace, name))
 
     def _lookup(self, resource: Resource[T], key: Key) -> T | None:
         found = self._find(resource.group, resource.version, resource.plural, key)

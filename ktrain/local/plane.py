@@ -11,11 +11,11 @@ that calls the server directly. Only pods are other processes.
 from __future__ import annotations
 
 import os
-import sys
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
+from urllib.parse import urlsplit
 
 import anyio
 
@@ -26,30 +26,29 @@ from ktrain.framework.cache.cache import Cache
 from ktrain.framework.client.client import Client
 from ktrain.framework.events import EventRecorder
 from ktrain.framework.manager.manager import Manager
-from ktrain.local.jobs import make_controller as make_job_controller
-from ktrain.local.jobs import make_scheduler
-from ktrain.local.jobs.decide import Tuning
-from ktrain.local.kubelet.restarts import RestartPolicy
+from ktrain.local.apiserver.access.signing import new_signing_key
+from ktrain.local.jobs import Tuning
+from ktrain.local.jobs import make_controllers as make_job_controllers
+from ktrain.local.scheduler import make_scheduler
 from ktrain.pipeline.registry import Registry
 
 from . import kubeconfig
+from .nodes import NodeOptions, NodeServices, start_kubelets
 from .server import make_server
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from anyio.abc import TaskGroup
-
     from ktrain.framework import Controller, Env, Transport
+    from ktrain.local.apiserver.access.gate import Authorization
+    from ktrain.local.apiserver.certificates import ServerIdentity
     from ktrain.local.apiserver.server import ApiServer
     from ktrain.local.sandbox.executor import Executor
+    from ktrain.local.state import StateDirectory
 
-NODE_NAME: Final = "local"
 FIELD_MANAGER: Final = "trainer"
 # A user waits for what failed to be tried again; ten seconds, doubling to minutes, protect a cluster.
 JOB_TUNING: Final = Tuning(backoff_base_s=1.0, backoff_cap_s=60.0)
-RESTARTS: Final = RestartPolicy(first_s=1.0, longest_s=10.0)
-
 
 PodMode = Literal["auto", "ns", "host", "off"]
 
@@ -88,6 +87,11 @@ class ControlPlane:
         listen: Loopback host and port to serve HTTP on; None: in process only.
         kubeconfig_file: Where to write a kubeconfig when serving; None: a temporary directory.
         directory: Where pods start whose containers name no working directory; default: the current one.
+        nodes: What nodes there are; default: one, of all that this machine has.
+        gates: What JobSets may ask for beyond what is on by default.
+        jobsets: Whether the JobSet controller works here; its admission rules apply in any case.
+        authorization: Whether users other than the administrator need roles.
+        state: Where objects, keys and claims are kept for the next start; None: all of it ends with the process.
     """
 
     def __init__(
@@ -98,12 +102,22 @@ class ControlPlane:
         listen: tuple[str, int] | None = None,
         kubeconfig_file: Path | None = None,
         directory: Path | None = None,
+        nodes: NodeOptions | None = None,
+        gates: jobset.Gates | None = None,
+        jobsets: bool = True,
+        authorization: Authorization = "RBAC",
+        state: Path | None = None,
     ) -> None:
         self._env = env
         self._pods = pods
         self._listen = listen
         self._kubeconfig_file = kubeconfig_file
         self._directory = directory
+        self._nodes = nodes or NodeOptions()
+        self._gates = gates or jobset.Gates()
+        self._jobsets = jobsets
+        self._authorization = authorization
+        self._state = state
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[Plane]:
@@ -112,20 +126,53 @@ class ControlPlane:
 
         Raises:
             PlaneError: Pods cannot run as asked, the address is taken, the kubeconfig cannot be written.
+            StateError: The state cannot be used.
         """
         async with AsyncExitStack() as stack:
             registry = Registry.load()
             executor, notes = await self._start_executor(stack)
-            server = make_server(self._env, registry)
+            state = self._open_state()
+            server = make_server(
+                self._env,
+                registry,
+                self._gates,
+                authorization=self._authorization,
+                signing_key=state.kept("accounts.pem", new_signing_key) if state else None,
+                journal=state.journal if state else None,
+            )
             await stack.enter_async_context(server.running())
+            identity = self._identity(server, state)
             transport = server.transport()
             client = Client(transport, self._env, field_manager=FIELD_MANAGER)
             await _install_runtimes(client)
             await stack.enter_async_context(self._controllers(client, registry, server, executor))
             plane = Plane(server, transport, notes, executor=executor)
-            if self._listen is not None:
-                plane = await self._serve(stack, plane, self._listen)
+            if self._listen is not None and identity is not None:
+                plane = await self._serve(stack, plane, self._listen, identity, state)
             yield plane
+
+    def _open_state(self) -> StateDirectory | None:
+        if self._state is None:
+            return None
+        from ktrain.local.state import StateDirectory
+
+        return StateDirectory(self._state)
+
+    def _identity(self, server: ApiServer, state: StateDirectory | None) -> ServerIdentity | None:
+        """Make the certificate to serve with, and have pods get it: before there are any."""
+        if self._listen is None:
+            return None
+        from ktrain.local.apiserver.certificates import LASTING, ServerIdentity, self_signed
+
+        host, now = self._listen[0], self._env.clock.now()
+        if state is None:
+            identity = self_signed(host, now=now)
+        else:
+            # What kubeconfigs name stays the same, so that those of before still work.
+            pem = state.kept("server.pem", lambda: self_signed(host, now=now, lifetime=LASTING).pem)
+            identity = ServerIdentity.of(pem)
+        server.publish_authority(identity.certificate)
+        return identity
 
     async def _start_executor(self, stack: AsyncExitStack) -> tuple[Executor | None, tuple[str, ...]]:
         if self._pods == "off":
@@ -142,7 +189,11 @@ class ControlPlane:
 
     @asynccontextmanager
     async def _controllers(
-        self, client: Client, registry: Registry, server: ApiServer, executor: Executor | None
+        self,
+        client: Client,
+        registry: Registry,
+        server: ApiServer,
+        executor: Executor | None,
     ) -> AsyncIterator[None]:
         cache = Cache(client, self._env)
         env = self._env
@@ -153,15 +204,18 @@ class ControlPlane:
             return Client(client.transport, env, field_manager=field_manager)
 
         for_train_jobs, for_jobsets, for_jobs, for_pods = (
-            EventRecorder(client, env, component=name)
-            for name in (trainjob.COMPONENT, "jobset", "job-controller", "kubelet")
+            EventRecorder(client, env, component=name, by_version=name == jobset.COMPONENT)
+            for name in (trainjob.COMPONENT, jobset.COMPONENT, "job-controller", "kubelet")
         )
         controllers: list[Controller] = [
             trainjob.make_controller(client, cache, env, for_train_jobs, registry),
             *runtimes.make_controllers(client, cache, env),
-            jobset.make_controller(writes_as("manager"), cache, env, for_jobsets),
-            make_job_controller(writes_as("kube-controller-manager"), cache, env, for_jobs, tuning=JOB_TUNING),
+            *make_job_controllers(writes_as("kube-controller-manager"), cache, env, for_jobs, tuning=JOB_TUNING),
         ]
+        if self._jobsets:
+            controllers += jobset.make_controllers(
+                writes_as(jobset.FIELD_MANAGER), cache, env, for_jobsets, gates=self._gates
+            )
         if executor is not None:
             controllers.append(make_scheduler(writes_as("kube-scheduler"), cache, env))
         services = (for_train_jobs, for_jobsets, for_jobs, for_pods)
@@ -170,52 +224,39 @@ class ControlPlane:
             await managing.start(manager.run)
             async with anyio.create_task_group() as nodes:
                 if executor is not None:
-                    await self._start_kubelet(nodes, cache, for_pods, server, executor)
+                    directory = self._directory or Path.cwd()
+                    kubelets = writes_as("kubelet")
+                    claims = None if self._state is None else self._state.absolute() / "claims"
+                    services_of_nodes = NodeServices(kubelets, cache, env, for_pods, executor, directory, claims)
+                    await start_kubelets(nodes, server.nodes, services_of_nodes, self._nodes)
                 try:
                     yield
                 finally:
                     nodes.cancel_scope.cancel()
             managing.cancel_scope.cancel()
 
-    async def _start_kubelet(
+    async def _serve(
         self,
-        group: TaskGroup,
-        cache: Cache,
-        recorder: EventRecorder,
-        server: ApiServer,
-        executor: Executor,
-    ) -> None:
-        from ktrain.local.kubelet.environment import base_environment
-        from ktrain.local.kubelet.gpus import find_gpus
-        from ktrain.local.kubelet.kubelet import Kubelet
-
-        kubelet = Kubelet(
-            Client(server.transport(), self._env, field_manager="kubelet"),
-            cache,
-            self._env,
-            node_name=NODE_NAME,
-            executor=executor,
-            recorder=recorder,
-            base_env=base_environment(os.environ, Path(sys.executable)),
-            cwd=str(self._directory or Path.cwd()),
-            gpus=find_gpus(os.environ),
-            restarts=RESTARTS,
-        )
-        server.nodes.register(NODE_NAME, kubelet)
-        await group.start(kubelet.run)
-
-    async def _serve(self, stack: AsyncExitStack, plane: Plane, listen: tuple[str, int]) -> Plane:
-        from ktrain.local.apiserver.certificates import self_signed
+        stack: AsyncExitStack,
+        plane: Plane,
+        listen: tuple[str, int],
+        identity: ServerIdentity,
+        state: StateDirectory | None,
+    ) -> Plane:
         from ktrain.local.apiserver.http import serve_http
 
         host, port = listen
         token = kubeconfig.new_token()
-        identity = self_signed(host, now=self._env.clock.now())
+        if state is not None:
+            token = state.kept("token", token.encode).decode()
+            port = port or state.port
         serving = serve_http(plane.server, host=host, port=port, token=token, tls=identity)
         try:
             url = await stack.enter_async_context(serving)
         except OSError as error:
             raise PlaneError(f"cannot listen on {host}:{port}: {error.strerror or error}") from error
+        if state is not None:
+            state.remember_port(urlsplit(url).port or 0)
         path = self._kubeconfig_file or await _temporary_directory(stack, plane.executor) / "kubeconfig"
         try:
             kubeconfig.write(path, url, token, identity.certificate)

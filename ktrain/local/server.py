@@ -5,25 +5,52 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ktrain.api import assets
+from ktrain.controllers.jobset import Gates
 from ktrain.local.apiserver.server import ApiServer
 
 from .admission import admission_plugins
+from .jobset_admission import jobset_plugins
 
 if TYPE_CHECKING:
-    from ktrain.api.meta import Json, Key
+    from collections.abc import Iterator
+    from typing import Any
+
+    from ktrain.api.meta import Json, Key, Resource
     from ktrain.framework import Env
+    from ktrain.local.apiserver.access.gate import Authorization
+    from ktrain.local.apiserver.durability.journal import Journal
     from ktrain.pipeline import Registry
 
 
-def make_server(env: Env, registry: Registry) -> ApiServer:
+def make_server(
+    env: Env,
+    registry: Registry,
+    gates: Gates | None = None,
+    *,
+    authorization: Authorization = "RBAC",
+    signing_key: bytes | None = None,
+    journal: Journal | None = None,
+) -> ApiServer:
     """
     Make a server that has our CRDs and does in process what webhooks do on a cluster. Takes some milliseconds.
 
-    `registry` holds the plugins whose validations TrainJobs must pass.
+    `registry` holds the plugins whose validations TrainJobs must pass; `gates` say what JobSets may ask for.
+    With a `journal` objects outlive the server.
     """
 
     def find(group: str, version: str, plural: str, key: Key) -> Json | None:
         return server.find(group, version, plural, key)
 
-    server = ApiServer(env, crds=assets.crds(), admission=admission_plugins(env, registry, find))
+    def objects(resource: Resource[Any], namespace: str) -> Iterator[Json]:
+        return (item.obj for _, item in server.store.collection(resource.qualified_name).entries(namespace))
+
+    rules = [*admission_plugins(env, registry, find), *jobset_plugins(gates or Gates(), find, objects)]
+    server = ApiServer(
+        env,
+        crds=assets.crds(),
+        admission=rules,
+        authorization=authorization,
+        signing_key=signing_key,
+        journal=journal,
+    )
     return server

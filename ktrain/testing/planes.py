@@ -98,8 +98,7 @@ class FreshPlane:
         """
         Make a user and return its transport, which lives as long as the test.
 
-        On a real server the user may do what RBAC grants; the embedded server lets everybody do everything, and shows
-        the name to admission only.
+        The user may do what RBAC grants, and nothing else.
         """
         return await self._add_user(name, groups)
 

@@ -4,7 +4,9 @@ These tests run on the embedded server, and word for word on a real kube-apiserv
 So they may rest only on what both have: no admission rules, no kubelet, and a Job controller on one of them.
 """
 
+import json
 from contextlib import asynccontextmanager
+from typing import Any, NamedTuple
 
 import anyio
 import pytest
@@ -32,11 +34,12 @@ def running(control_plane):
         cache = Cache(client, env)
         recorder = EventRecorder(client, env, component="test")
         makers = {
-            "trainjob": lambda: trainjob.make_controller(client, cache, env, recorder, Registry.load()),
-            "jobset": lambda: jobset.make_controller(client, cache, env, recorder),
-            "job": lambda: jobs.make_controller(client, cache, env, recorder),
+            "trainjob": lambda: [trainjob.make_controller(client, cache, env, recorder, Registry.load())],
+            "jobset": lambda: jobset.make_controllers(client, cache, env, recorder),
+            "job": lambda: jobs.make_controllers(client, cache, env, recorder),
         }
-        chosen = [make() for name, make in makers.items() if name in names and not (name == "job" and plane.is_real)]
+        wanted = [name for name in names if not (name == "job" and plane.is_real)]
+        chosen = [controller for name in wanted for controller in makers[name]()]
         manager = Manager(cache=cache, controllers=chosen, recorder=recorder)
         async with anyio.create_task_group() as tasks:
             await tasks.start(manager.run)
@@ -111,3 +114,31 @@ async def create_train_job(control_plane, pod_template):
         return await client.create(TRAIN_JOBS, body)
 
     return create
+
+
+class Said(NamedTuple):
+    """What a server said: a decoded answer."""
+
+    status: int
+    body: Any
+    warnings: str
+
+    @property
+    def causes(self):
+        """What is wrong, as (field, message), each once."""
+        return {(cause.get("field"), cause["message"]) for cause in self.body["details"]["causes"]}
+
+
+@pytest.fixture
+def ask(control_plane):
+    """`await ask("GET", "/api/v1/…")` sends a request as it is; `{ns}` in paths and bodies is the test's namespace."""
+
+    async def send(method, path, body=None, content_type="application/json", accept="application/json"):
+        path, _, query = path.replace("{ns}", control_plane.namespace).partition("?")
+        data = None if body is None else json.dumps(body).replace("{ns}", control_plane.namespace).encode()
+        headers = {"Content-Type": content_type, "Accept": accept}
+        pairs = [tuple(pair.split("=", 1)) for pair in query.split("&") if pair]
+        answer = await control_plane.transport.request(method, path, query=pairs, headers=headers, body=data)
+        return Said(answer.status, json.loads(answer.body or b"null"), answer.headers.get("warning", ""))
+
+    return send

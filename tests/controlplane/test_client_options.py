@@ -225,7 +225,7 @@ async def test_a_name_that_is_no_domain_name_is_quoted_on_its_way(client, contro
 @pytest.fixture
 def all_subresources(control_plane):
     if not control_plane.is_real:
-        pytest.skip("the embedded server does not serve eviction, token and ephemeralcontainers")
+        pytest.skip("the embedded server does not serve eviction and ephemeralcontainers")
 
 
 @pytest.mark.usefixtures("all_subresources")
@@ -241,7 +241,6 @@ async def test_a_pod_is_evicted_unless_that_is_only_tried(client, key, pod):
         await client.get(PODS, *reversed(key))
 
 
-@pytest.mark.usefixtures("all_subresources")
 async def test_a_token_of_a_service_account_can_be_had(client, key):
     accounts = Resource("", "v1", "ServiceAccount", "serviceaccounts", namespaced=True, type=Object)
     body = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": key.name, "namespace": key.namespace}}

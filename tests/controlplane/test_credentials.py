@@ -61,8 +61,6 @@ async def test_an_exec_plugin_whose_token_the_server_refuses_is_asked_again(kube
 
 
 async def test_the_server_knows_who_is_impersonated(kubeconfig, control_plane):
-    if not control_plane.is_real:
-        pytest.skip("the embedded server has one user")
     write, token = kubeconfig
     extra = {"example.org/Scopes": ["x", "y"]}
     who = {"as": "jane", "as-uid": "7", "as-groups": ["a", "b,c"], "as-user-extra": extra}

@@ -54,22 +54,18 @@ async def test_definitions_can_be_installed_and_changed_in_a_test(control_plane)
 
 async def test_a_user_may_do_what_was_granted(control_plane):
     admin, namespace = control_plane.client(), control_plane.namespace
-    if control_plane.is_real:
-        rbac = Resource("rbac.authorization.k8s.io", "v1", "Role", "roles", namespaced=True, type=dict)
-        bindings = Resource(
-            "rbac.authorization.k8s.io", "v1", "RoleBinding", "rolebindings", namespaced=True, type=dict
-        )
-        api = {"apiVersion": "rbac.authorization.k8s.io/v1", "metadata": {"name": "reader", "namespace": namespace}}
-        rule = {"apiGroups": [""], "resources": ["configmaps"], "verbs": ["list"]}
-        await admin.create(rbac, {**api, "kind": "Role", "rules": [rule]})
-        subject = {"kind": "Group", "name": "readers", "apiGroup": "rbac.authorization.k8s.io"}
-        role = {"kind": "Role", "name": "reader", "apiGroup": "rbac.authorization.k8s.io"}
-        await admin.create(bindings, {**api, "kind": "RoleBinding", "subjects": [subject], "roleRef": role})
+    rbac = Resource("rbac.authorization.k8s.io", "v1", "Role", "roles", namespaced=True, type=dict)
+    bindings = Resource("rbac.authorization.k8s.io", "v1", "RoleBinding", "rolebindings", namespaced=True, type=dict)
+    api = {"apiVersion": "rbac.authorization.k8s.io/v1", "metadata": {"name": "reader", "namespace": namespace}}
+    rule = {"apiGroups": [""], "resources": ["configmaps"], "verbs": ["list"]}
+    await admin.create(rbac, {**api, "kind": "Role", "rules": [rule]})
+    subject = {"kind": "Group", "name": "readers", "apiGroup": "rbac.authorization.k8s.io"}
+    role = {"kind": "Role", "name": "reader", "apiGroup": "rbac.authorization.k8s.io"}
+    await admin.create(bindings, {**api, "kind": "RoleBinding", "subjects": [subject], "roleRef": role})
 
     reader = await control_plane.add_user("jane", "readers", "others")
     await Client(reader, control_plane.env, field_manager="jane").list(CONFIG_MAPS, namespace)
 
-    if control_plane.is_real:
-        stranger = await control_plane.add_user("joe", "others")
-        with pytest.raises(Forbidden, match='"joe"'):
-            await Client(stranger, control_plane.env, field_manager="joe").list(CONFIG_MAPS, namespace)
+    stranger = await control_plane.add_user("joe", "others")
+    with pytest.raises(Forbidden, match='"joe"'):
+        await Client(stranger, control_plane.env, field_manager="joe").list(CONFIG_MAPS, namespace)

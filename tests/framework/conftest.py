@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import ipaddress
+import os
 import ssl
 from collections import deque
 from contextlib import asynccontextmanager
@@ -17,11 +18,14 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
+from ktrain.framework import Tracing
 from ktrain.framework.client.credentials import Endpoint
 from ktrain.framework.client.http import HttpTransport
 from ktrain.framework.client.transport import Response, Stream
 from ktrain.framework.errors import TransportError
 from ktrain.framework.serving.site import serving
+
+from .traced import provider_for
 
 
 @dataclass
@@ -161,3 +165,30 @@ def _mutual_tls(server, *clients):
 def mutual_tls():
     """A server's TLS settings with a pair that `issue` wrote; it trusts the clients given, and asks for one of them."""
     return _mutual_tls
+
+
+@pytest.fixture
+def exporter():
+    """Return the spans that have ended."""
+    from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+
+    return InMemorySpanExporter()
+
+
+@pytest.fixture
+def tracing(exporter):
+    """Trace into the exporter."""
+    return Tracing.on(provider_for(exporter))
+
+
+@pytest.fixture
+def environment(monkeypatch):
+    """Set OTEL_* variables, of which there are no others."""
+    for name in [name for name in os.environ if name.startswith("OTEL_")]:
+        monkeypatch.delenv(name)
+
+    def put(**variables):
+        for name, value in variables.items():
+            monkeypatch.setenv(f"OTEL_{name}", value)
+
+    return put

@@ -4,52 +4,26 @@ import asyncio
 import gc
 import re
 import weakref
-from contextlib import aclosing, contextmanager
 
 import msgspec
 import pytest
-import structlog
-from prometheus_client import CollectorRegistry
 
-from ktrain.api.core import CONFIG_MAPS, PODS
+from ktrain.api.core import CONFIG_MAPS
 from ktrain.api.meta import Key, Object, Resource
-from ktrain.framework.client.client import ATTEMPT_TIMEOUT_S, Client
+from ktrain.framework.client.client import ATTEMPT_TIMEOUT_S
 from ktrain.framework.client.subresources import bind, evict, read_log, read_scale, request_token, scale
-from ktrain.framework.client.transport import Response
-from ktrain.framework.client.warnings import MAX_TEXTS, WarningLog
 from ktrain.framework.errors import (
-    ApiError,
-    Conflict,
-    DecodeError,
     FrameworkError,
-    Gone,
     ServerError,
     TooManyRequests,
     TransportError,
 )
-from ktrain.framework.metrics import Metrics
-from ktrain.framework.telemetry.tracing import Tracing
 from ktrain.framework.writes import recording
-from ktrain.testing.time import simulate
+
+from .calling import BODY, STORED, call, refusal
 
 KEY = Key("ns", "a")
-STORED = {"kind": "ConfigMap", "metadata": {"name": "a", "namespace": "ns", "uid": "u", "resourceVersion": "7"}}
-BODY = {"metadata": {"name": "a", "namespace": "ns"}}
 SUCCESS = {"kind": "Status", "metadata": {}, "status": "Success", "details": {"uid": "u"}}
-
-
-def refusal(code, headers=None, **status):
-    return code, {"kind": "Status", "code": code, "message": f"no {code}", **status}, headers or {}
-
-
-def call(script, use, **options):
-    """Run `use(client)` in virtual time; return its result and how long it took."""
-
-    async def main(env):
-        client = Client(script, env, field_manager="me", **options)
-        return await use(client), env.clock.monotonic()
-
-    return simulate(main)
 
 
 # Retries
@@ -183,127 +157,6 @@ def test_a_call_that_fails_leaves_nothing_for_the_garbage_collector(script):
         assert call(script, use)[0] == [None] * 3
     finally:
         gc.enable()
-
-
-# What is seen of a call
-
-
-def samples(registry):
-    return {
-        (name, *labels.items()): value
-        for family in registry.collect()
-        for name, labels, value, *_ in family.samples
-        if value and not name.endswith(("_created", "_bucket", "_sum"))
-    }
-
-
-def test_attempts_and_retries_are_counted_by_code_method_and_host(script):
-    registry = CollectorRegistry()
-    script.answers += [refusal(429), TransportError("reset"), (200, STORED), TransportError("reset")]
-
-    async def use(client):
-        await client.get(CONFIG_MAPS, "a", "ns")
-        with pytest.raises(TransportError):
-            await client.create(CONFIG_MAPS, BODY)
-
-    call(script, use, metrics=Metrics(registry))
-
-    def count(name, code, verb, method):
-        return (name, ("code", code), (verb, method), ("host", "in-process"))
-
-    assert samples(registry) == {
-        count("rest_client_requests_total", "429", "method", "GET"): 1,
-        count("rest_client_requests_total", "<error>", "method", "GET"): 1,
-        count("rest_client_requests_total", "200", "method", "GET"): 1,
-        count("rest_client_requests_total", "<error>", "method", "POST"): 1,
-        count("rest_client_request_retries_total", "429", "verb", "GET"): 1,
-        count("rest_client_request_retries_total", "<error>", "verb", "GET"): 1,
-    }
-
-
-def test_durations_and_sizes_are_measured_only_if_that_is_wanted(script):
-    registry = CollectorRegistry()
-    script.answers.append((200, STORED))
-
-    call(script, lambda c: c.create(CONFIG_MAPS, BODY), metrics=Metrics(registry), detailed_metrics=True)
-
-    labels = (("verb", "POST"), ("host", "in-process"))
-    names = ("duration_seconds", "size_bytes")
-    found = samples(registry)
-    assert [found[f"rest_client_request_{name}_count", *labels] for name in names] == [1, 1]
-    assert found["rest_client_response_size_bytes_count", *labels] == 1
-    size = registry.get_sample_value("rest_client_request_size_bytes_sum", dict(labels))
-    assert size == len(script.calls[0].body)
-
-
-class Spans(Tracing):
-    """Writes down what is said of each call."""
-
-    trace_id = ""
-
-    def __init__(self):
-        self.seen = []
-
-    @contextmanager
-    def call(self, method, path, *, server=""):
-        self.seen.append((method, path, server))
-        try:
-            yield self
-        except ApiError as error:
-            self.seen.append(error.code)
-            raise
-
-    def set(self, name, value):
-        self.seen.append((name, value))
-
-    def retried(self, code):
-        self.seen.append(("again after", code))
-
-    def headers(self):
-        return {"traceparent": "x"}
-
-
-def test_a_call_with_all_its_attempts_is_one_span(script):
-    script.answers += [refusal(429), (200, STORED), refusal(409)]
-    spans = Spans()
-
-    async def use(client):
-        await client.get(CONFIG_MAPS, "a", "ns")
-        with pytest.raises(Conflict):
-            await client.update(CONFIG_MAPS, BODY)
-
-    call(script, use, tracing=spans)
-
-    call_of = ("/api/v1/namespaces/ns/configmaps/a", "in-process")
-    got = [("GET", *call_of), ("again after", "429"), ("http.response.status_code", 200)]
-    assert spans.seen == [*got, ("PUT", *call_of), 409]
-    assert {each.headers["traceparent"] for each in script.calls} == {"x"}
-
-
-def test_each_warning_is_logged_once_with_the_call_it_came_with(script):
-    header = '299 - "v1 is \\"old\\"", 299 ktrain "use v2, please", 199 - "of a cache"'
-    script.answers += [(200, STORED, {"warning": header})] * 3
-
-    async def use(client):
-        for _ in range(3):
-            await client.get(CONFIG_MAPS, "a", "ns")
-
-    with structlog.testing.capture_logs() as logs:
-        call(script, use)
-
-    assert [(line["text"], line["method"]) for line in logs] == [('v1 is "old"', "GET"), ("use v2, please", "GET")]
-
-
-def test_the_texts_of_warnings_that_are_remembered_are_bounded():
-    warnings = WarningLog()
-
-    with structlog.testing.capture_logs() as logs:
-        for number in range(MAX_TEXTS + 1):
-            warnings.note(f'299 - "{number}"', method="GET", path="/")
-        warnings.note(f'299 - "{MAX_TEXTS}"', method="GET", path="/")
-        warnings.note('299 - "0"', method="GET", path="/")
-
-    assert (len(warnings._seen), len(logs)) == (MAX_TEXTS, MAX_TEXTS + 2)
 
 
 # Options on the wire
@@ -468,159 +321,3 @@ def test_a_log_comes_line_by_line_and_says_why_if_there_is_none(script):
     assert call(script, use)[0] == [b"one", b"two"]
     assert script.calls[0].path == "/api/v1/namespaces/ns/pods/a/log"
     assert script.calls[0].query == {"container": "node", "follow": "true", "tailLines": "0"}
-
-
-# Watches and pages
-
-
-def event(type_, version, **fields):
-    return {"type": type_, "object": {"metadata": {"name": "a", "resourceVersion": version}, **fields}}
-
-
-def test_a_watch_goes_on_from_the_last_version_when_its_connection_breaks(script):
-    script.streams += [
-        [event("ADDED", "3"), event("BOOKMARK", "5"), TransportError("cut")],
-        (429, {"code": 429, "message": "busy"}),
-        [event("MODIFIED", "6"), {"type": "ERROR", "object": {"code": 500, "message": "etcd"}}],
-        [event("DELETED", "7")],
-    ]
-
-    async def use(client):
-        seen = []
-        async with aclosing(client.watch(CONFIG_MAPS, "ns", resource_version="1", label_selector="a=b")) as events:
-            async for each in events:
-                seen.append((each.type, each.resource_version))
-                if len(seen) == 3:
-                    break
-        return seen
-
-    assert call(script, use)[0] == [("ADDED", "3"), ("MODIFIED", "6"), ("DELETED", "7")]
-    assert [each.query["resourceVersion"] for each in script.calls] == ["1", "5", "5", "6"]
-    assert {each.query["labelSelector"] for each in script.calls} == {"a=b"}
-
-
-def test_a_watch_that_is_refused_comes_back_when_the_header_says(script):
-    script.streams += [
-        (429, b"Too many requests, please try again later.", {"retry-after": "30"}),
-        [event("ADDED", "3")],
-    ]
-
-    async def use(client):
-        async with aclosing(client.watch(CONFIG_MAPS, "ns")) as events:
-            await anext(events)
-
-    assert 30 <= call(script, use)[1] <= 36
-
-
-@pytest.mark.parametrize(("header", "asked_s"), [("7", 7), ("86400", 3600), ("soon", 0)])
-def test_a_refusal_without_a_status_says_when_to_come_back_by_its_header(script, header, asked_s):
-    script.answers.append((503, "away", {"retry-after": header}))
-    script.streams.append((429, b"busy", {"retry-after": header}))
-
-    async def use(client):
-        with pytest.raises(ServerError) as away:
-            await client.get(CONFIG_MAPS, "a", "ns")
-        with pytest.raises(TooManyRequests) as busy:
-            async with client.stream("/api/v1/configmaps"):
-                pass
-        return away.value.retry_after_s, busy.value.retry_after_s
-
-    assert call(script, use)[0] == (asked_s, asked_s)
-
-
-def test_a_watch_that_is_cut_in_the_middle_of_a_line_goes_on_from_the_line_before(script):
-    torn = msgspec.json.encode(event("ADDED", "4"))[:-9]
-    script.streams += [[event("ADDED", "3"), torn], [event("ADDED", "4")]]
-
-    async def use(client):
-        async with aclosing(client.watch(CONFIG_MAPS, "ns")) as events:
-            return [(await anext(events)).resource_version for _ in range(2)]
-
-    assert call(script, use)[0] == ["3", "4"]
-    assert [each.query.get("resourceVersion") for each in script.calls] == [None, "3"]
-
-
-def test_a_watch_of_a_server_that_ends_it_at_once_does_not_spin(script):
-    script.streams += [[]] * 5
-
-    async def use(client):
-        async with asyncio.timeout(60), aclosing(client.watch(CONFIG_MAPS)) as events:
-            await anext(events)
-
-    with pytest.raises(TimeoutError):
-        call(script, use)
-    assert len(script.calls) <= 6
-
-
-@pytest.mark.parametrize(
-    ("line", "error"),
-    [
-        ({"type": "ERROR", "object": {"code": 410, "message": "too old"}}, Gone),
-        (event("ADDED", "2", data={"k": 1}), DecodeError),
-    ],
-)
-def test_a_watch_ends_with_what_it_cannot_go_on_from(script, line, error):
-    script.streams.append([line])
-
-    async def use(client):
-        with pytest.raises(error):
-            await anext(client.watch(CONFIG_MAPS, resource_version="1"))
-
-    call(script, use)
-
-
-def test_bookmarks_come_to_those_who_want_them(script):
-    script.streams.append([event("BOOKMARK", "5")])
-
-    async def use(client):
-        async with aclosing(client.watch(CONFIG_MAPS, bookmarks=True)) as events:
-            return await anext(events)
-
-    found, _ = call(script, use)
-    assert (found.type, found.object, found.resource_version) == ("BOOKMARK", None, "5")
-
-
-def test_pages_come_one_by_one_and_an_expired_token_ends_them(script):
-    first = {"metadata": {"resourceVersion": "9", "continue": "t"}, "items": [STORED]}
-    script.answers += [(200, first), refusal(410)]
-
-    async def use(client):
-        pages = client.pages(PODS, "ns", page_size=1)
-        page = await anext(pages)
-        asked = len(script.calls)
-        with pytest.raises(Gone):
-            await anext(pages)
-        return len(page.items), asked
-
-    assert call(script, use)[0] == (1, 1)
-    assert [each.query for each in script.calls] == [{"limit": "1"}, {"limit": "1", "continue": "t"}]
-
-
-def test_a_list_of_ten_thousand_whose_seventh_page_expired_is_read_once_more_at_once(script):
-    def page(number, count, token):
-        items = [{"metadata": {"name": f"{number}-{each}", "namespace": "ns"}} for each in range(count)]
-        return 200, {"metadata": {"resourceVersion": str(number), "continue": token}, "items": items}
-
-    script.answers += [*(page(number, 500, "t") for number in range(6)), refusal(410), page(99, 10_000, "")]
-
-    found, _ = call(script, lambda c: c.list(CONFIG_MAPS, "ns"))
-
-    assert (len(found.items), found.resource_version, len(script.calls)) == (10_000, "99", 8)
-
-
-def test_several_warning_headers_of_one_answer_are_all_heard():
-    """As the transport joins them."""
-    from multidict import CIMultiDict
-
-    from ktrain.framework.client.http import _lower
-
-    headers = _lower(CIMultiDict([("Warning", '299 - "a"'), ("warning", '299 - "b"'), ("ETag", "x")]))
-
-    class One:
-        async def request(self, *args, **options):
-            return Response(200, headers, msgspec.json.encode(STORED))
-
-    with structlog.testing.capture_logs() as logs:
-        call(One(), lambda c: c.get(CONFIG_MAPS, "a", "ns"))
-    assert [line["text"] for line in logs] == ["a", "b"]
-    assert headers["etag"] == "x"

@@ -63,6 +63,26 @@ def test_every_change_of_an_object_leads_to_a_pass_over_its_key():
     assert simulate(scenario) == [(A, {"x": "1"}), (A, {"x": "2"}), (A, None)]
 
 
+def test_events_that_come_together_cost_one_pass_for_whoever_waits_a_moment():
+    async def scenario(env):
+        passes = []
+
+        async def reconcile(client, informer, key):
+            passes.append((key.name, informer.get(key).data["x"], env.clock.monotonic()))
+
+        async with running(env, reconcile, batch_s=0.05) as (_, client):
+            begun_s = env.clock.monotonic()
+            await client.create(CONFIG_MAPS, config_map("a", x="1"))
+            for x in "234":
+                await client.patch(CONFIG_MAPS, A, {"data": {"x": x}})
+            await env.clock.sleep(1)
+            await client.patch(CONFIG_MAPS, A, {"data": {"x": "5"}})
+            await env.clock.sleep(1)
+        return [(name, x, round(at_s - begun_s, 2)) for name, x, at_s in passes]
+
+    assert simulate(scenario) == [("a", "4", 0.05), ("a", "5", 1.05)]
+
+
 def test_one_key_is_never_in_two_workers_and_changes_meanwhile_give_one_more_pass():
     async def scenario(env):
         running_now, most, passes = set(), 0, 0

@@ -5,49 +5,16 @@ import anyio
 import pytest
 
 from ktrain.api.core import CONFIG_MAPS, EVENTS, LEASES, untyped
-from ktrain.api.meta import Key
 from ktrain.framework.cache.cache import Cache
 from ktrain.framework.client.client import Client
 from ktrain.framework.controller.controller import Controller
 from ktrain.framework.election.election import LeaderElection
-from ktrain.framework.errors import CacheSyncTimeout, LeadershipLost, NotFound, ShutdownTimeout, TransportError
+from ktrain.framework.errors import CacheSyncTimeout, NotFound, ShutdownTimeout, TransportError
 from ktrain.framework.events import EventRecorder
 from ktrain.framework.manager.manager import Manager
-from ktrain.local.apiserver.server import ApiServer
 from ktrain.testing.time import Stoppable, simulate
 
-
-class World:
-    """An embedded server with one config map, a controller that takes `work_s` per pass, and a journal."""
-
-    def __init__(self, env, *, work_s=0.0, transport=None):
-        self.env = env
-        self.journal = []
-        self.server = ApiServer(env)
-        self.client = Client(transport or self.server.transport(), env, field_manager="test")
-        self.cache = Cache(self.client, env)
-        self.recorder = EventRecorder(self.client, env, component="test")
-        self.work_s = work_s
-        self.controller = Controller("test", self.reconcile, env=env, cache=self.cache)
-        self.config_maps = self.cache.informer(CONFIG_MAPS)
-        self.controller.watches(self.config_maps)
-
-    async def reconcile(self, key):
-        self.journal.append("begin")
-        try:
-            await self.env.clock.sleep(self.work_s)
-        except asyncio.CancelledError:
-            self.journal.append("cancelled")
-            raise
-        self.recorder.event(CONFIG_MAPS, self.config_maps.get(key), reason="Done", message="done")
-        self.journal.append("end")
-
-    async def create(self, name="a"):
-        meta = {"name": name, "namespace": "default"}
-        await self.client.create(CONFIG_MAPS, {"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta})
-
-    def manager(self, **options):
-        return Manager(cache=self.cache, controllers=[self.controller], recorder=self.recorder, **options)
+from .managing import Part, World, election, stopped
 
 
 class Service:
@@ -263,120 +230,6 @@ def test_an_event_that_is_still_to_be_sent_does_not_keep_the_lease_and_is_sent_a
     assert order == ["event", "lease", "event"]
 
 
-class Part:
-    """A runnable that writes down its life; `ends` is what it does when it runs."""
-
-    def __init__(self, name, journal, ends=None, *, needs_leader=True):
-        self.name = name
-        self.journal = journal
-        self.ends = ends
-        self.needs_leader = needs_leader
-
-    async def run(self, *, task_status=anyio.TASK_STATUS_IGNORED):
-        self.journal.append(f"start {self.name}")
-        task_status.started()
-        try:
-            await (self.ends or anyio.sleep_forever)()
-        finally:
-            self.journal.append(f"stop {self.name}")
-
-
-async def stopped(env, manager, after_s):
-    """Run a manager, ask it to stop after a while, and return the error it ended with."""
-    error = None
-
-    async def run(*, task_status):
-        nonlocal error
-        try:
-            await manager.run(task_status=task_status)
-        except Exception as raised:  # noqa: BLE001 - returned below
-            error = raised
-
-    async with anyio.create_task_group() as tasks:
-        await tasks.start(run)
-        await env.clock.sleep(after_s)
-        manager.stop()
-    return error
-
-
-def failing(env, error, after_s=1.0):
-    async def fail():
-        await env.clock.sleep(after_s)
-        raise error
-
-    return fail
-
-
-def election(world, identity="me"):
-    client = Client(world.server.transport(), world.env, field_manager=identity)
-    return LeaderElection(client, world.env, name="op", namespace="default", identity=identity)
-
-
-def test_an_error_of_a_service_lets_the_pass_under_way_end_and_is_raised():
-    async def scenario(env):
-        world = World(env, work_s=5)
-        await world.create()
-        broken = Part("health", world.journal, failing(env, OSError("socket gone")))
-        with pytest.raises(OSError, match="socket gone"):
-            await world.manager(services=[broken]).run()
-        return world.journal, env.clock.monotonic()
-
-    journal, ended = simulate(scenario)
-    assert journal == ["start health", "begin", "stop health", "end"]
-    assert ended == pytest.approx(5, abs=0.1)
-
-
-def test_an_error_and_a_stop_that_takes_too_long_are_raised_together():
-    async def scenario(env):
-        world = World(env, work_s=1000)
-        await world.create()
-        broken = Part("broken", world.journal, failing(env, OSError("gone")))
-        with pytest.raises(ExceptionGroup) as raised:
-            await world.manager(runnables=[broken], grace_s=10).run()
-        return [str(error) for error in raised.value.exceptions]
-
-    assert simulate(scenario) == ["gone", "reconciles of test were cancelled 10 s after the stop"]
-
-
-def test_errors_that_come_during_the_stop_are_logged_and_cancellations_are_none():
-    async def scenario(env):
-        world = World(env)
-
-        async def fails_when_asked_to_end():
-            try:
-                await anyio.sleep_forever()
-            finally:
-                raise ValueError("late")
-
-        late = Part("late", world.journal, fails_when_asked_to_end)
-        first = Part("first", world.journal, failing(env, OSError("first")))
-        with pytest.raises(OSError, match="first"):
-            await world.manager(runnables=[late, first]).run()
-        return await stopped(env, World(env).manager(runnables=[Part("late", [], fails_when_asked_to_end)]), 1)
-
-    assert simulate(scenario) is None
-
-
-def test_with_a_grace_of_0_passes_are_cancelled_at_once_and_that_is_no_error():
-    async def scenario(env):
-        world = World(env, work_s=1000)
-        await world.create()
-        error = await stopped(env, world.manager(grace_s=0), 1)
-        return error, world.journal, env.clock.monotonic()
-
-    assert simulate(scenario) == (None, ["begin", "cancelled"], 1.0)
-
-
-def test_with_a_negative_grace_passes_have_all_the_time_they_want():
-    async def scenario(env):
-        world = World(env, work_s=100)
-        await world.create()
-        error = await stopped(env, world.manager(grace_s=-1), 1)
-        return error, world.journal, round(env.clock.monotonic())
-
-    assert simulate(scenario) == (None, ["begin", "end"], 100)
-
-
 def test_what_needs_no_leader_runs_in_a_standby_and_the_rest_does_not():
     async def scenario(env):
         world = World(env)
@@ -432,27 +285,6 @@ def test_what_is_added_to_a_standby_waits_for_its_turn():
         return world.journal
 
     assert simulate(scenario)[:3] == ["start follower", "handed over", "start leader"]
-
-
-def test_a_lost_lease_ends_passes_without_grace_and_is_an_error():
-    async def scenario(env):
-        world = World(env, work_s=1000)
-        await world.create()
-        candidate = election(world)
-        taken = {"spec": {"holderIdentity": "somebody", "leaseDurationSeconds": 60}}
-
-        async def take():
-            await env.clock.sleep(5)
-            await world.client.patch(LEASES, Key("default", "op"), taken)
-
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(take)
-            with pytest.raises(LeadershipLost, match="its last known holder is somebody"):
-                await world.manager(leader_election=candidate, grace_s=60).run()
-        lease = await world.client.get(LEASES, "op", "default")
-        return world.journal, env.clock.monotonic() < 8, lease.spec.holder_identity
-
-    assert simulate(scenario) == (["begin", "cancelled"], True, "somebody")
 
 
 def test_a_controller_that_waits_for_its_informer_does_not_hold_up_the_others(script):

@@ -130,10 +130,21 @@ def _failure_policy() -> Json:
 
 
 def _startup_policy() -> Json:
+    rule_ = obj(
+        {
+            "targetReplicatedJobs": {**_STRINGS, "minItems": 1},
+            "waitForReplicatedJobsStatus": text(enum=["Ready", "Succeeded"], default="Ready"),
+        },
+        required=("targetReplicatedJobs",),
+        description="Replicated jobs that start together, and how far they are when those of the next rule start.",
+    )
     return obj(
-        {"startupPolicyOrder": text(enum=["AnyOrder", "InOrder"])},
+        {
+            "rules": array(rule_, kind="atomic"),
+            "startupPolicyOrder": text(enum=["AnyOrder", "InOrder"]),
+        },
         required=("startupPolicyOrder",),
-        description="Superseded by dependsOn.",
+        description="In which order replicated jobs start; dependsOn says it one by one. Rules need InOrder.",
     )
 
 

@@ -1,4 +1,4 @@
-"""The schemas of built-in kinds, from `kubernetes.json` beside this package."""
+"""The schemas of built-in kinds, from `kubernetes.json` beside this package, and Kubernetes' words about them."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from ..meta import Json  # noqa: TC001 -- msgspec resolves annotations at run ti
 from .node import Node, compile_node
 
 _FILE: Final = Path(__file__).parent.parent / "kubernetes.json"
+_DESCRIPTIONS: Final = _FILE.with_name("kubernetes-descriptions.json.gz")
 
 
 class BuiltinKind(msgspec.Struct, frozen=True):
@@ -53,3 +54,19 @@ def builtin_kinds() -> dict[str, BuiltinKind]:
 def definitions() -> dict[str, Json]:
     """All built-in definitions as JSON schemas that refer to each other by `$ref: <name>`. Not to be changed."""
     return _document().definitions
+
+
+def kubernetes_version() -> str:
+    """Return the version of Kubernetes that the definitions are of, as `v1.36.3`."""
+    return _document().version
+
+
+def descriptions() -> dict[str, dict[str, str]]:
+    """
+    Read what Kubernetes says about each definition, under `""`, and about its fields.
+
+    Takes some milliseconds and is not kept: nothing but documents for people needs it.
+    """
+    import gzip
+
+    return msgspec.json.decode(gzip.decompress(_DESCRIPTIONS.read_bytes()), type=dict[str, dict[str, str]])

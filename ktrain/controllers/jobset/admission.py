@@ -1,9 +1,9 @@
 """
 JobSets on admission: defaults when they are created, and what is refused then and later.
 
-Plain functions of objects as they are on the wire, so that the embedded server calls them in process and webhooks will
-call them over HTTP. The order of the layers is the API server's: `default_jobset`, then the schema with its rules, then
-`refusals_on_create` or `refusals_on_update`; whichever objects first answers alone.
+Plain functions of objects as they are on the wire, so that the embedded server calls them in process and webhooks over
+HTTP. The order of the layers is the API server's: `default_jobset`, then the schema with its rules, then `refusals`;
+whichever objects first answers alone.
 """
 
 from __future__ import annotations
@@ -22,13 +22,25 @@ if TYPE_CHECKING:
     from ktrain.api.meta import Json, JsonValue
     from ktrain.api.schema import Cause
 
-__all__ = ["WEBHOOK", "default_jobset", "refusal", "refusals_on_create", "refusals_on_update"]
+    from .gates import Gates
+    from .volume_rules import FindClaim
 
-WEBHOOK: Final = "vjobset.kb.io"
-"""The name by which refusals are announced, whoever makes them: people search for it."""
+__all__ = ["MUTATE_PODS", "VALIDATE_JOBSETS", "VALIDATE_PODS", "default_jobset", "invalid_jobset", "refusals"]
+
+VALIDATE_JOBSETS: Final = "vjobset.kb.io"
+"""The name by which refusals are announced, whoever makes them: people search for it. So with the next two."""
+MUTATE_PODS: Final = "mpod.kb.io"
+VALIDATE_PODS: Final = "vpod.kb.io"
 
 
-def refusal(name: str, causes: Sequence[Cause]) -> Status:
+def refusals(new: Json, old: Json | None, gates: Gates, find_claim: FindClaim | None = None) -> list[Cause]:
+    """Everything that is wrong with a JobSet that is created (`old` is None) or updated."""
+    if old is None:
+        return refusals_on_create(new, find_claim, gates)
+    return refusals_on_update(new, old, gates)
+
+
+def invalid_jobset(name: str, causes: Sequence[Cause]) -> Status:
     """Turn what is wrong with a JobSet into the answer to its request: 422 Invalid, everything at once."""
     texts = [str(cause) for cause in causes]
     listed = texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
@@ -36,7 +48,7 @@ def refusal(name: str, causes: Sequence[Cause]) -> Status:
         status="Failure",
         code=422,
         reason="Invalid",
-        message=f'admission webhook "{WEBHOOK}" denied the request: JobSet.{GROUP} "{name}" is invalid: {listed}',
+        message=f'JobSet.{GROUP} "{name}" is invalid: {listed}',
         details=StatusDetails(
             name=name,
             group=GROUP,

@@ -2,26 +2,26 @@
 Sort a JobSet's Jobs by what became of them, and count them.
 
 Only Jobs of the current attempt count. A restart does nothing but raise `status.restarts`: by that act every Job that
-exists turns into one of a previous attempt, counts nowhere any more, and is deleted by the next pass.
+exists turns into one of a previous attempt, counts nowhere any more, and is deleted by the next pass. With the gate
+RestartJob a slot has an attempt of its own besides.
 """
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
-from ktrain.api.jobset import REPLICATED_JOB_NAME, RESTART_ATTEMPT, ChildJob, ReplicatedJobStatus
+from ktrain.api.jobset import REPLICATED_JOB_NAME, ChildJob, ReplicatedJobStatus
 
-from .errors import Undecidable
+from .attempts import global_attempt
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from ktrain.api.jobset import ReplicatedJob
+    from ktrain.api.jobset import JobSetStatus, ReplicatedJob
 
-_INTEGER: Final = re.compile(r"[+-]?[0-9]+")
+    from .attempts import JobAttempts
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,12 +40,14 @@ class Buckets:
         }
 
 
-def sort_jobs(jobs: Iterable[ChildJob], restarts: int) -> Buckets:
+def sort_jobs(jobs: Iterable[ChildJob], restarts: int, attempts: JobAttempts | None = None) -> Buckets:
     """
     Put each Job in its bucket. A Job ends with Complete or Failed only; the interim conditions do not end it.
 
+    `attempts`: those of single slots, where these count.
+
     Raises:
-        Undecidable: A Job's attempt label is missing or no number, so nobody can say which generation it is.
+        Undecidable: A label of a Job is missing or wrong, so nobody can say which generation it is.
     """
     active: list[ChildJob] = []
     successful: list[ChildJob] = []
@@ -53,7 +55,7 @@ def sort_jobs(jobs: Iterable[ChildJob], restarts: int) -> Buckets:
     previous: list[ChildJob] = []
     ends = {"Complete": successful, "Failed": failed}
     for job in jobs:
-        if _attempt(job) < restarts:
+        if global_attempt(job) < restarts or (attempts is not None and attempts.outdate(job)):
             previous.append(job)
             continue
         end = next((c.type for c in job.status.conditions if c.is_true and c.type in ends), None)
@@ -61,22 +63,16 @@ def sort_jobs(jobs: Iterable[ChildJob], restarts: int) -> Buckets:
     return Buckets(tuple(active), tuple(successful), tuple(failed), tuple(previous))
 
 
-def _attempt(job: ChildJob) -> int:
-    label = job.metadata.labels.get(RESTART_ATTEMPT, "")
-    if not _INTEGER.fullmatch(label):
-        raise Undecidable(
-            f"job {job.metadata.name!r} has {label!r} as label {RESTART_ATTEMPT}, which must be the restart attempt it"
-            " was made for: put the number back, or delete the Job and it is made again"
-        )
-    return int(label)
-
-
-def count(replicated_jobs: Iterable[ReplicatedJob], buckets: Buckets) -> tuple[ReplicatedJobStatus, ...]:
+def count(
+    replicated_jobs: Iterable[ReplicatedJob], buckets: Buckets, stored: JobSetStatus | None = None
+) -> tuple[ReplicatedJobStatus, ...]:
     """
     Count the Jobs of the current attempt, one entry for each replicated job, ordered by name descending.
 
-    The order is upstream's and reaches the wire. Jobs labelled with an unknown replicated job count for none.
+    The order is upstream's and reaches the wire. Jobs labelled with an unknown replicated job count for none. Restarts
+    of single Jobs are carried over from `stored`; without it there are none.
     """
+    restarts = {entry.name: entry for entry in stored.replicated_jobs_status} if stored is not None else {}
     ready = _by_replicated_job(job for job in buckets.active if _is_ready(job))
     active = _by_replicated_job(job for job in buckets.active if job.status.active > 0)
     suspended = _by_replicated_job(job for job in buckets.active if job.spec.suspend)
@@ -90,6 +86,8 @@ def count(replicated_jobs: Iterable[ReplicatedJob], buckets: Buckets) -> tuple[R
             failed=failed[name],
             active=active[name],
             suspended=suspended[name],
+            job_restarts=restarts[name].job_restarts if name in restarts else (),
+            job_restarts_count_towards_max=restarts[name].job_restarts_count_towards_max if name in restarts else (),
         )
         for name in sorted((rj.name for rj in replicated_jobs), reverse=True)
     )

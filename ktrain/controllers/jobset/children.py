@@ -17,6 +17,8 @@ import msgspec
 from ktrain.api.jobset import (
     EXCLUSIVE_TOPOLOGY,
     JOB_INDEX,
+    JOB_KEY,
+    JOB_RESTART_ATTEMPT,
     JOBSET_NAME,
     JOBSETS,
     NODE_SELECTOR_STRATEGY,
@@ -31,6 +33,8 @@ from .volumes import add_volumes
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
+
+    from .attempts import JobAttempts
 
 _PREFIX: Final = "jobset.sigs.k8s.io/"
 _NAMESPACED_JOB: Final = "alpha.jobset.sigs.k8s.io/namespaced-job"
@@ -90,12 +94,14 @@ class JobBuilder:
     """
     Builds the Jobs of one JobSet at one attempt.
 
-    What all Jobs share (sums over replicated jobs, the coordinator's address) is computed once.
+    What all Jobs share (sums over replicated jobs, the coordinator's address) is computed once. `attempts`: those of
+    single slots, where these count.
     """
 
-    def __init__(self, jobset: JobSet, restarts: int) -> None:
+    def __init__(self, jobset: JobSet, restarts: int, attempts: JobAttempts | None = None) -> None:
         self._jobset = jobset
         self._restarts = restarts
+        self._attempts = attempts
         self._positions = dict(_positions(jobset.spec.replicated_jobs))
 
     def build(self, slot: Slot) -> Json:
@@ -148,11 +154,11 @@ class JobBuilder:
             f"{_PREFIX}group-replicas": str(position.group_replicas),
             f"{_PREFIX}job-group-index": str(position.group_start + slot.index),
             # The digest is an identifier on the wire that others compute, too; nothing relies on its strength.
-            f"{_PREFIX}job-key": hashlib.sha1(
-                f"{metadata.namespace}/{slot.name}".encode(), usedforsecurity=False
-            ).hexdigest(),
+            JOB_KEY: hashlib.sha1(f"{metadata.namespace}/{slot.name}".encode(), usedforsecurity=False).hexdigest(),
             RESTART_ATTEMPT: str(self._restarts),
         }
+        if self._attempts is not None:
+            keys[JOB_RESTART_ATTEMPT] = str(self._attempts.of(rj.name, slot.index) or 0)
         if self._coordinator is not None:
             keys[f"{_PREFIX}coordinator"] = self._coordinator
         return keys

@@ -58,6 +58,8 @@ class StatusDraft:
     restarts_count_towards_max: int = field(init=False)
     terminal_state: str = field(init=False)
     replicated_jobs: tuple[ReplicatedJobStatus, ...] = field(init=False)
+    current_in_place: int | None = field(init=False)
+    previous_in_place: int | None = field(init=False)
     notices: list[Notice] = field(init=False, default_factory=list)
     _conditions: dict[str, Condition] = field(init=False)
 
@@ -67,6 +69,8 @@ class StatusDraft:
         self.restarts_count_towards_max = self.stored.restarts_count_towards_max
         self.terminal_state = self.stored.terminal_state
         self.replicated_jobs = self.stored.replicated_jobs_status
+        self.current_in_place = self.stored.current_in_place_restart_attempt
+        self.previous_in_place = self.stored.previous_in_place_restart_attempt
         self._conditions = {condition.type: condition for condition in self.stored.conditions}
 
     def set(self, type_: str, reason: str, message: str, *, status: bool, event: EventType = "Normal") -> None:
@@ -98,6 +102,8 @@ class StatusDraft:
             restarts_count_towards_max=self.restarts_count_towards_max,
             terminal_state=self.terminal_state,
             replicated_jobs_status=self.replicated_jobs,
+            current_in_place_restart_attempt=self.current_in_place,
+            previous_in_place_restart_attempt=self.previous_in_place,
         )
 
 
@@ -166,7 +172,7 @@ def status_json(status: JobSetStatus) -> Json:
     """
     body: Json = {
         "restarts": status.restarts,
-        "replicatedJobsStatus": [msgspec.to_builtins(entry) for entry in status.replicated_jobs_status],
+        "replicatedJobsStatus": [_counters_json(entry) for entry in status.replicated_jobs_status],
     }
     if status.conditions:
         body["conditions"] = list(map(condition_json, status.conditions))
@@ -174,7 +180,17 @@ def status_json(status: JobSetStatus) -> Json:
         body["restartsCountTowardsMax"] = status.restarts_count_towards_max
     if status.terminal_state:
         body["terminalState"] = status.terminal_state
+    if status.current_in_place_restart_attempt is not None:
+        body["currentInPlaceRestartAttempt"] = status.current_in_place_restart_attempt
+    if status.previous_in_place_restart_attempt is not None:
+        body["previousInPlaceRestartAttempt"] = status.previous_in_place_restart_attempt
     return body
+
+
+def _counters_json(entry: ReplicatedJobStatus) -> Json:
+    """Counters are written also when 0; restarts of single Jobs only once there were any."""
+    body: Json = msgspec.to_builtins(entry)
+    return {name: value for name, value in body.items() if value != ()}
 
 
 def finished_condition(conditions: Iterable[Condition]) -> Condition | None:

@@ -15,11 +15,14 @@ from typing import TYPE_CHECKING, Final, TypedDict
 
 from ktrain.api.jobset import ChildJob, JobSet, JobSetStatus
 
-from . import conditions
+from . import conditions, in_place
+from .attempts import JobAttempts
 from .buckets import Buckets, count, sort_jobs
 from .children import Slot, build_service, has_dns, slots, subdomain
 from .conditions import Notice, StatusDraft
+from .elastic import Resize, to_resize
 from .errors import Undecidable
+from .gates import OFF, Gates
 from .ordering import Stage, StartPlan, start_plan
 from .policies import apply_failure_policy, is_successful
 from .suspend import Wake, to_resume, to_suspend
@@ -28,6 +31,7 @@ from .volumes import build_claims
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+    from ktrain.api.jobset import JobSetPod, JobSetSpec
     from ktrain.api.meta import Json
 
 MAX_CREATIONS: Final = 500
@@ -39,13 +43,15 @@ class Observed:
     """
     A JobSet that is ours to work on, and the Jobs that it controls by UID.
 
-    `services` and `claims` are the names taken in its namespace, by whomever, among those that it would use.
+    `services` and `claims` are the names taken in its namespace, by whomever, among those that it would use. `pods` are
+    those labelled as its own, and needed only where containers restart in place.
     """
 
     jobset: JobSet
     jobs: tuple[ChildJob, ...] = ()
     services: frozenset[str] = frozenset()
     claims: frozenset[str] = frozenset()
+    pods: tuple[JobSetPod, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +61,7 @@ class Decision:
     delete: tuple[ChildJob, ...] = ()
     service: Json | None = None
     claims: tuple[Json, ...] = ()
+    resize: tuple[Resize, ...] = ()
     create: tuple[Slot, ...] = ()
     suspend: tuple[ChildJob, ...] = ()
     resume: tuple[Wake, ...] = ()
@@ -70,7 +77,7 @@ class _Outcome(TypedDict):
     notices: tuple[Notice, ...]
 
 
-def decide(observed: Observed, now: datetime) -> Decision:
+def decide(observed: Observed, now: datetime, gates: Gates = OFF) -> Decision:
     """
     Decide one pass. `now` is wall time.
 
@@ -80,12 +87,14 @@ def decide(observed: Observed, now: datetime) -> Decision:
     """
     jobset = observed.jobset
     stored = jobset.status or JobSetStatus()
-    buckets = sort_jobs(observed.jobs, stored.restarts)
+    replicated_jobs = jobset.spec.replicated_jobs
+    attempts = JobAttempts(replicated_jobs, stored.replicated_jobs_status) if gates.restart_job else None
+    buckets = sort_jobs(observed.jobs, stored.restarts, attempts)
     draft = StatusDraft(stored, now)
-    draft.replicated_jobs = count(jobset.spec.replicated_jobs, buckets)
+    draft.replicated_jobs = count(replicated_jobs, buckets, stored if gates.restart_job else None)
     if conditions.finished_condition(stored.conditions) is not None:
         return _after_the_end(jobset, buckets, draft, now)
-    decision = _work(observed, buckets, draft)
+    decision = _work(observed, buckets, draft, gates)
     return replace(decision, delete=_not_terminating(buckets.previous), **_outcome(draft))
 
 
@@ -121,14 +130,14 @@ def _expires_in_s(jobset: JobSet, now: datetime) -> float | None:
     return (end.last_transition_time + timedelta(seconds=ttl_s) - now).total_seconds()
 
 
-def _work(observed: Observed, buckets: Buckets, draft: StatusDraft) -> Decision:
+def _work(observed: Observed, buckets: Buckets, draft: StatusDraft, gates: Gates) -> Decision:
     """Judge what has ended; failing that, bring into being and to its state what is missing."""
     jobset = observed.jobset
     spec = jobset.spec
     if not spec.suspend and _all_ready(jobset, draft):
         conditions.all_ready(draft)
     if buckets.failed:
-        apply_failure_policy(draft, spec.failure_policy, buckets.failed)
+        apply_failure_policy(draft, spec, buckets.failed, single_jobs=gates.restart_job)
         return Decision()
     if buckets.successful and is_successful(spec, buckets.successful):
         conditions.complete(draft)
@@ -138,13 +147,20 @@ def _work(observed: Observed, buckets: Buckets, draft: StatusDraft) -> Decision:
         conditions.suspended(draft)
     else:
         _note_start(plan, draft)
+    if gates.in_place_restart and _strategy(spec) == in_place.STRATEGY:
+        in_place.follow_agents(draft, spec, observed.pods)
     return Decision(
         service=build_service(jobset) if has_dns(jobset) and subdomain(jobset) not in observed.services else None,
         claims=tuple(claim for claim in build_claims(jobset) if claim["metadata"]["name"] not in observed.claims),
+        resize=tuple(to_resize(buckets.active, spec.replicated_jobs)) if gates.elastic_jobset else (),
         create=_missing(jobset, buckets, plan),
         suspend=to_suspend(buckets.active) if spec.suspend else (),
         resume=() if spec.suspend else tuple(to_resume(buckets.active, plan.running)),
     )
+
+
+def _strategy(spec: JobSetSpec) -> str:
+    return spec.failure_policy.restart_strategy if spec.failure_policy is not None else ""
 
 
 def _all_ready(jobset: JobSet, draft: StatusDraft) -> bool:
@@ -168,8 +184,7 @@ def _missing(jobset: JobSet, buckets: Buckets, plan: StartPlan) -> tuple[Slot, .
 
     As many as a pass may make; the Jobs themselves bring the next pass, for the next ones.
     """
-    policy = jobset.spec.failure_policy
-    if buckets.previous and policy is not None and policy.restart_strategy == "BlockingRecreate":
+    if buckets.previous and _strategy(jobset.spec) == "BlockingRecreate":
         return ()
     return tuple(islice(_free(jobset, plan, buckets.names()), MAX_CREATIONS))
 

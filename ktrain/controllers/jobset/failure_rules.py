@@ -8,10 +8,14 @@ from typing import TYPE_CHECKING, Final
 from .policies import RESTART_JOB_ACTIONS
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
+    from collections.abc import Collection, Iterator, Sequence
 
     from ktrain.api.meta import Json
 
+    from .gates import Gates
+
+MAX_SINGLE_JOBS: Final = 1024
+"""Replicas of which each may be restarted alone: the status has a number for each."""
 _MAX_NAME: Final = 128
 _NAME: Final = re.compile(r"[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?")
 _REASONS: Final = frozenset(
@@ -19,17 +23,24 @@ _REASONS: Final = frozenset(
 )
 
 
-def failure_policy_errors(policy: Json, replicated_jobs: Collection[str]) -> Iterator[str]:
+def failure_policy_errors(policy: Json, replicated_jobs: Sequence[Json], gates: Gates) -> Iterator[str]:
     """Everything that is wrong with the rules; only the feature gate, if it is what is missing."""
     rules: list[Json] = policy.get("rules") or []
     if any(rule.get("action") in RESTART_JOB_ACTIONS for rule in rules):
-        yield (
-            "RestartJob and RestartJobAndIgnoreMaxRestarts failure policy actions are not allowed when RestartJob"
-            " feature gate is disabled"
-        )
-        return
+        if not gates.restart_job:
+            yield (
+                "RestartJob and RestartJobAndIgnoreMaxRestarts failure policy actions are not allowed when RestartJob"
+                " feature gate is disabled"
+            )
+            return
+        if any(rj.get("replicas", 1) > MAX_SINGLE_JOBS for rj in replicated_jobs):
+            yield (
+                "JobSet cannot have a failure policy rule with RestartJob or RestartJobAndIgnoreMaxRestarts action and"
+                f" a replicated job with replicas > {MAX_SINGLE_JOBS}"
+            )
+    names = [rj["name"] for rj in replicated_jobs]
     for rule in rules:
-        yield from _rule_errors(rule, replicated_jobs)
+        yield from _rule_errors(rule, names)
     yield from _duplicates([rule["name"] for rule in rules])
 
 

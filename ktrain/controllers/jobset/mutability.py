@@ -2,8 +2,8 @@
 What may change in a JobSet that exists.
 
 Replicated jobs are frozen but for five fields of their pod templates, and those only in an update that finds or leaves
-the JobSet suspended: that is the window in which a queueing controller places it. The schema's own rules guard the
-policies.
+the JobSet suspended: that is the window in which a queueing controller places it. With the gate ElasticJobSet the size
+of indexed Jobs may change, too. The schema's own rules guard the policies.
 """
 
 from __future__ import annotations
@@ -12,6 +12,10 @@ from typing import TYPE_CHECKING, Final
 
 from ktrain.api.quantity import parse
 from ktrain.api.schema.causes import invalid
+
+from .elastic_rules import size_errors, with_size_of
+from .gates import OFF, Gates
+from .go_order import go_order
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -31,19 +35,22 @@ _STRUCTS: Final = frozenset({"metadata", "resources"})
 _NOTHING: Final[tuple[JsonValue, ...]] = (None, [], "")
 
 
-def refusals_on_update(new: Json, old: Json) -> list[Cause]:
+def refusals_on_update(new: Json, old: Json, gates: Gates = OFF) -> list[Cause]:
     """Everything that this update may not do. Values are compared by meaning: an empty field equals an absent one."""
     new_spec: Json = new.get("spec") or {}
     old_spec: Json = old.get("spec") or {}
     before: list[Json] = old_spec.get("replicatedJobs") or []
     after: list[Json] = new_spec.get("replicatedJobs") or []
+    by_name = {rj.get("name"): rj for rj in before}
+    causes: list[Cause] = []
     compared = after
+    if gates.elastic_jobset:
+        causes += size_errors(after, by_name, old.get("status") or {})
+        compared = [with_size_of(by_name.get(rj.get("name"), rj), rj) for rj in compared]
     if new_spec.get("suspend") or old_spec.get("suspend"):
-        by_name = {rj.get("name"): rj for rj in before}
-        compared = [_with_open_fields_of(by_name[rj["name"]], rj) if rj.get("name") in by_name else rj for rj in after]
-    causes = []
+        compared = [_with_open_fields_of(by_name.get(rj.get("name"), rj), rj) for rj in compared]
     if not same(compared, before):
-        causes.append(invalid("spec.replicatedJobs", compared, _IMMUTABLE))
+        causes.append(invalid("spec.replicatedJobs", go_order(compared), _IMMUTABLE))
     if new_spec.get("managedBy") != old_spec.get("managedBy"):
         causes.append(invalid("spec.managedBy", new_spec.get("managedBy"), _IMMUTABLE))
     return causes

@@ -17,6 +17,7 @@ from ktrain.api.jobset import REPLICATED_JOB_NAME, ChildJob, FailurePolicy, Fail
 from ktrain.api.meta import Condition, find_condition
 from ktrain.api.schema.cel import CelError, Expression
 
+from .attempts import restarted, slot_of
 from .conditions import Notice, StatusDraft, fail, restarting
 from .errors import Undecidable
 
@@ -26,6 +27,9 @@ if TYPE_CHECKING:
 RESTART_ALL: Final = "RestartJobSet"
 FAIL_JOBSET: Final = "FailJobSet"
 RESTART_JOB_ACTIONS: Final = ("RestartJob", "RestartJobAndIgnoreMaxRestarts")
+REACHED_MAX_RESTARTS: Final = "jobset failed due to reaching max number of restarts"
+_COUNTED: Final = (RESTART_ALL, "RestartJob")
+"""Actions that use up one of `maxRestarts`."""
 
 _LAST: Final = datetime.max.replace(tzinfo=UTC)
 
@@ -53,7 +57,7 @@ class Verdict:
     """What the failure policy demands, because of which Job, and by which rule (None: no rule matched)."""
 
     action: str
-    job: str
+    job: ChildJob
     rule: str | None = None
 
 
@@ -67,8 +71,8 @@ def judge(policy: FailurePolicy, failed: Sequence[ChildJob]) -> Verdict:
     for rule in policy.rules:
         job = next((job for job in in_time if _satisfies(job, rule)), None)
         if job is not None:
-            return Verdict(rule.action, job.metadata.name, rule.name)
-    return Verdict(RESTART_ALL, in_time[0].metadata.name)
+            return Verdict(rule.action, job, rule.name)
+    return Verdict(RESTART_ALL, in_time[0])
 
 
 def _failed_condition(job: ChildJob) -> Condition:
@@ -109,36 +113,60 @@ def _search() -> Expression:
     return Expression("message.matches(pattern)")
 
 
-def apply_failure_policy(draft: StatusDraft, policy: FailurePolicy | None, failed: Sequence[ChildJob]) -> None:
+def apply_failure_policy(
+    draft: StatusDraft, spec: JobSetSpec, failed: Sequence[ChildJob], *, single_jobs: bool = False
+) -> None:
     """
     Answer failed Jobs, of which there is at least one: fail the JobSet or count one restart.
 
+    `single_jobs`: rules may restart single Jobs (gate RestartJob), whose restarts share the one limit.
+
     Raises:
-        Undecidable: The rule that applies restarts single Jobs, which needs the feature gate RestartJob.
+        Undecidable: The rule that applies restarts single Jobs, and may not.
     """
+    policy = spec.failure_policy
     if policy is None:
         first = min(failed, key=_failure_time).metadata.name
         fail(draft, "FailedJobs", f"jobset failed due to one or more job failures (first failed job: {first})")
         return
     verdict = judge(policy, failed)
-    suffix = f"(first failed job: {verdict.job})"
+    suffix = f"(first failed job: {verdict.job.metadata.name})"
     message = f"applying {verdict.action} failure policy action {suffix}"
-    if verdict.action in RESTART_JOB_ACTIONS:
+    if verdict.action in RESTART_JOB_ACTIONS and not single_jobs:
         raise Undecidable(
             f"{verdict.action} failure policy action cannot be used when the feature gate RestartJob is disabled"
         )
     if verdict.action == FAIL_JOBSET:
         fail(draft, "FailJobSetFailurePolicyAction", message)
-    elif verdict.action == RESTART_ALL and draft.restarts_count_towards_max >= policy.max_restarts:
-        fail(draft, "ReachedMaxRestarts", f"jobset failed due to reaching max number of restarts {suffix}")
+    elif verdict.action in _COUNTED and _used(draft, single_jobs=single_jobs) >= policy.max_restarts:
+        fail(draft, "ReachedMaxRestarts", f"{REACHED_MAX_RESTARTS} {suffix}")
+    elif verdict.action in RESTART_JOB_ACTIONS:
+        _restart_one(draft, spec, verdict, message)
     else:
-        _restart(draft, verdict, message)
+        _restart_all(draft, verdict, message)
 
 
-def _restart(draft: StatusDraft, verdict: Verdict, message: str) -> None:
+def _used(draft: StatusDraft, *, single_jobs: bool) -> int:
+    """How much of `maxRestarts` is used up, over the whole JobSet."""
+    alone = sum(sum(entry.job_restarts_count_towards_max) for entry in draft.replicated_jobs) if single_jobs else 0
+    return draft.restarts_count_towards_max + alone
+
+
+def _restart_all(draft: StatusDraft, verdict: Verdict, message: str) -> None:
     draft.restarts += 1
-    if verdict.action == RESTART_ALL:
+    if verdict.action in _COUNTED:
         draft.restarts_count_towards_max += 1
     reason = "DefaultFailurePolicy" if verdict.rule is None else f"FailurePolicy_{verdict.rule}"
     restarting(draft, reason, message)
+    draft.notices.append(Notice("Warning", f"{verdict.action}FailurePolicyAction", message))
+
+
+def _restart_one(draft: StatusDraft, spec: JobSetSpec, verdict: Verdict, message: str) -> None:
+    """Only this Job is made anew: no condition says so, as the JobSet goes on."""
+    name, index = slot_of(verdict.job)
+    replicas = next(rj.replicas for rj in spec.replicated_jobs if rj.name == name)
+    draft.replicated_jobs = tuple(
+        restarted(entry, replicas, index, counts=verdict.action in _COUNTED) if entry.name == name else entry
+        for entry in draft.replicated_jobs
+    )
     draft.notices.append(Notice("Warning", f"{verdict.action}FailurePolicyAction", message))

@@ -8,30 +8,36 @@ Ownership is by UID alone; names and labels prove nothing.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import partial
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, Final
 
 from ktrain.api.core import PERSISTENT_VOLUME_CLAIMS, SERVICES
-from ktrain.api.jobset import CHILD_JOBS, GROUP, JOBSET_NAME, JOBSETS, MANAGED_BY, ChildJob, JobSet, JobSetStatus
+from ktrain.api.jobset import CHILD_JOBS, JOBSETS, MANAGED_BY, ChildJob, JobSet, JobSetStatus
 from ktrain.api.meta import Key
-from ktrain.framework import Controller, Result
+from ktrain.framework import Result
 from ktrain.framework.errors import AlreadyExists, ApiError, Conflict, NotFound
 from ktrain.framework.parallel import run_all
 
+from .attempts import JobAttempts
 from .children import JobBuilder, Slot, subdomain
 from .conditions import status_json
 from .decide import Decision, Observed, decide
 from .errors import CreationFailed, Undecidable
+from .gates import OFF, Gates
+from .metrics import JobSetMetrics
 from .volumes import claim_name, template_names
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Sequence
 
     from ktrain.api.meta import Json, Object, Resource
-    from ktrain.framework import Cache, Client, Env, EventRecorder, Informer
+    from ktrain.framework import Client, Env, EventRecorder, Informer
 
     from .conditions import EventType
+    from .elastic import Resize
+    from .pods import JobSetPods
     from .suspend import Wake
 
 PARALLEL_CALLS: Final = 50
@@ -39,27 +45,15 @@ BY_JOBSET: Final = "jobset"
 """Index of Jobs: UID of the JobSet that controls them."""
 
 
-def make_controller(client: Client, cache: Cache, env: Env, recorder: EventRecorder) -> Controller:
-    """
-    Make the JobSet controller. It watches JobSets, and the Jobs and Services they control.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Informers:
+    """What the reconciler reads."""
 
-    Of claims, only those labelled as a JobSet's are cached; one made by hand under the right name is found by posting.
-    """
-    jobsets, jobs, services = cache.informer(JOBSETS), cache.informer(CHILD_JOBS), cache.informer(SERVICES)
-    claims = cache.informer(PERSISTENT_VOLUME_CLAIMS, label_selector=JOBSET_NAME)
-    jobs.add_index(BY_JOBSET, _controlling_jobset)
-    reconciler = JobSetReconciler(client, env, recorder, jobsets=jobsets, jobs=jobs, services=services, claims=claims)
-    controller = Controller("jobset", reconciler.reconcile, env=env, cache=cache, max_concurrent_reconciles=4)
-    controller.watches(jobsets)
-    controller.owns(jobs, owner=JOBSETS)
-    controller.owns(services, owner=JOBSETS)
-    return controller
-
-
-def _controlling_jobset(job: ChildJob) -> Iterable[str]:
-    owner = job.metadata.controller
-    if owner is not None and owner.kind == JOBSETS.kind and owner.api_version.startswith(f"{GROUP}/"):
-        yield owner.uid
+    jobsets: Informer[JobSet]
+    jobs: Informer[ChildJob]
+    services: Informer[Object]
+    claims: Informer[Object]
+    pods: JobSetPods
 
 
 class JobSetReconciler:
@@ -70,29 +64,27 @@ class JobSetReconciler:
         client: Client,
         env: Env,
         recorder: EventRecorder,
+        informers: Informers,
         *,
-        jobsets: Informer[JobSet],
-        jobs: Informer[ChildJob],
-        services: Informer[Object],
-        claims: Informer[Object],
+        gates: Gates = OFF,
+        metrics: JobSetMetrics | None = None,
     ) -> None:
         self._client = client
         self._env = env
         self._recorder = recorder
-        self._jobsets = jobsets
-        self._jobs = jobs
-        self._services = services
-        self._claims = claims
+        self._informers = informers
+        self._gates = gates
+        self._metrics = metrics or JobSetMetrics()
 
     async def reconcile(self, key: Key) -> Result | None:
         """Run one pass over a JobSet. One that others manage, or that is being deleted, is left alone."""
-        jobset = self._jobsets.get(key)
+        jobset = self._informers.jobsets.get(key)
         if jobset is None or jobset.metadata.deletion_timestamp is not None:
             return None
         if jobset.spec.managed_by not in (None, MANAGED_BY):
             return None
         try:
-            decision = decide(self._observe(jobset), self._env.clock.now())
+            decision = decide(self._observe(jobset), self._env.clock.now(), self._gates)
             await self._act(jobset, decision)
         except Undecidable as error:
             self._warn(jobset, "ReconcileFailed", str(error))
@@ -103,19 +95,22 @@ class JobSetReconciler:
         return None if decision.requeue_after_s is None else Result(requeue_after_s=decision.requeue_after_s)
 
     def _observe(self, jobset: JobSet) -> Observed:
-        namespace = jobset.metadata.namespace
-        jobs = sorted(self._jobs.by_index(BY_JOBSET, jobset.metadata.uid), key=lambda job: job.metadata.name)
+        namespace, informers = jobset.metadata.namespace, self._informers
+        jobs = sorted(informers.jobs.by_index(BY_JOBSET, jobset.metadata.uid), key=lambda job: job.metadata.name)
         claims = (claim_name(name, jobset.metadata.name) for name in template_names(jobset))
+        pods = informers.pods.pods_of(*jobset.key) if self._gates.in_place_restart else ()
         return Observed(
             jobset,
             tuple(jobs),
-            services=_present(self._services, namespace, (subdomain(jobset),)),
-            claims=_present(self._claims, namespace, claims),
+            services=_present(informers.services, namespace, (subdomain(jobset),)),
+            claims=_present(informers.claims, namespace, claims),
+            pods=tuple(pods),
         )
 
     async def _act(self, jobset: JobSet, decision: Decision) -> None:
         await run_all([partial(self._delete_job, job) for job in decision.delete], limit=PARALLEL_CALLS)
         await self._create_companions(decision)
+        await run_all([partial(self._resize, resize) for resize in decision.resize], limit=PARALLEL_CALLS)
         await self._create_jobs(jobset, decision.create)
         await run_all([partial(self._suspend, job) for job in decision.suspend], limit=PARALLEL_CALLS)
         await run_all([partial(self._resume, wake) for wake in decision.resume], limit=PARALLEL_CALLS)
@@ -136,8 +131,11 @@ class JobSetReconciler:
 
     async def _create_jobs(self, jobset: JobSet, wanted: Iterable[Slot]) -> None:
         """One replicated job after the other, in spec order; a refusal in one keeps all later ones from being made."""
-        restarts = 0 if jobset.status is None else jobset.status.restarts
-        builder = JobBuilder(jobset, restarts)
+        status = jobset.status or JobSetStatus()
+        attempts = None
+        if self._gates.restart_job:
+            attempts = JobAttempts(jobset.spec.replicated_jobs, status.replicated_jobs_status)
+        builder = JobBuilder(jobset, status.restarts, attempts)
         for _, siblings in groupby(wanted, key=lambda slot: slot.replicated_job.name):
             calls = [partial(self._create_job, jobset, builder, slot) for slot in siblings]
             await self._create_all("JobCreationFailed", calls)
@@ -183,7 +181,7 @@ class JobSetReconciler:
     async def _is_ours(self, jobset: JobSet, name: str) -> bool:
         """Whether the Job of this name is the JobSet's. Asks the server only when the cache does not know the Job."""
         try:
-            job = self._jobs.get(Key(jobset.metadata.namespace, name))
+            job = self._informers.jobs.get(Key(jobset.metadata.namespace, name))
             if job is None:
                 job = await self._client.get(CHILD_JOBS, name, jobset.metadata.namespace)
         except NotFound:
@@ -199,6 +197,9 @@ class JobSetReconciler:
             await self._client.delete(resource, obj.key, uid=obj.metadata.uid, propagation="Foreground")
         except (NotFound, Conflict):
             return
+
+    async def _resize(self, resize: Resize) -> None:
+        await self._patch_job(resize.job, {"spec": {"parallelism": resize.size, "completions": resize.size}})
 
     async def _suspend(self, job: ChildJob) -> None:
         await self._patch_job(job, {"spec": {"suspend": True}})
@@ -222,6 +223,9 @@ class JobSetReconciler:
             await self._client.patch(JOBSETS, jobset.key, body, subresource="status")
         except NotFound:
             return
+        before = jobset.status.terminal_state if jobset.status is not None else ""
+        if status.terminal_state != before:
+            self._metrics.ended(status.terminal_state, jobset.key)
 
     def _warn(self, jobset: JobSet, reason: str, message: str) -> None:
         self._event(jobset, "Warning", reason, message)

@@ -15,7 +15,10 @@ from ktrain.api.schema import Cause
 from ktrain.api.schema.causes import invalid, too_long
 
 from .failure_rules import failure_policy_errors
+from .gates import OFF, Gates
+from .in_place import STRATEGY
 from .names import MAX_LABEL, dns_label_errors, dns_subdomain_errors, domain_path_errors, label_value_errors
+from .startup_rules import startup_errors
 from .volume_rules import FindClaim, volume_errors
 
 if TYPE_CHECKING:
@@ -34,7 +37,7 @@ def internal(text: str) -> Cause:
     return Cause("<nil>", "InternalError", f"Internal error: {text}")
 
 
-def refusals_on_create(jobset: Json, find_claim: FindClaim | None = None) -> list[Cause]:
+def refusals_on_create(jobset: Json, find_claim: FindClaim | None = None, gates: Gates = OFF) -> list[Cause]:
     """
     Everything that is wrong with a new JobSet; empty if it is welcome.
 
@@ -42,18 +45,20 @@ def refusals_on_create(jobset: Json, find_claim: FindClaim | None = None) -> lis
         jobset: After defaults and schema.
         find_claim: Looks up a PersistentVolumeClaim by namespace and name, to check the reuse of existing claims.
             Without it, claims are taken not to exist.
+        gates: What may be asked for.
     """
     metadata: Json = jobset.get("metadata") or {}
     spec: Json = jobset.get("spec") or {}
     name = _effective_name(metadata)
     causes = (
-        *_gates(spec),
+        *(_gates(spec) if not gates.in_place_restart else ()),
         *_dependency_of_first(spec),
         *_network(spec),
         *_managed_by(spec),
-        *_replicated_jobs(name, spec),
+        *_replicated_jobs(name, spec, in_place=gates.in_place_restart and _restarts_in_place(spec)),
+        *startup_errors(spec.get("startupPolicy") or {}, _names(spec)),
         *_success_policy(spec),
-        *map(internal, failure_policy_errors(spec.get("failurePolicy") or {}, _names(spec))),
+        *map(internal, failure_policy_errors(spec.get("failurePolicy") or {}, _entries(spec), gates)),
         *map(internal, _coordinator(name, spec)),
         *volume_errors(name, metadata.get("namespace", ""), spec, find_claim),
     )
@@ -76,8 +81,12 @@ def _names(spec: Json) -> list[str]:
     return [rj["name"] for rj in _entries(spec)]
 
 
+def _restarts_in_place(spec: Json) -> bool:
+    return (spec.get("failurePolicy") or {}).get("restartStrategy") == STRATEGY
+
+
 def _gates(spec: Json) -> Iterator[Cause]:
-    if (spec.get("failurePolicy") or {}).get("restartStrategy") == "InPlaceRestart":
+    if _restarts_in_place(spec):
         yield internal("InPlaceRestart restart strategy cannot be set when InPlaceRestart feature gate is disabled")
 
 
@@ -108,7 +117,7 @@ def _managed_by(spec: Json) -> Iterator[Cause]:
         yield too_long(path, MAX_LABEL)
 
 
-def _replicated_jobs(jobset: str, spec: Json) -> Iterator[Cause]:
+def _replicated_jobs(jobset: str, spec: Json, *, in_place: bool) -> Iterator[Cause]:
     earlier: set[str] = set()
     for index, rj in enumerate(_entries(spec)):
         yield from _replicated_job(f"spec.replicatedJobs[{index}]", jobset, rj)
@@ -116,6 +125,8 @@ def _replicated_jobs(jobset: str, spec: Json) -> Iterator[Cause]:
             if parent["name"] not in earlier:
                 yield internal(f"replicatedJob: {rj['name']} cannot depend on replicatedJob: {parent['name']}")
         earlier.add(rj["name"])
+        if in_place:
+            yield from _in_place(f"spec.replicatedJobs[{index}].template.spec", rj)
 
 
 def _replicated_job(path: str, jobset: str, rj: Json) -> Iterator[Cause]:
@@ -133,6 +144,20 @@ def _replicated_job(path: str, jobset: str, rj: Json) -> Iterator[Cause]:
     if job.get("completionMode") == "Indexed" and job.get("completions") is not None:
         pod_name = f"{job_name}-{job['completions'] - 1}-{_SUFFIX}"
         yield from _generated_name(f"{path}.name", job_name, pod_name, "pod")
+
+
+def _in_place(path: str, rj: Json) -> Iterator[Cause]:
+    """No Job may fail or be replaced while its containers restart, and every pod must have its agent."""
+    job, who, when = _job_spec(rj), f"replicatedJob {rj['name']}:", "when in-place restart is enabled"
+    limit, replacement = job.get("backoffLimit"), job.get("podReplacementPolicy")
+    if limit != _MAX_INT32:
+        yield invalid(f"{path}.backoffLimit", limit, f"{who} must be set to {_MAX_INT32} (MaxInt32) {when}")
+    if replacement != "Failed":
+        yield invalid(f"{path}.podReplacementPolicy", replacement, f"{who} must be set to Failed {when}")
+    completions = job.get("completions")
+    if completions is None or completions != job.get("parallelism"):
+        detail = f"{who} completions and parallelism must be set and equal to each other {when}"
+        yield invalid(f"{path}.completions", completions, detail)
 
 
 def _generated_name(path: str, shown: str, name: str, noun: str) -> Iterator[Cause]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from ktrain.api.meta import Json
+from ktrain.api.meta import Json, Key
 from ktrain.api.schema.causes import invalid
 
 from .names import MAX_LABEL, dns_subdomain_errors
@@ -36,6 +36,20 @@ def volume_errors(jobset: str, namespace: str, spec: Json, find_claim: FindClaim
             existing = find_claim(namespace, claim_name(name, jobset)) if find_claim is not None else None
             if existing is not None:
                 yield from _reuse_errors(path, template, policy, existing)
+
+
+def claim_keys(jobset: Json) -> set[Key]:
+    """Which claims a JobSet would use."""
+    metadata: Json = jobset.get("metadata") or {}
+    return {
+        Key(
+            metadata.get("namespace", ""),
+            claim_name((template.get("metadata") or {}).get("name") or "", metadata["name"]),
+        )
+        for policy in (jobset.get("spec") or {}).get("volumeClaimPolicies") or []
+        for template in policy.get("templates") or []
+        if metadata.get("name")
+    }
 
 
 def _name_errors(

@@ -89,6 +89,8 @@ class Controller:
         limiter: How long failed keys wait; `limiters.Exponential` by default.
         ageing_s: Seconds of waiting that weigh as much as one point of priority, see `turns`; None for strict ones.
         stuck_after_s: A pass that runs for longer is logged once, with its stack; None for never.
+        batch_s: How long an event waits for others of its key, to be worked on in one pass. It costs that latency, and
+            saves passes and writes where changes come in bursts.
         needs_leader: Whether the manager runs it only while it leads.
 
     Raises:
@@ -110,6 +112,7 @@ class Controller:
         limiter: Limiter[Key] | None = None,
         ageing_s: float | None = AGEING_S,
         stuck_after_s: float | None = STUCK_AFTER_S,
+        batch_s: float = 0.0,
         needs_leader: bool = True,
     ) -> None:
         if max_concurrent_reconciles < 1:
@@ -127,6 +130,7 @@ class Controller:
         self._cache = cache
         self._workers = max_concurrent_reconciles
         self._timeout_s = reconcile_timeout_s
+        self._batch_s = batch_s
         self._sync_timeout_s = sync_timeout_s
         self._tracing = tracing or Tracing()
         metrics = metrics or Metrics()
@@ -138,7 +142,7 @@ class Controller:
             group=attrgetter("namespace"),
             ageing_s=ageing_s,
         )
-        self._sink = Sink(name, self._enqueue, self._metrics.lost_event)
+        self._sink = Sink(name, self._on_event, self._metrics.lost_event)
         self._informers: list[Informer[Any]] = []  # of different kinds
         self._due: dict[Key, tuple[Reason | str, Cause | None]] = {}
         self._passes = Passes(timeout_s=reconcile_timeout_s, stuck_after_s=stuck_after_s, on_stuck=self._on_stuck)
@@ -283,6 +287,13 @@ class Controller:
             self._holds.close()
 
     # Working
+
+    def _on_event(self, key: Key, reason: Reason | str, /, *, priority: int = 0) -> None:
+        if self._batch_s > 0 and not self._queue.closed:
+            self._queue.add_after(key, self._batch_s, priority=priority, is_retry=False)
+            self._due[key] = (reason, self._tracing.context())
+        else:
+            self._enqueue(key, reason, priority=priority)
 
     def _enqueue(self, key: Key, reason: Reason | str, /, *, priority: int = 0) -> None:
         if self._queue.closed:  # informers go on telling: for other controllers

@@ -56,16 +56,29 @@ class EventRecorder:
         component: `reportingController`, for example `trainer-trainjob-controller`.
         instance: `reportingInstance`, by default the component.
         metrics: For what was written and what was lost.
+        by_version: Whether events about two versions of an object always differ, as with client-go's recorder for
+            `events.k8s.io`: each restart of a job, say, is an event of its own.
     """
 
+    needs_leader = False
+    """Events are not the leader's: a manager that is given a further recorder runs it in every replica."""
+
     def __init__(
-        self, client: Client, env: Env, *, component: str, instance: str = "", metrics: Metrics | None = None
+        self,
+        client: Client,
+        env: Env,
+        *,
+        component: str,
+        instance: str = "",
+        metrics: Metrics | None = None,
+        by_version: bool = False,
     ) -> None:
         self._client = client
         self._env = env
         self._component = component
         self._instance = (instance or component)[:INSTANCE_LENGTH]
         self._metrics = EventMetrics.of(metrics or Metrics())
+        self._by_version = by_version
         self._correlation = Correlation()
         self._queue: deque[Series] = deque()
         self._unwritten: set[Series] = set()
@@ -99,8 +112,9 @@ class EventRecorder:
         now_s = self._env.clock.monotonic()
         identity = meta.uid or str(meta.key)
         other = _reference(*related) if related else {}
+        regarding = f"{identity} {meta.resource_version}" if self._by_version else identity
         subject = Subject(
-            identity, other.get("uid") or other.get("name", ""), resource.kind, type, reason, action, _cut(message)
+            regarding, other.get("uid") or other.get("name", ""), resource.kind, type, reason, action, _cut(message)
         )
         subject, note = self._correlation.combine(subject, now_s)
         stamp = format_micro_time(self._env.clock.now())

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final, TypeVar
 
 import anyio
@@ -125,13 +125,15 @@ class Allowed:
 
 @dataclass(frozen=True, slots=True)
 class Denied:
-    """Refuse it, with a sentence for the user, an HTTP code, and optionally the causes of a 422."""
+    """Refuse it, with a sentence for the user, an HTTP code, and optionally the causes of a 422, with their object."""
 
     message: str
     code: int = 403
     reason: str = ""
     causes: tuple[Json, ...] = field(default=())
     warnings: tuple[str, ...] = ()
+    details: Json = field(default_factory=dict)
+    """Name, group and kind, as `Status.details` has them."""
 
 
 Verdict = Allowed | Denied
@@ -256,8 +258,8 @@ def answer(api_version: str, uid: str, verdict: Verdict, patch: Sequence[Json] =
         status: Json = {"status": "Failure", "message": verdict.message, "code": verdict.code}
         if verdict.reason:
             status["reason"] = verdict.reason
-        if verdict.causes:
-            status["details"] = {"causes": list(verdict.causes)}
+        if verdict.causes or verdict.details:
+            status["details"] = {**verdict.details, "causes": list(verdict.causes)}
         response["status"] = status
     elif patch:
         response["patchType"] = "JSONPatch"
@@ -276,7 +278,7 @@ async def _decide(chain: Sequence[AdmissionHandler], request: AdmissionRequest, 
             verdict = await _ask(handler, request)
             warnings += verdict.warnings
             if isinstance(verdict, Denied):
-                return Denied(verdict.message, verdict.code, verdict.reason, verdict.causes, tuple(warnings))
+                return replace(verdict, warnings=tuple(warnings))
             if verdict.object is not None and request.object is not None and request.operation != "DELETE":
                 changed = verdict.object
                 request = msgspec.structs.replace(request, object=changed)

@@ -134,9 +134,11 @@ class WorkQueue(Generic[K]):
         else:
             self._raise(key, item, priority)
 
-    def add_after(self, key: K, delay_s: float, *, priority: int = 0) -> None:
+    def add_after(self, key: K, delay_s: float, *, priority: int = 0, is_retry: bool = True) -> None:
         """
         Ask for a run in `delay_s` seconds: at once if that is not positive, in half a year if it is longer than that.
+
+        `is_retry`: whether it counts as one, as it does in client-go.
 
         Raises:
             ValueError: The delay is not a number.
@@ -148,7 +150,8 @@ class WorkQueue(Generic[K]):
         if delay_s <= 0:
             self.add(key, priority=priority)
             return
-        self._metrics.retries()
+        if is_retry:
+            self._metrics.retries()
         when = self._env.clock.monotonic() + min(delay_s, MAX_DELAY_S)
         item = self._items.get(key)
         if item is None:

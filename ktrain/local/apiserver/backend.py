@@ -6,12 +6,14 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
 from ktrain.api.meta import Key
+from ktrain.local.apiserver.metrics import RequestCounts
 
 if TYPE_CHECKING:
     from datetime import datetime
 
     from ktrain.api.meta import Json
     from ktrain.framework.env import Env
+    from ktrain.local.apiserver.access.gate import Gate
     from ktrain.local.apiserver.admission import Chain
     from ktrain.local.apiserver.logs import LogSource
     from ktrain.local.apiserver.registry import Registry, ServedResource
@@ -55,7 +57,9 @@ class Backend:
     registry: Registry
     env: Env
     admission: Chain
+    gate: Gate
     nodes: NodeAgents = field(default_factory=NodeAgents)
+    requests: RequestCounts = field(default_factory=RequestCounts)
 
     def now(self) -> datetime:
         """Return the wall time."""

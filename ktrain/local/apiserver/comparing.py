@@ -9,7 +9,7 @@ Source of the rules: `structured-merge-diff/typed` (compare.go).
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from ktrain.api.patch import equal
 from ktrain.api.schema.node import ANYTHING, MISSING, Node
@@ -19,6 +19,9 @@ from .typed import Value, child_node, indexed, is_granular, with_self
 
 if TYPE_CHECKING:
     from ktrain.api.meta import Json
+
+
+_CONTAINERS: Final = frozenset((dict, list))
 
 
 class Comparison(NamedTuple):
@@ -103,6 +106,11 @@ def _inside(value: Value, node: Node) -> FieldSet:
     if not is_granular(value, node):
         return EMPTY
     if isinstance(value, dict):
-        return {f"f:{key}": _everything(child, child_node(node, key)) for key, child in value.items()}
+        # Most of a new object are scalars, and they cost no call here.
+        properties, other = node.properties, node.additional or ANYTHING
+        return {
+            f"f:{key}": _everything(child, properties.get(key) or other) if type(child) in _CONTAINERS else MEMBER
+            for key, child in value.items()
+        }
     item_node = node.items or ANYTHING
     return {element: _everything(item, item_node) for element, item in indexed(value, node).items()}

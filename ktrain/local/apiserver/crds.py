@@ -58,7 +58,11 @@ class CrdController:
         backend.store.listen(self._observe)
 
     def install(self, document: Json) -> None:
-        """Store a definition that is known to be valid, such as the project's own; validation would cost each start."""
+        """
+        Store a definition that is known to be valid, such as the project's own; validation would cost each start.
+
+        One that is stored already is brought up to date.
+        """
         strategy = DefinitionStrategy()
         # Only the parts that change are copied: servers started from one document share its compiled schemas.
         spec = {**document["spec"], "names": dict(document["spec"]["names"])}
@@ -69,7 +73,16 @@ class CrdController:
         strategy.default(obj)
         strategy.prepare_create(obj, self._backend)
         definitions = self._backend.registry.builtin("apiextensions.k8s.io/v1", "CustomResourceDefinition")
-        self._backend.store.put(COLLECTION, Key("", metadata["name"]), obj, expected=0, schema=definitions.schema)
+        key, expected = Key("", metadata["name"]), 0
+        stored = self._backend.store.collection(COLLECTION).get(key)
+        if stored is not None:
+            # From an earlier life of the server, perhaps written by another version of the program.
+            if stored.obj["spec"] == obj["spec"] or _is_deleted(stored.obj):
+                return
+            before = stored.obj["metadata"]
+            obj["metadata"] = {**before, **document["metadata"], "generation": before["generation"] + 1}
+            expected = stored.revision
+        self._backend.store.put(COLLECTION, key, obj, expected=expected, schema=definitions.schema)
 
     async def run(self) -> None:
         """Delete the objects of deleted definitions, then these. Runs until cancelled."""

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 AGGREGATED: Final = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 _AGGREGATED_PARAMETERS: Final = {"g=apidiscovery.k8s.io", "v=v2", "as=APIGroupDiscoveryList"}
 _STATUS_VERBS: Final = ("get", "patch", "update")
-_SUBRESOURCE_KINDS: Final = {
+SUBRESOURCE_KINDS: Final = {
     "scale": ("autoscaling", "v1", "Scale"),
     "attach": ("", "v1", "PodAttachOptions"),
     "binding": ("", "v1", "Binding"),
@@ -159,7 +159,7 @@ def _subresources(resource: ServedResource) -> list[tuple[str, tuple[str, ...]]]
 
 
 def _subresource_kind(resource: ServedResource, name: str) -> tuple[str, str, str]:
-    return _SUBRESOURCE_KINDS.get(name, (resource.group, resource.version, resource.kind))
+    return SUBRESOURCE_KINDS.get(name, (resource.group, resource.version, resource.kind))
 
 
 def _kind(group: str, version: str, kind: str) -> Json:

@@ -24,7 +24,7 @@ from ktrain.local.apiserver.verbs.update import update
 if TYPE_CHECKING:
     from ktrain.api.meta import Json
     from ktrain.local.apiserver.backend import Backend, Call
-    from ktrain.local.apiserver.registry import Scale
+    from ktrain.local.apiserver.registry import Review, Scale
     from ktrain.local.apiserver.representation import Format
 
 _COLLECTION_VERBS: Final = {
@@ -55,6 +55,8 @@ async def dispatch(backend: Backend, call: Call) -> Answer:
     method = call.request.method
     verbs = _OBJECT_VERBS if call.name else _COLLECTION_VERBS
     verb = verbs.get(method, method.lower())
+    if call.resource.review is not None:
+        return await _review(backend, call, call.resource.review)
     if call.subresource:
         return await _subresource(backend, call, verb)
     if not call.name:
@@ -74,8 +76,6 @@ async def _collection(backend: Backend, call: Call, verb: str) -> Answer:
     if verb == "list":
         await listing.await_revision(backend, call)
         return answer(200, render_page(backend, call, listing.list_objects(backend, call), fmt), fmt)
-    if verb == "create" and call.resource.review is not None:
-        return plain_answer(call, await call.resource.review(backend, call), status=201)
     if verb == "create" and "create" in call.resource.verbs:
         written = await create(backend, call)
         return answer(201, render_object(backend, call, written.item, fmt), fmt)
@@ -84,6 +84,15 @@ async def _collection(backend: Backend, call: Call, verb: str) -> Answer:
     if verb == "update":
         raise errors.bad_request("name must be provided")
     raise errors.method_not_allowed(verb, call.resource)
+
+
+async def _review(backend: Backend, call: Call, review: Review) -> Answer:
+    """Answer a question, and nothing else: there are no objects of such a kind."""
+    if call.name or bool(call.namespace) is not call.resource.namespaced:
+        raise errors.resource_not_found()
+    if call.request.method != "POST":
+        raise errors.method_not_served()
+    return plain_answer(call, await review(backend, call), status=201)
 
 
 async def _object(backend: Backend, call: Call, verb: str) -> Answer:

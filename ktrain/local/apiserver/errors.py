@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from ktrain.api.schema import Cause
     from ktrain.local.apiserver.registry import ServedResource
 
-ACCEPTED_BODIES: Final = "application/json, application/yaml"
+ACCEPTED_BODIES_OF_CUSTOM_KINDS: Final = "application/json, application/yaml"
+ACCEPTED_BODIES: Final = f"{ACCEPTED_BODIES_OF_CUSTOM_KINDS}, application/vnd.kubernetes.protobuf"
 NOT_FOUND_TEXT: Final = b"404 page not found\n"
 
 
@@ -93,6 +94,12 @@ def resource_not_found() -> StatusError:
     return StatusError(404, "NotFound", "the server could not find the requested resource", details={})
 
 
+def method_not_served() -> StatusError:
+    """405 for a built-in URL that takes other methods."""
+    message = "the server does not allow this method on the requested resource"
+    return StatusError(405, "MethodNotAllowed", message, details={})
+
+
 def method_not_allowed(verb: str, resource: ServedResource) -> StatusError:
     """405."""
     return StatusError(
@@ -144,6 +151,11 @@ def invalid_for_plural(resource: ServedResource, name: str, causes: Sequence[Cau
     return _invalid(resource.group, resource.plural, name, causes)
 
 
+def invalid_for(group: str, kind: str, name: str, causes: Sequence[Cause]) -> StatusError:
+    """422 for a body of another kind than the resource's: a Scale, an Eviction."""
+    return _invalid(group, kind, name, causes)
+
+
 def invalid_options(kind: str, causes: Sequence[Cause]) -> StatusError:
     """422 for query parameters and DeleteOptions."""
     return _invalid("meta.k8s.io", kind, "", causes)
@@ -183,7 +195,7 @@ def _qualified_kind(resource: ServedResource) -> str:
 
 
 def _invalid(group: str, kind: str, name: str, causes: Sequence[Cause]) -> StatusError:
-    texts = [f"{cause.field}: {cause.message}" for cause in causes]
+    texts = list(dict.fromkeys(f"{cause.field}: {cause.message}" for cause in causes))
     body = texts[0] if len(texts) == 1 else "[" + ", ".join(texts) + "]"
     qualified = f"{kind}.{group}" if group else kind
     details: Json = {"name": name} if name else {}

@@ -1,13 +1,13 @@
 """
 The server on a loopback socket, for kubectl, SDKs and everything outside this process.
 
-Every request needs the bearer token: other users of the machine can reach a loopback port, too. Watches are written and
+Other users of the machine can reach a loopback port, too: whoever shows no credentials may learn the version and
+whether the server is healthy, and no more. Watches are written and
 flushed event by event; a client that stops reading is cut off by its watcher's bound, not by the writers.
 """
 
 from __future__ import annotations
 
-import hmac
 import ipaddress
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Final
@@ -15,20 +15,24 @@ from typing import TYPE_CHECKING, Final
 import structlog
 from aiohttp import web
 
+from ktrain.local.apiserver.access.impersonation import PREFIX
 from ktrain.local.apiserver.errors import StatusError
 from ktrain.local.apiserver.inprocess import aclose_chunks
-from ktrain.local.apiserver.requests import ADMIN, Answer, Request
+from ktrain.local.apiserver.requests import Answer, Request
 from ktrain.local.apiserver.websockets import upgraded
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable
 
+    from ktrain.local.apiserver.access.credentials import PeerCertificate
     from ktrain.local.apiserver.certificates import ServerIdentity
     from ktrain.local.apiserver.server import ApiServer
 
 BODY_LIMIT: Final = 3 * 1024 * 1024
 STOP_TIMEOUT_S: Final = 1.0
 _KEEP_ALIVE_S: Final = 75.0
+_HEADER_LIMIT: Final = 1 << 20
+"""Bytes of one header, as upstream: a token may be any nonsense, and is then answered as such."""
 _TOO_LARGE: Final = f"Request entity too large: limit is {BODY_LIMIT}"
 log = structlog.get_logger(__name__)
 
@@ -38,9 +42,10 @@ async def serve_http(
     server: ApiServer, *, host: str = "127.0.0.1", port: int = 0, token: str, tls: ServerIdentity | None = None
 ) -> AsyncIterator[str]:
     """
-    Serve on a loopback address and yield the URL; port 0 takes a free one.
+    Serve on a loopback address and yield the URL; port 0 takes a free one. `token` is an administrator's.
 
-    kubectl needs `tls` (`certificates.self_signed`): it does not send its token without.
+    kubectl needs `tls` (`certificates.self_signed`): it does not send its token without. Certificates that this
+    identity issued make their owners users.
 
     Leaving the context closes the socket, ends the running streams, and waits at most a second for requests in
     progress.
@@ -53,8 +58,11 @@ async def serve_http(
         raise ValueError(f"the embedded API server listens on loopback addresses only, not on {host}")
     if not token:
         raise ValueError("the embedded API server needs a token")
+    server.accept_token(token)
     # Cancelling the handler of a client that went away is what ends an idle watch.
-    front = web.Server(_handler(server, token), keepalive_timeout=_KEEP_ALIVE_S, handler_cancellation=True)
+    front = web.Server(
+        _handler(server), keepalive_timeout=_KEEP_ALIVE_S, handler_cancellation=True, max_field_size=_HEADER_LIMIT
+    )
     runner = web.ServerRunner(front, shutdown_timeout=STOP_TIMEOUT_S)
     await runner.setup()
     try:
@@ -68,14 +76,13 @@ async def serve_http(
         await runner.cleanup()
 
 
-def _handler(server: ApiServer, token: str) -> Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]:
-    expected = f"Bearer {token}".encode()
-
+def _handler(server: ApiServer) -> Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]:
     async def handle(request: web.BaseRequest) -> web.StreamResponse:
-        # Headers are bytes: aiohttp shows those that are no UTF-8 as surrogates.
-        given = request.headers.get("Authorization", "").encode(errors="surrogateescape")
-        if not hmac.compare_digest(given, expected):
-            return _whole(server.failure(StatusError(401, "Unauthorized", "Unauthorized")))
+        headers, impersonation = _headers(request)
+        try:
+            user = await server.authenticate(headers, _peer_certificate(request))
+        except StatusError as error:
+            return _whole(server.failure(error))
         body = await _read(request)
         if body is None:
             return _whole(server.failure(StatusError(413, "RequestEntityTooLarge", _TOO_LARGE)))
@@ -84,9 +91,10 @@ def _handler(server: ApiServer, token: str) -> Callable[[web.BaseRequest], Await
                 method=request.method,
                 path=request.raw_path.split("?", 1)[0],
                 query=tuple(request.query.items()),
-                headers={name.lower(): value for name, value in request.headers.items()},
+                headers=headers,
                 body=body,
-                user=ADMIN,
+                user=user,
+                impersonation=impersonation,
             )
         )
         if answer.upgrade is not None:
@@ -94,6 +102,24 @@ def _handler(server: ApiServer, token: str) -> Callable[[web.BaseRequest], Await
         return _whole(answer) if answer.chunks is None else await _streamed(request, answer, answer.chunks)
 
     return handle
+
+
+def _headers(request: web.BaseRequest) -> tuple[dict[str, str], list[tuple[str, str]]]:
+    """Return the headers, the first of those that repeat, and apart from them those about impersonation."""
+    headers: dict[str, str] = {}
+    impersonation: list[tuple[str, str]] = []
+    for given, value in request.headers.items():
+        name = given.lower()
+        if name.startswith(PREFIX):
+            impersonation.append((name, value))
+        else:
+            headers.setdefault(name, value)
+    return headers, impersonation
+
+
+def _peer_certificate(request: web.BaseRequest) -> PeerCertificate | None:
+    transport = request.transport
+    return transport.get_extra_info("peercert") if transport is not None else None
 
 
 async def _read(request: web.BaseRequest) -> bytes | None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from ktrain.framework.client.transport import Response, Stream
 from ktrain.framework.errors import TransportError
+from ktrain.local.apiserver.access.impersonation import PREFIX
 from ktrain.local.apiserver.requests import Answer, Request, User
 
 if TYPE_CHECKING:
@@ -89,7 +90,8 @@ class InProcessTransport:
         self, method: str, path: str, query: Query, headers: Mapping[str, str] | None, body: bytes | None
     ) -> Request:
         lowered = {name.lower(): value for name, value in headers.items()} if headers else {}
-        return Request(method, path, tuple(query), lowered, body or b"", self._user)
+        impersonation = [(name, value) for name, value in lowered.items() if name.startswith(PREFIX)]
+        return Request(method, path, tuple(query), lowered, body or b"", self._user, impersonation)
 
 
 def _fold(answer: Answer) -> dict[str, str]:

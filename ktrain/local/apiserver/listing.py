@@ -118,12 +118,12 @@ def list_objects(backend: Backend, call: Call) -> Page:
     if token is not None:
         start = _parse_key(token.start)
         entries = [(key, item) for key, item in entries if key > start]
-    chosen = [(key, item) for key, item in entries if matches(item)]
+    selective = bool(labels.requirements or fields.requirements)
+    chosen = [(key, item) for key, item in entries if matches(item)] if selective else entries
     page = chosen[:limit] if limit else chosen
     rest = len(chosen) - len(page)
     if not rest:
         return Page([item for _, item in page], revision)
-    selective = bool(labels.requirements or fields.requirements)
     last = page[-1][0]
     return Page([item for _, item in page], revision, _token(revision, last), None if selective else rest)
 

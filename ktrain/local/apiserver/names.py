@@ -8,6 +8,8 @@ from typing import Final
 _LABEL: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
 _SUBDOMAIN: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 
+_PORT: Final = re.compile(r"[-a-z0-9]+")
+
 _LABEL_TEXT: Final = (
     "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with "
     "an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is "
@@ -37,6 +39,20 @@ def subdomain(name: str, *, prefix: bool = False) -> list[str]:
 def namespace(name: str, *, prefix: bool = False) -> list[str]:
     """Check the name of a namespace: a label, and dots have a complaint of their own."""
     return ["must not contain dots"] if "." in name else label(name, prefix=prefix)
+
+
+def port(name: str) -> list[str]:
+    """Check the name of a port, an IANA service name: at most 15 characters, one of them a letter."""
+    found = ["must be no more than 15 characters long"] if len(name) > 15 else []
+    if not _PORT.fullmatch(name):
+        found.append("must contain only alpha-numeric characters (a-z, 0-9), and hyphens (-)")
+    if not any(char.isalpha() for char in name):
+        found.append("must contain at least one letter (a-z)")
+    if "--" in name:
+        found.append("must not contain consecutive hyphens")
+    if name.startswith("-") or name.endswith("-"):
+        found.append("must not begin or end with a hyphen")
+    return found
 
 
 def path_segment(name: str, *, prefix: bool = False) -> list[str]:

@@ -1,4 +1,4 @@
-"""The namespace controller: an account for each new namespace, and the orderly end of deleted ones."""
+"""The namespace controller: the orderly end of deleted namespaces."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ import structlog
 
 from ktrain.api.meta import Key
 from ktrain.framework.parallel import run_all
-from ktrain.local.apiserver.builtins.bootstrap import put_default_account
 from ktrain.local.apiserver.builtins.namespaces import FINALIZER
 from ktrain.local.apiserver.errors import StatusError
 from ktrain.local.apiserver.store import Change, RevisionMismatch
@@ -53,7 +52,7 @@ class NamespaceController:
                 return
             if "deletionTimestamp" in change.after.obj["metadata"]:
                 self._ending.add(name)
-            elif change.before is not None:
+            else:
                 return
         elif change.after is None and change.key.namespace in self._ending:
             name = change.key.namespace
@@ -63,11 +62,7 @@ class NamespaceController:
 
     async def _settle(self, name: str) -> None:
         item = self._backend.store.collection(_NAMESPACES).get(Key("", name))
-        if item is None:
-            return
-        if "deletionTimestamp" not in item.obj["metadata"]:
-            if self._backend.find("", "v1", "serviceaccounts", Key(name, "default")) is None:
-                put_default_account(self._backend, name)
+        if item is None or "deletionTimestamp" not in item.obj["metadata"]:
             return
         if await self._empty(name):
             self._finish(name)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from ktrain.local.apiserver import views
 from ktrain.local.apiserver.errors import StatusError, not_acceptable
-from ktrain.local.apiserver.requests import JSON_TYPE, Answer
+from ktrain.local.apiserver.requests import JSON_TYPE, Answer, Parameters
 from ktrain.local.apiserver.store import decode, encode
 from ktrain.local.apiserver.watching import INITIAL_EVENTS_END
 
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from ktrain.api.meta import Json
     from ktrain.local.apiserver.backend import Backend, Call
     from ktrain.local.apiserver.listing import Page
+    from ktrain.local.apiserver.requests import Request
     from ktrain.local.apiserver.store import Item
 
 YAML_TYPE: Final = "application/yaml"
@@ -28,7 +29,7 @@ META_VERSION: Final = "meta.k8s.io/v1"
 _ACCEPTED: Final = "application/json, application/yaml, application/vnd.kubernetes.protobuf"
 _STREAMS: Final = "application/json;stream=watch, application/vnd.kubernetes.protobuf;stream=watch"
 _FORMS: Final = frozenset({"", "Table", "PartialObjectMetadata", "PartialObjectMetadataList"})
-_META_FORMS: Final = ("PartialObjectMetadata", "PartialObjectMetadataList")
+_PEOPLE: Final = ("curl/", "Wget/", "Mozilla/")
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +80,15 @@ def format_of(call: Call, *, watch: bool = False) -> Format:
     Raises:
         StatusError: 406.
     """
-    return negotiate(call.header("accept"), pretty=call.parameters.flag("pretty"), watch=watch)
+    return negotiate(call.header("accept"), pretty=pretty_wanted(call.request), watch=watch)
+
+
+def pretty_wanted(request: Request) -> bool:
+    """Whether JSON is to be indented: as `pretty` says, else for people, who use curl, wget or a browser."""
+    parameters = Parameters(request.query)
+    if "pretty" in parameters:
+        return parameters.flag("pretty")
+    return request.headers.get("user-agent", "").startswith(_PEOPLE)
 
 
 def plain_answer(call: Call, document: Json, *, status: int = 200) -> Answer:

@@ -16,6 +16,7 @@ from ktrain.local.apiserver.numbers import NumberError, parse_signed
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 
+    from ktrain.api.meta import Json
     from ktrain.api.schema import Cause
 
 JSON_TYPE: Final = "application/json"
@@ -30,6 +31,19 @@ class User:
     name: str
     groups: tuple[str, ...] = ("system:authenticated",)
     uid: str = ""
+    extra: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    """What else is known of the user, by key; the values are anybody's."""
+
+    def info(self) -> Json:
+        """Return the user as reviews show it: `authentication.k8s.io/v1` UserInfo."""
+        shown: Json = {"username": self.name}
+        if self.uid:
+            shown["uid"] = self.uid
+        if self.groups:
+            shown["groups"] = list(self.groups)
+        if self.extra:
+            shown["extra"] = {key: list(values) for key, values in self.extra}
+        return shown
 
 
 ADMIN: Final = User("system:admin", ("system:masters", "system:authenticated"))
@@ -45,6 +59,8 @@ class Request:
     headers: Mapping[str, str] = field(default_factory=dict)
     body: bytes = b""
     user: User = ADMIN
+    impersonation: Sequence[tuple[str, str]] = ()
+    """The headers `impersonate-*`, apart from the others because they may repeat."""
 
 
 class Connection(Protocol):

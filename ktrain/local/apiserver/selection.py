@@ -9,13 +9,14 @@ from ktrain.local.apiserver import views
 from ktrain.local.apiserver.errors import bad_request
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from ktrain.api.meta import Json
     from ktrain.local.apiserver.backend import Call
     from ktrain.local.apiserver.registry import ServedResource
     from ktrain.local.apiserver.store import Item
 
+_NO_LABELS: Final[Mapping[str, str]] = {}
 _EVERYWHERE: Final = {"metadata.name": ("metadata", "name"), "metadata.namespace": ("metadata", "namespace")}
 
 
@@ -41,14 +42,14 @@ def matcher(
     resource: ServedResource, namespace: str, labels: LabelSelector, fields: FieldSelector
 ) -> Callable[[Item], bool]:
     """Return whether an object is in this namespace (any, if empty) and fits the selectors."""
-    all_labels = labels.is_everything
+    selects = _label_test(labels)
     paths = {r.field: _EVERYWHERE.get(r.field) or resource.field_labels[r.field] for r in fields.requirements}
 
     def matches(item: Item) -> bool:
         meta = item.obj["metadata"]
         if namespace and meta.get("namespace") != namespace:
             return False
-        if not all_labels and not labels.matches(meta.get("labels", {})):
+        if selects is not None and not selects(meta.get("labels", _NO_LABELS)):
             return False
         if not paths:
             return True
@@ -56,6 +57,19 @@ def matcher(
         return fields.matches({name: _text(obj, path) for name, path in paths.items()})
 
     return matches
+
+
+def _label_test(labels: LabelSelector) -> Callable[[Mapping[str, str]], bool] | None:
+    """Return the test of an object's labels, None if all pass. Each change is tested twice by each watcher."""
+    if labels.is_everything:
+        return None
+    if len(labels.requirements) != 1:
+        return labels.matches
+    (only,) = labels.requirements
+    if only.operator != "in" or len(only.values) != 1:
+        return only.matches
+    key, (value,) = only.key, only.values
+    return lambda given: given.get(key) == value
 
 
 def _text(obj: Json, path: tuple[str, ...]) -> str:

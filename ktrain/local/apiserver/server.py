@@ -7,9 +7,9 @@ The embedded API server: a request in, an answer out, all as bytes.
         async with serve_http(server, token="...") as url: ...
 
 Nothing here reads sockets or clocks by itself, so the same server stands behind HTTP, behind an in-process transport,
-and in simulations. The way of a request: `ktrain.api.routes` understands the URL, `negotiate` the Accept header, one of
-`verbs/`, `listing` or `watching` does the work, `representation` renders it. Refusals are raised as `StatusError` and
-become answers in `handle`.
+and in simulations. The way of a request: `access/` lets it in, `ktrain.api.routes` understands the URL, `negotiate` the
+Accept header, one of `verbs/`, `listing` or `watching` does the work, `representation` renders it. Refusals are raised
+as `StatusError` and become answers in `handle`.
 """
 
 from __future__ import annotations
@@ -17,12 +17,17 @@ from __future__ import annotations
 import asyncio
 import uuid
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import structlog
 
 from ktrain.api import routes
 from ktrain.local.apiserver import builtins, errors, information
+from ktrain.local.apiserver.access import issuer
+from ktrain.local.apiserver.access.accounts import AccountController
+from ktrain.local.apiserver.access.aggregation import Aggregator
+from ktrain.local.apiserver.access.escalation import Escalation
+from ktrain.local.apiserver.access.gate import Gate
 from ktrain.local.apiserver.admission import AdmissionPlugin, Chain
 from ktrain.local.apiserver.backend import Backend, Call, NodeAgents
 from ktrain.local.apiserver.crds import CrdController
@@ -34,17 +39,24 @@ from ktrain.local.apiserver.namespaces import NamespaceController
 from ktrain.local.apiserver.registry import Registry
 from ktrain.local.apiserver.representation import Format, negotiate
 from ktrain.local.apiserver.requests import ADMIN, Answer, Parameters, Request, User, warning_headers
-from ktrain.local.apiserver.store import DEFAULT_HISTORY, Store
+from ktrain.local.apiserver.store import DEFAULT_HISTORY, NotStored, Store
 from ktrain.local.apiserver.webhooks import Webhooks
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Sequence
+    from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 
     from ktrain.api.meta import Json, Key
     from ktrain.framework.client.transport import Transport
     from ktrain.framework.env import Env
+    from ktrain.local.apiserver.access.credentials import PeerCertificate
+    from ktrain.local.apiserver.access.gate import Authorization
+    from ktrain.local.apiserver.durability.journal import Journal
 
+_READS: Final = frozenset({"GET", "HEAD"})
 log = structlog.get_logger(__name__)
+
+DEFAULT_FEATURES: Final = tuple(builtins.FEATURES)
+"""Features that are on unless a server is made without them."""
 
 
 class ApiServer:
@@ -52,7 +64,18 @@ class ApiServer:
     One API server with its own store. Making one takes about a millisecond.
 
     `history` bounds the changes that each resource remembers. `crds` are CustomResourceDefinitions to have from the
-    start. Not thread-safe: everything runs on one event loop.
+    start. `features` are those of Kubernetes' feature gates whose kinds are served (`builtins.FEATURES`). Not
+    thread-safe: everything runs on one event loop.
+
+    `authorization` says whether users need roles; administrators (`system:masters`) never do. `tokens` are bearer
+    tokens that HTTP accepts beside those of service accounts, which are signed with `signing_key`
+    (`access.signing.new_signing_key`): kept by whoever keeps the objects, else a new one.
+
+    With a `journal`, objects are those of its database and outlive the server; `running` must then be entered, and no
+    write is answered before it is stored.
+
+    Raises:
+        StateError: What the journal's database holds cannot be read.
     """
 
     def __init__(
@@ -62,23 +85,41 @@ class ApiServer:
         admission: Sequence[AdmissionPlugin] = (),
         history: int = DEFAULT_HISTORY,
         crds: Sequence[Json] = (),
+        features: Iterable[str] = DEFAULT_FEATURES,
+        authorization: Authorization = "RBAC",
+        tokens: Mapping[str, User] | None = None,
+        signing_key: bytes | None = None,
+        journal: Journal | None = None,
     ) -> None:
-        self.store = Store(history=history)
-        registry = Registry(builtins.RESOURCES)
-        chain = Chain(admission, Webhooks(self.store, registry, env))
+        self.journal = journal
+        self.store = Store(history=history, journal=journal)
+        gated = [resource for name in features for resource in builtins.FEATURES[name]]
+        registry = Registry([*builtins.RESOURCES, *gated])
+        self._gate = Gate(self.store, env, authorization=authorization, tokens=tokens, signing_key=signing_key)
+        plugins = (*admission, AdmissionPlugin("rbac-escalation", Escalation(self._gate).admit))
+        chain = Chain(plugins, Webhooks(self.store, registry, env))
         self.nodes = NodeAgents()
         """Who runs containers: the kubelets register here."""
-        self._backend = Backend(self.store, registry, env, chain, self.nodes)
+        self._backend = Backend(self.store, registry, env, chain, self._gate, self.nodes)
         self._crds = CrdController(self._backend)
         self._gc = GarbageCollector(self._backend)
         self._namespaces = NamespaceController(self._backend)
+        self._accounts = AccountController(self._backend)
+        self._aggregator = Aggregator(self._backend)
+        if journal is not None:
+            # SQLite is loaded only by those who need it.
+            from ktrain.local.apiserver.durability.restoring import restore
+
+            restore(self._backend, journal.database)
         builtins.bootstrap(self._backend)
         self.install_crds(crds)
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[ApiServer]:
         """
-        Run the server's own controllers: garbage collection, namespaces, deletion of custom kinds. Stopped on leaving.
+        Run the server's own controllers: garbage collection, namespaces and their accounts, deletion of custom kinds.
+
+        Stopped on leaving.
 
         Raises:
             Exception: On leaving, what a controller died of; it is logged when it happens.
@@ -86,23 +127,62 @@ class ApiServer:
         # Tasks, not a task group: test frameworks enter and leave a fixture's contexts in different tasks.
         tasks = [
             asyncio.create_task(controller.run(), name=f"apiserver.{name}")
-            for name, controller in (("gc", self._gc), ("namespaces", self._namespaces), ("crds", self._crds))
+            for name, controller in (
+                ("gc", self._gc),
+                ("namespaces", self._namespaces),
+                ("crds", self._crds),
+                ("accounts", self._accounts),
+                ("aggregation", self._aggregator),
+            )
         ]
+        if self.journal is not None:
+            tasks.append(asyncio.create_task(self.journal.run(self.store), name="apiserver.journal"))
         for task in tasks:
             task.add_done_callback(_log_crash)
         try:
             yield self
         finally:
             self.end_streams()
+            # The journal, which comes last, still takes what the others do on their way out.
             for task in tasks:
                 task.cancel()
-            for outcome in await asyncio.gather(*tasks, return_exceptions=True):
-                if isinstance(outcome, Exception):
-                    raise outcome
+                await asyncio.wait([task])
+            for task in tasks:
+                if not task.cancelled() and (error := task.exception()) is not None:
+                    raise error
 
     def transport(self, user: str | User = ADMIN) -> Transport:
-        """Return a transport that calls this server in process as one user."""
+        """Return a transport that calls this server in process as one user; a mere name is an administrator's."""
         return InProcessTransport(self, user if isinstance(user, User) else User(user, ADMIN.groups))
+
+    async def authenticate(self, headers: Mapping[str, str], peer_certificate: PeerCertificate | None = None) -> User:
+        """
+        Return whose request this is, by its headers (names in lower case) and its verified client certificate.
+
+        Raises:
+            StatusError: 401.
+        """
+        return self._gate.authenticate(headers.get("authorization", ""), peer_certificate)
+
+    def accept_token(self, token: str, user: User = ADMIN) -> None:
+        """
+        Accept a bearer token from now on.
+
+        Raises:
+            ValueError: No header could carry it.
+        """
+        self._gate.credentials.add(token, user)
+
+    def publish_authority(self, certificate: bytes, *, admit_accounts: bool = False) -> None:
+        """
+        Say which certificate (PEM) clients check this server's by; every namespace has it in `kube-root-ca.crt`.
+
+        `admit_accounts` turns the ServiceAccount admission on: from now on a pod's account must exist, and its new pods
+        mount this certificate and a token of their own. Only if something runs the pods that can mount both.
+        """
+        self._gate.authority = certificate
+        self._gate.admits_accounts = admit_accounts
+        self._accounts.publish()
 
     def install_crds(self, documents: Sequence[Json]) -> None:
         """
@@ -135,8 +215,13 @@ class ApiServer:
         An answer with `chunks` must be exhausted or closed.
         """
         warnings: list[str] = []
+        began = self.store.revision
         try:
             answer = await self._answer(request, warnings)
+            if self.journal is not None and request.method not in _READS:
+                await self.journal.durable(committed=self.store.revision != began)
+        except NotStored as error:
+            answer = self.failure(StatusError(500, "InternalError", f"Internal error occurred: {error}"), request)
         except StatusError as error:
             answer = self.failure(error, request)
         except PageNotFound:
@@ -145,6 +230,7 @@ class ApiServer:
             log.exception("request.failed", method=request.method, path=request.path)
             message = f"Internal error occurred: {type(error).__name__}: {error}"
             answer = self.failure(StatusError(500, "InternalError", message), request)
+        self._backend.requests.add(request, answer.status)
         audit_id = str(uuid.UUID(int=self._backend.env.random.getrandbits(128), version=4))
         common = (("audit-id", audit_id), ("cache-control", "no-cache, private"))
         headers = (*answer.headers, *common, *warning_headers(warnings))
@@ -165,9 +251,12 @@ class ApiServer:
         return Answer(error.code, fmt.encode(error.body()), tuple(headers))
 
     async def _answer(self, request: Request, warnings: list[str]) -> Answer:
+        request = self._gate.enter(request)
         segments = routes.split(request.path)
         route = routes.resource_route(segments)
         if route is None:
+            if (document := issuer.document(self._gate.account_tokens, request, segments)) is not None:
+                return document
             return information.answer(self._backend, request, segments)
         resource = self._backend.registry.find(route.group, route.version, route.plural)
         if resource is None or (bool(route.namespace) and not resource.namespaced and resource.plural != "namespaces"):

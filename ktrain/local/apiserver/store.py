@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, insort
 from collections import deque
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 import msgspec
 
@@ -82,6 +82,10 @@ class RevisionMismatch(Exception):
     """A commit expected another version of the object than the stored one."""
 
 
+class NotStored(Exception):
+    """A commit cannot be made to outlive the process, so it does not exist; the message says why, and what helps."""
+
+
 class Expired(Exception):
     """History does not reach back to the revision asked for; `oldest` is where it begins."""
 
@@ -89,6 +93,16 @@ class Expired(Exception):
         super().__init__(f"too old resource version: {revision} ({oldest})")
         self.revision = revision
         self.oldest = oldest
+
+
+class Journal(Protocol):
+    """Where commits go to outlive the process (`durability`)."""
+
+    def admit(self) -> None:
+        """Refuse a commit that could not be stored, by raising; called before it happens."""
+
+    def append(self, collection: str, change: Change) -> None:
+        """Take a commit; called inside it, must be quick and must not raise."""
 
 
 class Collection:
@@ -178,6 +192,11 @@ class Collection:
         for watcher in tuple(self._watchers):
             watcher.offer(change)
 
+    def adopt(self, key: Key, item: Item) -> None:
+        """Take over an object from another life of the store, without history. Called by `Store` only."""
+        insort(self._order, key)
+        self._items[key] = item
+
     def forget(self, revision: int) -> None:
         """Drop history up to `revision`; running watches end with 410."""
         while self._history and self._history[0].revision <= revision:
@@ -199,12 +218,13 @@ class Collection:
 
 
 class Store:
-    """All collections under one revision counter."""
+    """All collections under one revision counter; kept in memory only, unless there is a journal."""
 
-    def __init__(self, *, history: int = DEFAULT_HISTORY) -> None:
+    def __init__(self, *, history: int = DEFAULT_HISTORY, journal: Journal | None = None) -> None:
         self.revision = 0
         self.collections: dict[str, Collection] = {}
         self._history = history
+        self._journal = journal
         self._listeners: list[Callable[[str, Change], None]] = []
 
     def collection(self, name: str) -> Collection:
@@ -232,7 +252,10 @@ class Store:
 
         Raises:
             RevisionMismatch: The object was written, deleted or created meanwhile.
+            NotStored: The journal takes nothing now.
         """
+        if self._journal is not None:
+            self._journal.admit()
         collection = self.collection(name)
         before = collection.get(key)
         if (before.revision if before else 0) != expected:
@@ -249,7 +272,10 @@ class Store:
 
         Raises:
             RevisionMismatch: The object changed or is gone.
+            NotStored: The journal takes nothing now.
         """
+        if self._journal is not None:
+            self._journal.admit()
         collection = self.collection(name)
         before = collection.get(key)
         if before is None or before.revision != expected:
@@ -259,6 +285,21 @@ class Store:
         self._publish(collection, change)
         return change
 
+    def take_back(self, name: str, change: Change) -> None:
+        """Undo a commit by a new one. Later commits to the same object must have been taken back before."""
+        collection, before = self.collection(name), change.before
+        current = collection.get(change.key)
+        self.revision += 1
+        after = None
+        if before is not None:
+            after = Item(with_revision(before.obj, self.revision), self.revision, before.schema)
+        self._publish(collection, Change(self.revision, change.key, current, after))
+
+    def restore(self, name: str, key: Key, item: Item) -> None:
+        """Take over an object that an earlier process stored. Listeners see it being created."""
+        self.collection(name).adopt(key, item)
+        self._tell(name, Change(item.revision, key, None, item))
+
     def compact(self, revision: int) -> None:
         """Forget history up to `revision`, as etcd's compaction does."""
         for collection in self.collections.values():
@@ -266,8 +307,13 @@ class Store:
 
     def _publish(self, collection: Collection, change: Change) -> None:
         collection.record(change)
+        if self._journal is not None:
+            self._journal.append(collection.name, change)
+        self._tell(collection.name, change)
+
+    def _tell(self, name: str, change: Change) -> None:
         for listener in self._listeners:
-            listener(collection.name, change)
+            listener(name, change)
 
 
 def with_revision(obj: Json, revision: int) -> Json:

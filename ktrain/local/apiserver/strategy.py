@@ -8,7 +8,7 @@ changed in place; `old` is the stored object and may not.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
 from ktrain.local.apiserver import names
 
@@ -35,6 +35,8 @@ class Strategy:
     default_propagation: Propagation = "Background"
     deletion_warning: str = ""
     """Said when a deletion without a policy falls back to `default_propagation`."""
+    kept_by_status: tuple[str, ...] = ()
+    """What of metadata a write to `/status` leaves alone; upstream's typed kinds let most of it be written there."""
     immutable_status: bool = True
     """Whether writes to the main URL leave status alone, as they do when there is a status subresource."""
 
@@ -111,5 +113,8 @@ class Strategy:
         ignored = {"metadata", "status"} if self.immutable_status else {"metadata"}
         return any(obj.get(k) != old.get(k) for k in (obj.keys() | old.keys()) - ignored)
 
+
+WHOLE_METADATA: Final = ("labels", "annotations", "finalizers", "ownerReferences")
+"""`kept_by_status` of kinds whose `/status` takes nothing but status: custom ones, and newer built-in ones."""
 
 ORDINARY = Strategy()

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from ktrain.local.apiserver import logs, streams
+from ktrain.local.apiserver.access import token_requests
 from ktrain.local.apiserver.builtins import bindings
 
 if TYPE_CHECKING:
@@ -25,5 +26,6 @@ SUBRESOURCES: Final[Mapping[tuple[str, str], Handler]] = {
     ("pods", "binding"): bindings.serve,
     ("pods", "exec"): streams.serve,
     ("pods", "log"): logs.serve,
+    ("serviceaccounts", "token"): token_requests.serve,
 }
 """By the resource's qualified name and the subresource."""

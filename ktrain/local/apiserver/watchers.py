@@ -52,7 +52,7 @@ class Watcher:
         self._events: deque[Event] = deque()
         self._limit = limit
         self._on_close = on_close
-        self._wakeup: asyncio.Future[None] | None = None
+        self._wakeup: asyncio.Future[bool] | None = None
         self.closed = False
         self.expired: Expired | None = None
 
@@ -78,14 +78,16 @@ class Watcher:
         """Wait until events are there or the watcher is closed; False after `timeout_s`. For one reader."""
         if self._events or self.closed:
             return True
-        self._wakeup = asyncio.get_running_loop().create_future()
+        loop = asyncio.get_running_loop()
+        self._wakeup = wakeup = loop.create_future()
+        # A timer of its own: `asyncio.wait_for` costs as much as all the rest of an event.
+        timer = loop.call_later(timeout_s, _resolve, wakeup, False)  # noqa: FBT003 -- what `wait` returns
         try:
-            await asyncio.wait_for(self._wakeup, timeout_s)
-        except TimeoutError:
-            return False
+            woken: bool = await wakeup
+            return woken
         finally:
+            timer.cancel()
             self._wakeup = None
-        return True
 
     def close(self, *, expired: Expired | None = None) -> None:
         """Stop receiving. Events already queued can still be drained. Idempotent."""
@@ -96,5 +98,10 @@ class Watcher:
         self._wake()
 
     def _wake(self) -> None:
-        if self._wakeup is not None and not self._wakeup.done():
-            self._wakeup.set_result(None)
+        if self._wakeup is not None:
+            _resolve(self._wakeup, True)  # noqa: FBT003 -- what `wait` returns
+
+
+def _resolve(future: asyncio.Future[bool], outcome: bool) -> None:  # noqa: FBT001 -- called by a timer
+    if not future.done():
+        future.set_result(outcome)

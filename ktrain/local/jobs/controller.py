@@ -1,52 +1,79 @@
 """
 The Job controller: observe, decide, act.
 
-Differences from upstream are delays only: status is written as soon as it changes (upstream batches for a second), and
-`Tuning` may shorten the back-off for a laptop.
+Differences from upstream are delays only: what happens to pods is acted on at once, upstream collects it for a second;
+and `Tuning` may shorten the back-off for a laptop.
 """
 
 from __future__ import annotations
 
 from datetime import datetime, timedelta
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from ktrain.api.core import PODS, Pod
-from ktrain.api.meta import Json, Key
 from ktrain.api.patch import merge_diff
 from ktrain.framework import Cache, Client, Controller, Env, EventRecorder, Informer, PatchType, Result
-from ktrain.framework.errors import NotFound
+from ktrain.framework.controller.predicates import Changed
+from ktrain.framework.errors import ApiError, FrameworkError, NotFound
 from ktrain.framework.parallel import run_all
 
 from . import pods as pod_factory
-from .counting import is_tracked
-from .decide import Backoff, Decision, Tuning, decide, stored_status
-from .types import JOBS, MANAGED_BY, TRACKING_FINALIZER, Job
+from . import status as statuses
+from .backoff import Backoff, Tuning
+from .claims import PARALLEL_CALLS, Claims, make_orphan_controller
+from .decide import Decision, Event, decide
+from .types import JOBS, Job
+
+STATUS_DELAY_S: Final = 1.0
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
-PARALLEL_CALLS = 16
-JOB_INDEX = "job"
+    from ktrain.api.meta import Json, Key
+
+    from .managing import Wanted
 
 
-def make_controller(
+def make_controllers(
     client: Client, cache: Cache, env: Env, recorder: EventRecorder, *, tuning: Tuning | None = None
-) -> Controller:
-    """Make the Job controller; it watches Jobs, and Pods by their controller reference."""
+) -> list[Controller]:
+    """Make the Job controller, which watches Jobs and their pods, and the one that looks after orphaned pods."""
     jobs, pods = cache.informer(JOBS), cache.informer(PODS)
-    pods.add_index(JOB_INDEX, _job_of)
-    reconciler = JobReconciler(client, env, recorder, jobs, pods, tuning or Tuning())
+    claims = Claims(client, jobs, pods)
+    reconciler = JobReconciler(client, env, recorder, jobs, claims, tuning or Tuning())
     controller = Controller("job", reconciler.reconcile, env=env, cache=cache, max_concurrent_reconciles=8)
-    controller.watches(jobs)
-    controller.owns(pods, owner=JOBS)
-    return controller
+    controller.watches(jobs, predicate=Changed(_what_calls_for_a_pass))
+    jobs.add_handler(_StatusWrites(controller))
+    controller.watches(pods, claims.jobs_of)
+    return [controller, make_orphan_controller(cache, env, claims)]
 
 
-def _job_of(pod: Pod) -> Iterable[str]:
-    owner = pod.metadata.controller
-    if owner is not None and owner.kind == "Job":
-        yield str(Key(pod.metadata.namespace, owner.name))
+def _what_calls_for_a_pass(job: Job) -> object:
+    return job.metadata.generation, job.metadata.deletion_timestamp, job.is_finished
+
+
+class _StatusWrites:
+    """
+    Looks again some time after a status was written, whoever wrote it. A handler of the informer.
+
+    Nobody waits for it: our own writes need no further pass, and others' are to be seen for a moment, as upstream,
+    before they are put right.
+    """
+
+    def __init__(self, controller: Controller) -> None:
+        self._controller = controller
+
+    def on_add(self, obj: Job, *, initial: bool) -> None:
+        """Nothing to do: a new Job has a pass anyway."""
+
+    def on_update(self, old: Job, new: Job) -> None:
+        """Come back later."""
+        if old.status != new.status and not new.is_finished:
+            self._controller.enqueue(new.key, after_s=STATUS_DELAY_S, reason="its status was written")
+
+    def on_delete(self, obj: Job) -> None:
+        """Nothing to do: the controller hears of it."""
 
 
 class JobReconciler:
@@ -58,59 +85,57 @@ class JobReconciler:
         env: Env,
         recorder: EventRecorder,
         jobs: Informer[Job],
-        pods: Informer[Pod],
+        claims: Claims,
         tuning: Tuning,
     ) -> None:
         self._client = client
         self._env = env
         self._recorder = recorder
         self._jobs = jobs
-        self._pods = pods
+        self._claims = claims
         self._tuning = tuning
         # With the UID of the Job that it belongs to: a new Job of the same name starts without the failures of the old.
         self._backoff: dict[Key, tuple[str, Backoff]] = {}
 
     async def reconcile(self, key: Key) -> Result | None:
-        """Run one pass. Pods of a Job that is gone, deleted or finished only lose their tracking finalizer."""
+        """Run one pass."""
         job = self._jobs.get(key)
-        pods = self._pods.by_index(JOB_INDEX, str(key))
-        if job is not None and job.spec.managed_by not in (None, MANAGED_BY):
-            return None
-        if job is None or job.metadata.deletion_timestamp is not None:
+        if job is None:
             self._backoff.pop(key, None)
-            await self._release(pods)
             return None
-        mine = [pod for pod in pods if pod.metadata.is_controlled_by(job.metadata.uid)]
-        await self._release([pod for pod in pods if not pod.metadata.is_controlled_by(job.metadata.uid)])
         if job.is_finished:
             self._backoff.pop(key, None)
-            await self._release(mine)
             return await self._expire(job)
-        now = self._env.clock.now()
+        if not job.is_ours:
+            return None
+        pods = await self._claims.pods_of(job)
         uid, backoff = self._backoff.get(key, ("", Backoff()))
         if uid != job.metadata.uid:
             backoff = Backoff()
-        decision = decide(job, mine, backoff, now, self._tuning)
+        decision = decide(job, pods, backoff, self._env.clock.now(), self._tuning)
         await self._act(job, decision)
         if decision.requeue_after is None:
             return None
         return Result(requeue_after_s=max(decision.requeue_after.total_seconds(), 0.0))
 
     async def _act(self, job: Job, decision: Decision) -> None:
-        stored = stored_status(job)
-        if decision.record is not None:
-            job = await self._write_status(job, stored, decision.record)
-            stored = decision.record
-        await self._release(decision.release)
-        # Only now: a pass that fails above sees the same pods again and must not count them twice for the back-off.
-        self._backoff[job.key] = (job.metadata.uid, decision.backoff)
-        await self._release(decision.drop)
+        await self._claims.release(decision.drop)
         doomed = (*decision.drop, *decision.delete)
         await run_all([partial(self._delete, job, pod) for pod in doomed], limit=PARALLEL_CALLS)
-        await self._create(job, decision.create)
-        if decision.status != stored:
-            await self._write_status(job, stored, decision.status)
-        for event in decision.events:
+        missing, refusal = await self._create(job, decision.create)
+        self._send(job, decision.events)
+        before, after = (_with_fewer_active(status, missing) for status in (decision.record, decision.status))
+        job = await self._write_status(job, statuses.stored(job), before)
+        # Only now: a pass that fails above sees the same pods again and must not count them twice for the back-off.
+        self._backoff[job.key] = (job.metadata.uid, decision.backoff)
+        await self._claims.release(decision.release)
+        await self._write_status(job, before, after)
+        self._send(job, decision.final_events)
+        if refusal is not None:
+            raise refusal
+
+    def _send(self, job: Job, events: Iterable[Event]) -> None:
+        for event in events:
             self._recorder.event(JOBS, job, type=event.type, reason=event.reason, message=event.message)
 
     async def _write_status(self, job: Job, stored: Json, status: Json) -> Job:
@@ -123,31 +148,14 @@ class JobReconciler:
         Raises:
             Conflict: The Job has changed; the next pass counts anew.
         """
+        if status == stored:
+            return job
         precondition = {"uid": job.metadata.uid, "resourceVersion": job.metadata.resource_version}
         patch = {"metadata": precondition, "status": merge_diff(stored, status)}
         try:
             return await self._client.patch(JOBS, job.key, patch, type=PatchType.MERGE, subresource="status")
         except NotFound:
             return job
-
-    async def _release(self, pods: Iterable[Pod]) -> None:
-        tracked = [partial(self._drop_finalizer, pod) for pod in pods if is_tracked(pod)]
-        await run_all(tracked, limit=PARALLEL_CALLS)
-
-    async def _drop_finalizer(self, pod: Pod) -> None:
-        finalizers = [name for name in pod.metadata.finalizers if name != TRACKING_FINALIZER]
-        # The list is written whole, so it must not have changed since it was read.
-        patch: Json = {
-            "metadata": {
-                "uid": pod.metadata.uid,
-                "resourceVersion": pod.metadata.resource_version,
-                "finalizers": finalizers or None,
-            }
-        }
-        try:
-            await self._client.patch(PODS, pod.key, patch, type=PatchType.MERGE)
-        except NotFound:
-            return
 
     async def _delete(self, job: Job, pod: Pod) -> None:
         try:
@@ -158,23 +166,39 @@ class JobReconciler:
             JOBS, job, type="Normal", reason="SuccessfulDelete", message=f"Deleted pod: {pod.metadata.name}"
         )
 
-    async def _create(self, job: Job, wanted: tuple[tuple[int | None, Pod | None], ...]) -> None:
-        """Create pods in batches of 1, 2, 4, …: a Job that the API server refuses costs one request, not hundreds."""
-        batch = 1
-        while wanted:
-            calls = [partial(self._create_one, job, index, previous) for index, previous in wanted[:batch]]
-            await run_all(calls, limit=PARALLEL_CALLS)
-            wanted, batch = wanted[batch:], batch * 2
+    async def _create(self, job: Job, wanted: Sequence[Wanted]) -> tuple[int, Exception | None]:
+        """
+        Create pods in batches of 1, 2, 4, …: a Job that the API server refuses costs one request, not hundreds.
 
-    async def _create_one(self, job: Job, index: int | None, previous: Pod | None) -> None:
-        try:
-            pod = await self._client.create(PODS, pod_factory.build(job, index, previous=previous))
-        except Exception as error:
-            self._recorder.event(JOBS, job, type="Warning", reason="FailedCreate", message=f"Error creating: {error}")
-            raise
-        self._recorder.event(
-            JOBS, job, type="Normal", reason="SuccessfulCreate", message=f"Created pod: {pod.metadata.name}"
-        )
+        Returns how many were not created, and why. The rest of the pass goes on: a Job whose pods are refused must
+        still get its start time, and may reach its deadline.
+        """
+        created, batch = 0, 1
+        refusals: list[Exception] = []
+
+        async def create(one: Wanted) -> None:
+            nonlocal created
+            try:
+                pod = await self._client.create(PODS, pod_factory.build(job, one.index, replaces=one.replaces))
+            except FrameworkError as error:
+                refusals.append(error)
+                self._refused(job, error)
+                return
+            created += 1
+            message = f"Created pod: {pod.metadata.name}"
+            self._recorder.event(JOBS, job, type="Normal", reason="SuccessfulCreate", message=message)
+
+        left = wanted
+        while left and not refusals:
+            await run_all([partial(create, one) for one in left[:batch]], limit=PARALLEL_CALLS)
+            left, batch = left[batch:], batch * 2
+        return len(wanted) - created, next((error for error in refusals if not _is_going(error)), None)
+
+    def _refused(self, job: Job, error: FrameworkError) -> None:
+        if not _is_going(error):
+            detail = error.status.message if isinstance(error, ApiError) else str(error)
+            message = f"Error creating: {detail}"
+            self._recorder.event(JOBS, job, type="Warning", reason="FailedCreate", message=message)
 
     async def _expire(self, job: Job) -> Result | None:
         """Delete a finished Job when its time is up (ttlSecondsAfterFinished)."""
@@ -188,6 +212,21 @@ class JobReconciler:
         except NotFound:
             return None
         return None
+
+
+def _is_going(error: Exception) -> bool:
+    """Whether a pod was refused because its namespace is being deleted: nothing anyone could mend, or wants to."""
+    return isinstance(error, ApiError) and any(
+        cause.reason == "NamespaceTerminating" for cause in error.status.details.causes
+    )
+
+
+def _with_fewer_active(status: Json, missing: int) -> Json:
+    if not missing:
+        return status
+    active = status.get("active", 0) - missing
+    rest = {name: value for name, value in status.items() if name != "active"}
+    return {**rest, "active": active} if active else rest
 
 
 def _finished_at(job: Job) -> datetime:

@@ -3,60 +3,53 @@ Which pods of a Job are finished, and how they count: exactly once, whatever cra
 
 A finished pod is first recorded by UID in `status.uncountedTerminatedPods` (or, when an index succeeded, by index),
 then loses its tracking finalizer, then moves into the counters. Each step can be repeated (KEP-2307).
+
+`observe` says what is to be seen of the pods, `count` what becomes of the finished ones once it is decided whether the
+Job goes on: when it fails, whatever still runs has failed; when it has succeeded, what still runs is let go uncounted.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from datetime import datetime, timedelta
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
 
 from . import indexes
-from .types import INDEX_FAILURE_COUNT, INDEX_KEY, TRACKING_FINALIZER, Job, OnExitCodes, PodFailureRule
+from .backoff import finish_time
+from .failure_policy import judge
+from .types import INDEX_FAILURE_COUNT, INDEX_IGNORED_COUNT, INDEX_KEY, TRACKING_FINALIZER, UncountedPods
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from ktrain.api.core import ContainerStatus, Pod
+    from ktrain.api.core import Pod
+
+    from .types import Job
+
+MAX_UNCOUNTED: Final = 500
+"""UIDs that a status holds at most, so that it stays small; the rest waits for the next pass."""
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
-    """What `podFailurePolicy` says of one failed pod. `rule` is None when no rule matched."""
+class Sight:
+    """What is to be seen of a Job and its pods, before anything is decided."""
 
-    action: str = "Count"
-    rule: int | None = None
-    detail: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Tally:
-    """The state of a Job's counters after looking at its pods."""
-
+    pods: tuple[Pod, ...]
     active: tuple[Pod, ...]
     terminating: int
     ready: int
-    succeeded: int
-    failed: int
-    completed_indexes: frozenset[int]
-    failed_indexes: frozenset[int]
-    uncounted_succeeded: frozenset[str]
-    uncounted_failed: frozenset[str]
-    finished: tuple[Pod, ...]
-    """Pods whose finalizer may go once the status with their UIDs is stored."""
-    newly_failed: tuple[Pod, ...]
     newly_succeeded: tuple[Pod, ...]
-    fail_job: tuple[Pod, Verdict] | None
-
-    @property
-    def total_succeeded(self) -> int:
-        """Successes, recorded ones included."""
-        return self.succeeded + len(self.uncounted_succeeded)
-
-    @property
-    def total_failed(self) -> int:
-        """Failures, recorded ones included."""
-        return self.failed + len(self.uncounted_failed)
+    newly_failed: tuple[Pod, ...]
+    """Not recorded yet; ignored ones, too."""
+    succeeded: int
+    """All successes, recorded or not; of an Indexed Job its completed indexes."""
+    failed: int
+    """All failures that count, recorded or not."""
+    completed_indexes: frozenset[int]
+    failed_indexes: frozenset[int] | None
+    """None without `backoffLimitPerIndex`."""
+    waiting: dict[int, Pod]
+    """With `backoffLimitPerIndex`: the failed pod of each index that waits for its replacement, and hands it on how
+    often the index has failed. It keeps its finalizer until then."""
 
 
 def is_terminal(pod: Pod) -> bool:
@@ -69,12 +62,21 @@ def is_active(pod: Pod) -> bool:
     return not is_terminal(pod) and pod.metadata.deletion_timestamp is None
 
 
+def is_terminating(pod: Pod) -> bool:
+    """Whether the pod is being stopped."""
+    return not is_terminal(pod) and pod.metadata.deletion_timestamp is not None
+
+
+def is_ready(pod: Pod) -> bool:
+    """Whether the pod says that it is ready."""
+    return any(c.type == "Ready" and c.is_true for c in pod.status.conditions)
+
+
 def is_failed(job: Job, pod: Pod) -> bool:
-    """By default a deleted pod has failed at once; with podReplacementPolicy Failed only its phase says so."""
+    """By default a deleted pod has failed at once; where only failed pods are replaced, its phase must say so."""
     if pod.status.phase == "Failed":
         return True
-    replaced_early = job.spec.pod_replacement_policy == "TerminatingOrFailed"
-    return replaced_early and pod.metadata.deletion_timestamp is not None and pod.status.phase != "Succeeded"
+    return not job.replaces_only_failed and is_terminating(pod)
 
 
 def is_tracked(pod: Pod) -> bool:
@@ -87,151 +89,154 @@ def completion_index(pod: Pod) -> int | None:
     return _number(pod.metadata.annotations.get(INDEX_KEY, ""))
 
 
-def index_failures(pod: Pod) -> int:
-    """How often the pod's index had failed before this pod (KEP-3850)."""
-    return _number(pod.metadata.annotations.get(INDEX_FAILURE_COUNT, "")) or 0
+def valid_index(job: Job, pod: Pod) -> int | None:
+    """The pod's completion index if the Job has such an index."""
+    index = completion_index(pod)
+    return index if index is not None and index < (job.spec.completions or 0) else None
+
+
+def index_failures(pod: Pod) -> tuple[int, int]:
+    """How often the pod's index had failed before this pod, and how often that was ignored (KEP-3850)."""
+    notes = pod.metadata.annotations
+    return _number(notes.get(INDEX_FAILURE_COUNT, "")) or 0, _number(notes.get(INDEX_IGNORED_COUNT, "")) or 0
 
 
 def _number(text: str) -> int | None:
     """Read what anybody may have written; an int32 has at most ten digits."""
-    return int(text) if text.isdecimal() and len(text) <= 10 else None
+    return int(text) if text.isdecimal() and len(text) <= 10 and int(text) < 2**31 else None
 
 
-def finish_time(pod: Pod) -> datetime | None:
-    """When the pod ended: its last container's end, else the best substitute there is."""
-    ends = [
-        s.state.terminated.finished_at for s in _statuses(pod) if s.state.terminated and s.state.terminated.finished_at
-    ]
-    if ends:
-        return max(ends)
-    ready = next((c for c in pod.status.conditions if c.type == "Ready" and c.status == "False"), None)
-    if ready is not None and ready.last_transition_time is not None:
-        return ready.last_transition_time
-    if pod.metadata.deletion_timestamp is not None:
-        return pod.metadata.deletion_timestamp - timedelta(seconds=pod.metadata.deletion_grace_period_seconds or 0)
-    return pod.metadata.creation_timestamp
-
-
-def tally(job: Job, pods: Sequence[Pod], *, ending: bool) -> Tally:
-    """Look at the Job's pods. `ending`: the Job is failing, so whatever still runs has failed."""
-    counts = _Counts(job, pods)
-    for pod in pods:
-        if is_tracked(pod):
-            counts.take(pod, ending=ending)
+def observe(job: Job, pods: Sequence[Pod]) -> Sight:
+    """Look at the pods of a Job."""
+    recorded = job.status.uncounted_terminated_pods or UncountedPods()
+    known = {*recorded.succeeded, *recorded.failed}
+    fresh = [pod for pod in pods if is_tracked(pod) and pod.metadata.uid not in known and _belongs(job, pod)]
+    succeeded = tuple(pod for pod in fresh if pod.status.phase == "Succeeded")
+    failed = tuple(pod for pod in fresh if is_failed(job, pod))
     active = tuple(pod for pod in pods if is_active(pod))
-    return Tally(
+    completed = _completed_indexes(job, pods)
+    lost = _failed_indexes(job, pods) if job.spec.backoff_limit_per_index is not None else None
+    total = job.status.succeeded + len(succeeded) + len(recorded.succeeded)
+    return Sight(
+        pods=tuple(pods),
         active=active,
-        terminating=sum(not is_terminal(pod) and pod.metadata.deletion_timestamp is not None for pod in pods),
-        ready=sum(any(c.type == "Ready" and c.is_true for c in pod.status.conditions) for pod in active),
-        succeeded=counts.succeeded,
-        failed=counts.failed,
-        completed_indexes=frozenset(counts.completed_indexes),
-        failed_indexes=frozenset(counts.failed_indexes),
-        uncounted_succeeded=frozenset(counts.uncounted_succeeded),
-        uncounted_failed=frozenset(counts.uncounted_failed),
-        finished=tuple(counts.finished),
-        newly_failed=tuple(counts.newly_failed),
-        newly_succeeded=tuple(counts.newly_succeeded),
-        fail_job=counts.fail_job,
+        terminating=sum(map(is_terminating, pods)),
+        ready=sum(map(is_ready, active)),
+        newly_succeeded=succeeded,
+        newly_failed=failed,
+        succeeded=len(completed) if job.is_indexed else total,
+        failed=job.status.failed + len(recorded.failed) + sum(judge(job, pod).counts for pod in failed),
+        completed_indexes=completed,
+        failed_indexes=lost,
+        waiting={} if lost is None else _waiting(job, pods, active, completed | lost),
     )
 
 
-class _Counts:
-    """The working copy of a Job's counters during one look at its pods."""
-
-    def __init__(self, job: Job, pods: Sequence[Pod]) -> None:
-        self.job = job
-        status = job.status
-        limit = job.spec.completions or 0
-        tracked = {pod.metadata.uid for pod in pods if is_tracked(pod)}
-        recorded = status.uncounted_terminated_pods
-        recorded_succeeded = set(recorded.succeeded) if recorded else set()
-        recorded_failed = set(recorded.failed) if recorded else set()
-        # A recorded pod without finalizer, or gone, went through all steps but the last.
-        self.uncounted_succeeded = recorded_succeeded & tracked
-        self.uncounted_failed = recorded_failed & tracked
-        self.completed_indexes = set(indexes.parse(status.completed_indexes, limit))
-        self.failed_indexes = set(indexes.parse(status.failed_indexes or "", limit))
-        self.succeeded = status.succeeded + len(recorded_succeeded - tracked)
-        self.failed = status.failed + len(recorded_failed - tracked)
-        self.finished: list[Pod] = []
-        self.newly_failed: list[Pod] = []
-        self.newly_succeeded: list[Pod] = []
-        self.fail_job: tuple[Pod, Verdict] | None = None
-
-    def take(self, pod: Pod, *, ending: bool) -> None:
-        uid = pod.metadata.uid
-        if pod.status.phase == "Succeeded" and uid not in self.uncounted_failed:
-            self.finished.append(pod)
-            self._succeed(pod)
-        elif is_failed(self.job, pod) or (ending and pod.metadata.deletion_timestamp is not None):
-            self.finished.append(pod)
-            if uid not in self.uncounted_failed:
-                self._fail(pod)
-
-    def _succeed(self, pod: Pod) -> None:
-        if not self.job.is_indexed:
-            if pod.metadata.uid not in self.uncounted_succeeded:
-                self.uncounted_succeeded.add(pod.metadata.uid)
-                self.newly_succeeded.append(pod)
-            return
-        index = completion_index(pod)
-        if index is None or index >= (self.job.spec.completions or 0):
-            return  # scaled away meanwhile: its success is nobody's
-        if index not in self.completed_indexes:
-            self.completed_indexes.add(index)
-            self.newly_succeeded.append(pod)
-
-    def _fail(self, pod: Pod) -> None:
-        index = completion_index(pod) if self.job.is_indexed else None
-        if self.job.is_indexed and (index is None or index >= (self.job.spec.completions or 0)):
-            return
-        verdict = judge(self.job, pod)
-        if verdict.action == "FailJob" and self.fail_job is None:
-            self.fail_job = (pod, verdict)
-        if verdict.action == "Ignore":
-            return
-        self.uncounted_failed.add(pod.metadata.uid)
-        self.newly_failed.append(pod)
-        limit = self.job.spec.backoff_limit_per_index
-        if index is None or limit is None:
-            return
-        if verdict.action == "FailIndex" or index_failures(pod) >= limit:
-            self.failed_indexes.add(index)
+def _belongs(job: Job, pod: Pod) -> bool:
+    return not job.is_indexed or valid_index(job, pod) is not None
 
 
-def judge(job: Job, pod: Pod) -> Verdict:
-    """Apply `podFailurePolicy` to a failed pod: the first matching rule decides, without one it counts."""
-    if job.spec.pod_failure_policy is None:
-        return Verdict()
-    for number, rule in enumerate(job.spec.pod_failure_policy.rules):
-        detail = _match(rule, pod, number)
-        if detail:
-            return Verdict(rule.action, number, detail)
-    return Verdict()
+def _completed_indexes(job: Job, pods: Iterable[Pod]) -> frozenset[int]:
+    if not job.is_indexed:
+        return frozenset()
+    fresh = (valid_index(job, pod) for pod in pods if pod.status.phase == "Succeeded" and is_tracked(pod))
+    return job.completed_indexes.union(index for index in fresh if index is not None)
 
 
-def _match(rule: PodFailureRule, pod: Pod, number: int) -> str:
-    where = f"{pod.metadata.namespace}/{pod.metadata.name}"
-    tail = f"matching {rule.action} rule at index {number}"
-    if rule.on_exit_codes is not None:
-        for status in _statuses(pod):
-            ended = status.state.terminated
-            if ended and ended.exit_code and _matches_code(rule.on_exit_codes, status.name, ended.exit_code):
-                return f"Container {status.name} for pod {where} failed with exit code {ended.exit_code} {tail}"
-        return ""
-    for wanted in rule.on_pod_conditions:
-        if any(c.type == wanted.type and c.status == wanted.status for c in pod.status.conditions):
-            return f"Pod {where} has condition {wanted.type} {tail}"
-    return ""
+def _failed_indexes(job: Job, pods: Iterable[Pod]) -> frozenset[int]:
+    found = set(indexes.parse(job.status.failed_indexes or "", job.spec.completions or 0))
+    limit = job.spec.backoff_limit_per_index or 0
+    for pod in pods:
+        index = valid_index(job, pod)
+        if index is None or not is_tracked(pod) or not is_failed(job, pod):
+            continue
+        verdict = judge(job, pod)
+        if verdict.action == "FailIndex" or (verdict.counts and index_failures(pod)[0] >= limit):
+            found.add(index)
+    return frozenset(found)
 
 
-def _matches_code(rule: OnExitCodes, container: str, code: int) -> bool:
-    if rule.container_name is not None and rule.container_name != container:
+def _waiting(job: Job, pods: Iterable[Pod], active: Iterable[Pod], done: frozenset[int]) -> dict[int, Pod]:
+    # Where a pod is active, the count of failures has been handed on.
+    taken = done.union(index for pod in active if (index := completion_index(pod)) is not None)
+    found: dict[int, Pod] = {}
+    for pod in pods:
+        index = valid_index(job, pod)
+        if index is None or index in taken or not is_tracked(pod) or not is_failed(job, pod):
+            continue
+        known = found.get(index)
+        if known is None or (
+            sum(index_failures(known)) <= sum(index_failures(pod)) and finish_time(known) <= finish_time(pod)
+        ):
+            found[index] = pod
+    return found
+
+
+@dataclass(slots=True)
+class Count:
+    """What becomes of the finished pods."""
+
+    succeeded: int
+    """Counted for good, by a finalizer that is gone."""
+    failed: int
+    completed_indexes: set[int]
+    uncounted_succeeded: list[str] = field(default_factory=list)
+    uncounted_failed: list[str] = field(default_factory=list)
+    release: list[Pod] = field(default_factory=list)
+    """Pods whose finalizer may go once the status with their UIDs is stored."""
+    is_full: bool = False
+    """Whether there may be more to count than one status may hold."""
+
+
+def count(job: Job, sight: Sight, *, is_over: bool, has_failed: bool) -> Count:
+    """Count the finished pods of a Job that is over, or has failed, or goes on."""
+    recorded = job.status.uncounted_terminated_pods or UncountedPods()
+    tracked = {pod.metadata.uid for pod in sight.pods if is_tracked(pod)}
+    # A recorded pod without finalizer, or gone, went through all steps but the last.
+    result = Count(
+        succeeded=job.status.succeeded + sum(uid not in tracked for uid in recorded.succeeded),
+        failed=job.status.failed + sum(uid not in tracked for uid in recorded.failed),
+        completed_indexes=set(job.completed_indexes),
+        uncounted_succeeded=[uid for uid in recorded.succeeded if uid in tracked],
+        uncounted_failed=[uid for uid in recorded.failed if uid in tracked],
+    )
+    fresh = 0
+    for pod in _in_order(job, sight.pods):
+        failed = is_failed(job, pod)
+        if not is_tracked(pod) or not _may_go(job, sight, pod, failed=failed, is_over=is_over):
+            continue
+        result.release.append(pod)
+        fresh += _take(job, pod, result, failed=failed or has_failed)
+        if fresh + len(result.uncounted_succeeded) + len(result.uncounted_failed) >= MAX_UNCOUNTED:
+            result.is_full = True
+            break
+    return result
+
+
+def _in_order(job: Job, pods: Sequence[Pod]) -> Sequence[Pod]:
+    return sorted(pods, key=lambda pod: completion_index(pod) or 0) if job.is_indexed else pods
+
+
+def _may_go(job: Job, sight: Sight, pod: Pod, *, failed: bool, is_over: bool) -> bool:
+    if is_over or job.metadata.deletion_timestamp is not None or pod.status.phase == "Succeeded":
+        return True
+    if not failed:
         return False
-    return (code in rule.values) == (rule.operator == "In")
+    waiting = sight.waiting.get(completion_index(pod) or 0)
+    return waiting is None or waiting.metadata.uid != pod.metadata.uid
 
 
-def _statuses(pod: Pod) -> Iterable[ContainerStatus]:
-    yield from pod.status.container_statuses
-    yield from pod.status.init_container_statuses
+def _take(job: Job, pod: Pod, result: Count, *, failed: bool) -> bool:
+    """Record one pod; returns whether a new index has succeeded."""
+    uid = pod.metadata.uid
+    index = valid_index(job, pod) if job.is_indexed else None
+    if pod.status.phase == "Succeeded" and uid not in result.uncounted_failed:
+        if job.is_indexed:
+            is_new = index is not None and index not in result.completed_indexes
+            result.completed_indexes.update([index] if index is not None else [])
+            return is_new
+        if uid not in result.uncounted_succeeded:
+            result.uncounted_succeeded.append(uid)
+    elif failed and uid not in result.uncounted_failed and _belongs(job, pod) and judge(job, pod).counts:
+        result.uncounted_failed.append(uid)
+    return False

@@ -1,53 +1,32 @@
 """
 One pass of the Job controller as a pure function: what was observed → what to do.
 
-A pass either deletes or creates pods, deletion first. Finished pods are counted in two status writes with the removal
+Finished pods are counted in two status writes with the removal
 of their finalizers in between (`counting.py`), so a pass that dies anywhere can be repeated.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from datetime import datetime, timedelta
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
 
-from ktrain.api.meta import Condition, Json, find_condition, format_time
-
-from . import indexes
-from .counting import Tally, completion_index, finish_time, is_active, tally
-from .endings import Ending, deadline_left, decide_ending, decided_before
-from .pods import surplus
-from .types import Job, UncountedPods
+from . import status as statuses
+from .counting import Count, Sight, count, is_ready, observe
+from .endings import COMPLETED, Ending, deadline_left, decide_ending, is_complete
+from .managing import Actions, Wanted, manage
+from .status import Conditions, Counters
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from datetime import datetime, timedelta
 
     from ktrain.api.core import Pod
+    from ktrain.api.meta import Json
 
-MAX_PODS_PER_PASS = 500
+    from .backoff import Backoff, Tuning
+    from .types import Job
 
-
-@dataclass(frozen=True, slots=True)
-class Tuning:
-    """Delays of the controller. The defaults are the upstream controller's."""
-
-    backoff_base_s: float = 10.0
-    backoff_cap_s: float = 600.0
-
-
-@dataclass(frozen=True, slots=True)
-class Backoff:
-    """Failures of a Job since its last success. Kept in memory only, as upstream does: a restart forgives."""
-
-    failures: int = 0
-    last_failure: datetime | None = None
-
-    def delay_left(self, tuning: Tuning, now: datetime) -> timedelta:
-        """How long replacements have to wait."""
-        if not self.failures or self.last_failure is None:
-            return timedelta(0)
-        delay = min(tuning.backoff_base_s * 2 ** min(self.failures - 1, 30), tuning.backoff_cap_s)
-        return self.last_failure + timedelta(seconds=delay) - now
+_FINAL: Final = ("Complete", "Failed")
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,277 +42,115 @@ class Event:
 class Decision:
     """What one pass does, in this order."""
 
-    record: Json | None = None
-    """Status to store before finalizers are removed; None when there is nothing new to record."""
-    release: tuple[Pod, ...] = ()
+    drop: tuple[Pod, ...]
+    delete: tuple[Pod, ...]
+    create: tuple[Wanted, ...]
+    record: Json
+    """The status to store before finalizers are removed."""
+    release: tuple[Pod, ...]
     """Finished pods that lose the tracking finalizer."""
-    drop: tuple[Pod, ...] = ()
-    """Pods to delete without counting them: the finalizer goes first (suspension, scale-down, surplus)."""
-    delete: tuple[Pod, ...] = ()
-    """Pods to delete and count: the Job is over."""
-    create: tuple[tuple[int | None, Pod | None], ...] = ()
-    """Pods to create: completion index, and the failed pod each replaces."""
-    status: Json = field(default_factory=dict)
+    status: Json
     """The status after all of this."""
-    events: tuple[Event, ...] = ()
-    backoff: Backoff = Backoff()
-    requeue_after: timedelta | None = None
+    events: tuple[Event, ...]
+    final_events: tuple[Event, ...]
+    """Those to send when the Job is over and its status says so."""
+    backoff: Backoff
+    requeue_after: timedelta | None
 
 
 def decide(job: Job, pods: Sequence[Pod], backoff: Backoff, now: datetime, tuning: Tuning) -> Decision:
-    """Decide one pass over an unfinished Job that is ours. `pods` are those its UID controls."""
+    """
+    Decide one pass over an unfinished Job that is ours. `pods` are those that it controls.
+
+    Of a Job that is being deleted pods are only counted and let go; none is created or deleted.
+    """
     started = job.status.start_time
     if started is None and not job.spec.suspend:
         started = now
-    before = decided_before(job)
-    seen = tally(job, pods, ending=before is not None and not before.succeeded)
-    backoff = _next_backoff(backoff, seen)
-    ending = decide_ending(job, seen, pods, now)
-    conditions = _Conditions(job, now)
-    actions = _Actions()
+    sight = observe(job, pods)
+    backoff = backoff.after(sight.newly_succeeded, sight.newly_failed)
+    conditions = Conditions(job, now)
+    events: list[Event] = []
+    ending = decide_ending(job, sight, now)
+    actions = Actions()
+    if ending is not None:
+        actions = Actions(delete=sight.active)
+    else:
+        is_going = job.metadata.deletion_timestamp is not None
+        actions = actions if is_going else manage(job, sight, backoff, now, tuning)
+        if is_complete(job, sight, len(sight.active) - len(actions.drop) + len(actions.create)):
+            ending = COMPLETED
+        elif not is_going and (event := _suspend_or_resume(job, conditions)):
+            events.append(event)
+            started = None if job.spec.suspend else now
     if ending is not None:
         conditions.set(ending.interim, "True", ending.reason, ending.message)
-        actions.delete = tuple(seen.active)
-    elif job.spec.suspend:
-        actions.drop = tuple(seen.active)
-    else:
-        actions = _manage(job, pods, seen, backoff, now, tuning)
-    events = _suspension(job, conditions)
-    if conditions.resumed:
-        started = now
-    elif job.spec.suspend and ending is None:
-        started = None
 
-    counted = _count(seen)
-    if ending is not None and not seen.active and not seen.terminating:
+    counted = count(job, sight, is_over=ending is not None, has_failed=ending is not None and not ending.succeeded)
+    recorded = _record(job, sight, actions, counted)
+    final = _settled(recorded, counted)
+    record = statuses.build(recorded, list(conditions.entries), started, is_indexed=job.is_indexed)
+    final_events: list[Event] = []
+    if ending is not None and not recorded.terminating and not counted.is_full:
         conditions.set(ending.final, "True", ending.reason, ending.message)
-        events.append(_ending_event(ending))
-    draft = _Draft(job, seen, conditions, started, actions)
+        final_events = _final_events(job, ending, final.succeeded)
     return Decision(
-        record=draft.status(uncounted=True) if _needs_record(job, seen) else None,
-        release=seen.finished,
         drop=actions.drop,
         delete=actions.delete,
         create=actions.create,
-        status=draft.status(uncounted=False, counted=counted),
+        record=record,
+        release=tuple(counted.release),
+        status=statuses.build(final, conditions.entries, started, is_indexed=job.is_indexed),
         events=tuple(events),
+        final_events=tuple(final_events),
         backoff=backoff,
-        requeue_after=_soonest(actions.wait, deadline_left(job, now) if ending is None else None),
+        requeue_after=_soonest(actions.wait, None if ending is not None else deadline_left(job, started, now)),
     )
 
 
-@dataclass(slots=True)
-class _Actions:
-    drop: tuple[Pod, ...] = ()
-    delete: tuple[Pod, ...] = ()
-    create: tuple[tuple[int | None, Pod | None], ...] = ()
-    wait: timedelta | None = None
+def _record(job: Job, sight: Sight, actions: Actions, counted: Count) -> Counters:
+    """Count up to the point where finished pods are recorded by UID, and still have their finalizer."""
+    doomed = (*actions.drop, *actions.delete)
+    return Counters(
+        active=len(sight.active) - len(doomed) + len(actions.create),
+        ready=sight.ready - sum(map(is_ready, doomed)),
+        terminating=sight.terminating + len(doomed),
+        succeeded=len(counted.completed_indexes) if job.is_indexed else counted.succeeded,
+        failed=counted.failed,
+        completed_indexes=counted.completed_indexes,
+        failed_indexes=sight.failed_indexes,
+        uncounted_succeeded=counted.uncounted_succeeded,
+        uncounted_failed=counted.uncounted_failed,
+    )
 
 
-def stored_status(job: Job) -> Json:
-    """The status as it is stored, in the shape that `Decision.status` has, so that the two can be compared."""
-    old = job.status
-    status: Json = {"ready": old.ready, "terminating": old.terminating, "uncountedTerminatedPods": {}}
-    recorded = old.uncounted_terminated_pods or UncountedPods()
-    for name, uids in (("succeeded", recorded.succeeded), ("failed", recorded.failed)):
-        if uids:
-            status["uncountedTerminatedPods"][name] = list(uids)
-    for name, value in (("active", old.active), ("succeeded", old.succeeded), ("failed", old.failed)):
-        if value:
-            status[name] = value
-    if old.completed_indexes:
-        status["completedIndexes"] = old.completed_indexes
-    if old.failed_indexes is not None:
-        status["failedIndexes"] = old.failed_indexes
-    if old.conditions:
-        status["conditions"] = [_condition(c) for c in old.conditions]
-    for name, time in (("startTime", old.start_time), ("completionTime", old.completion_time)):
-        if time is not None:
-            status[name] = format_time(time)
-    return status
+def _settled(recorded: Counters, counted: Count) -> Counters:
+    """Move what is recorded into the counters."""
+    return replace(
+        recorded,
+        succeeded=recorded.succeeded + len(counted.uncounted_succeeded),
+        failed=recorded.failed + len(counted.uncounted_failed),
+        uncounted_succeeded=(),
+        uncounted_failed=(),
+    )
 
 
-def _condition(condition: Condition) -> Json:
-    time = format_time(condition.last_transition_time) if condition.last_transition_time else None
-    return _entry(condition.type, condition.status, condition.reason, condition.message, time)
+def _suspend_or_resume(job: Job, conditions: Conditions) -> Event | None:
+    if job.spec.suspend:
+        changed = conditions.set("Suspended", "True", "JobSuspended", "Job suspended")
+        return Event("Normal", "Suspended", "Job suspended") if changed else None
+    changed = conditions.set("Suspended", "False", "JobResumed", "Job resumed")
+    return Event("Normal", "Resumed", "Job resumed") if changed else None
 
 
-def _entry(type_: str, status: str, reason: str, message: str, time: str | None) -> Json:
-    return {
-        "type": type_,
-        "status": status,
-        "reason": reason,
-        "message": message,
-        "lastProbeTime": time,
-        "lastTransitionTime": time,
-    }
-
-
-class _Conditions:
-    """The Job's conditions in the making; the list is atomic on the wire and written whole."""
-
-    def __init__(self, job: Job, now: datetime) -> None:
-        self._now = format_time(now)
-        self.resumed = False
-        self.entries: list[Json] = [_condition(c) for c in job.status.conditions]
-
-    def set(self, type_: str, status: str, reason: str, message: str) -> None:
-        """Set a condition; one that is already so keeps its times."""
-        entry = _entry(type_, status, reason, message, self._now)
-        for position, old in enumerate(self.entries):
-            if old["type"] == type_:
-                if (old["status"], old["reason"]) != (status, reason):
-                    self.entries[position] = entry
-                return
-        self.entries.append(entry)
-
-
-@dataclass(slots=True)
-class _Draft:
-    job: Job
-    seen: Tally
-    conditions: _Conditions
-    started: datetime | None
-    actions: _Actions
-
-    def status(self, *, uncounted: bool, counted: tuple[int, int] = (0, 0)) -> Json:
-        """
-        Build the whole status.
-
-        With `uncounted` it is the record written before finalizers go: finished pods by UID, final conditions held
-        back. Otherwise `counted` has been added to the counters and nothing is uncounted.
-        """
-        seen, job = self.seen, self.job
-        gone = len(self.actions.drop) + len(self.actions.delete)
-        active = len(seen.active) - gone + (0 if uncounted else len(self.actions.create))
-        terminating = seen.terminating + gone
-        ready = seen.ready - sum(_is_ready(pod) for pod in (*self.actions.drop, *self.actions.delete))
-        status: Json = {"ready": ready, "terminating": terminating, "uncountedTerminatedPods": {}}
-        if uncounted:
-            for name, uids in (("succeeded", seen.uncounted_succeeded), ("failed", seen.uncounted_failed)):
-                if uids:
-                    status["uncountedTerminatedPods"][name] = sorted(uids)
-        succeeded = len(seen.completed_indexes) if job.is_indexed else seen.succeeded + counted[0]
-        for name, value in (("active", active), ("succeeded", succeeded), ("failed", seen.failed + counted[1])):
-            if value:
-                status[name] = value
-        if job.is_indexed and seen.completed_indexes:
-            status["completedIndexes"] = indexes.format_indexes(seen.completed_indexes)
-        if job.spec.backoff_limit_per_index is not None:
-            status["failedIndexes"] = indexes.format_indexes(seen.failed_indexes)
-        final = ("Complete", "Failed")
-        entries = [c for c in self.conditions.entries if not (uncounted and c["type"] in final)]
-        if entries:
-            status["conditions"] = entries
-        if self.started is not None:
-            status["startTime"] = format_time(self.started)
-        for entry in entries:
-            if entry["type"] == "Complete":
-                status["completionTime"] = entry["lastTransitionTime"]
-        return status
-
-
-def _is_ready(pod: Pod) -> bool:
-    return any(c.type == "Ready" and c.is_true for c in pod.status.conditions)
-
-
-def _needs_record(job: Job, seen: Tally) -> bool:
-    """Whether the finished pods are not all in the stored status yet."""
-    recorded = job.status.uncounted_terminated_pods
-    known = {*recorded.succeeded, *recorded.failed} if recorded else set()
-    fresh = (seen.uncounted_succeeded | seen.uncounted_failed) - known
-    stored = indexes.parse(job.status.completed_indexes, job.spec.completions or 0)
-    return bool(fresh) or (job.is_indexed and seen.completed_indexes != stored)
-
-
-def _count(seen: Tally) -> tuple[int, int]:
-    return len(seen.uncounted_succeeded), len(seen.uncounted_failed)
-
-
-def _next_backoff(backoff: Backoff, seen: Tally) -> Backoff:
-    """Add this pass's failures; a success in the same pass forgives those that ended before it."""
-    failures = sorted(time for pod in seen.newly_failed if (time := finish_time(pod)))
-    if seen.newly_succeeded:
-        last = max((time for pod in seen.newly_succeeded if (time := finish_time(pod))), default=None)
-        failures = [time for time in failures if last is not None and time > last]
-        backoff = Backoff()
-    if not failures:
-        return backoff
-    return Backoff(backoff.failures + len(failures), failures[-1])
-
-
-def _manage(job: Job, pods: Sequence[Pod], seen: Tally, backoff: Backoff, now: datetime, tuning: Tuning) -> _Actions:
-    wanted = _wanted(job, seen)
-    too_many = surplus(job, seen.active, wanted)
-    if too_many:
-        return _Actions(drop=tuple(too_many[:MAX_PODS_PER_PASS]))
-    missing = wanted - len(seen.active)
-    waits_for_terminal = job.spec.pod_replacement_policy == "Failed" or job.spec.pod_failure_policy is not None
-    if waits_for_terminal:
-        missing -= seen.terminating
-    if missing <= 0:
-        return _Actions()
-    left = backoff.delay_left(tuning, now)
-    if left > timedelta(0):
-        return _Actions(wait=left)
-    missing = min(missing, MAX_PODS_PER_PASS)
-    if not job.is_indexed:
-        return _Actions(create=((None, None),) * missing)
-    return _Actions(create=_free_indexes(job, pods, seen, missing, waits_for_terminal=waits_for_terminal))
-
-
-def _wanted(job: Job, seen: Tally) -> int:
-    if job.spec.completions is None:
-        return len(seen.active) if seen.total_succeeded else job.spec.parallelism
-    done = len(seen.completed_indexes) if job.is_indexed else seen.total_succeeded
-    left = job.spec.completions - done - len(seen.failed_indexes - seen.completed_indexes)
-    return max(0, min(job.spec.parallelism, left))
-
-
-def _free_indexes(
-    job: Job, pods: Sequence[Pod], seen: Tally, missing: int, *, waits_for_terminal: bool
-) -> tuple[tuple[int | None, Pod | None], ...]:
-    taken = set(seen.completed_indexes | seen.failed_indexes)
-    taken.update(i for pod in seen.active if (i := completion_index(pod)) is not None)
-    if waits_for_terminal:
-        taken.update(
-            i
-            for pod in pods
-            if pod.metadata.deletion_timestamp is not None
-            and pod.status.phase not in ("Succeeded", "Failed")
-            and (i := completion_index(pod)) is not None
-        )
-    free = [index for index in range(job.spec.completions or 0) if index not in taken][:missing]
-    last: dict[int, Pod] = {}
-    for pod in pods:
-        index = completion_index(pod)
-        if index is not None and not is_active(pod):
-            known = last.get(index)
-            if known is None or _created(known) <= _created(pod):
-                last[index] = pod
-    return tuple((index, last.get(index)) for index in free)
-
-
-def _created(pod: Pod) -> float:
-    return pod.metadata.creation_timestamp.timestamp() if pod.metadata.creation_timestamp else 0.0
-
-
-def _suspension(job: Job, conditions: _Conditions) -> list[Event]:
-    current = find_condition(job.status.conditions, "Suspended")
-    if job.spec.suspend and not (current and current.is_true):
-        conditions.set("Suspended", "True", "JobSuspended", "Job suspended")
-        return [Event("Normal", "Suspended", "Job suspended")]
-    if not job.spec.suspend and current and current.is_true:
-        conditions.set("Suspended", "False", "JobResumed", "Job resumed")
-        conditions.resumed = True
-        return [Event("Normal", "Resumed", "Job resumed")]
-    return []
-
-
-def _ending_event(ending: Ending) -> Event:
-    if ending.succeeded:
-        return Event("Normal", "Completed", "Job completed")
-    return Event("Warning", ending.reason, ending.message)
+def _final_events(job: Job, ending: Ending, succeeded: int) -> list[Event]:
+    if not ending.succeeded:
+        return [Event("Warning", ending.reason, ending.message)]
+    events = [Event("Normal", "Completed", "Job completed")]
+    if job.spec.completions is not None and succeeded > job.spec.completions:
+        message = "Too many succeeded pods running after completion count reached"
+        events.insert(0, Event("Warning", "TooManySucceededPods", message))
+    return events
 
 
 def _soonest(*waits: timedelta | None) -> timedelta | None:

@@ -8,11 +8,13 @@ import msgspec
 
 from ktrain.api.meta import Json, owner_reference
 
-from .counting import completion_index, index_failures
-from .types import INDEX_FAILURE_COUNT, INDEX_KEY, TRACKING_FINALIZER, Job
+from .counting import index_failures, valid_index
+from .failure_policy import judge
+from .types import INDEX_FAILURE_COUNT, INDEX_IGNORED_COUNT, INDEX_KEY, TRACKING_FINALIZER, Job
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from datetime import datetime
 
     from ktrain.api.core import Pod
 
@@ -20,12 +22,12 @@ GENERATED_PREFIX_LIMIT = 58
 """The API server appends five characters to generateName, and a pod's name is at most 63 long."""
 
 
-def build(job: Job, index: int | None, *, previous: Pod | None = None) -> Json:
+def build(job: Job, index: int | None, *, replaces: Pod | None = None) -> Json:
     """
     Build the body of one pod of `job`, to be created with a generated name.
 
-    `previous` is the failed pod of the same index that this one replaces; with backoffLimitPerIndex it carries the
-    number of failures on.
+    `replaces` is the failed pod of the same index that this one comes after; with backoffLimitPerIndex its number of
+    failures is carried on.
     """
     template: Json = msgspec.json.decode(job.spec.template)
     metadata: Json = template.get("metadata") or {}
@@ -42,7 +44,7 @@ def build(job: Job, index: int | None, *, previous: Pod | None = None) -> Json:
             if spec.get(kind):
                 spec[kind] = [_with_index_env(container) for container in spec[kind]]
         if job.spec.backoff_limit_per_index is not None:
-            annotations[INDEX_FAILURE_COUNT] = str(index_failures(previous) + 1 if previous else 0)
+            annotations |= _failure_counts(job, replaces)
     return {
         "apiVersion": "v1",
         "kind": "Pod",
@@ -58,6 +60,15 @@ def build(job: Job, index: int | None, *, previous: Pod | None = None) -> Json:
     }
 
 
+def _failure_counts(job: Job, replaces: Pod | None) -> dict[str, str]:
+    counted, ignored = (0, 0) if replaces is None else index_failures(replaces)
+    if replaces is not None and judge(job, replaces).counts:
+        counted += 1
+    elif replaces is not None:
+        ignored += 1
+    return {INDEX_FAILURE_COUNT: str(counted), **({INDEX_IGNORED_COUNT: str(ignored)} if ignored else {})}
+
+
 def _with_index_env(container: Json) -> Json:
     env = container.get("env") or []
     if any(entry.get("name") == "JOB_COMPLETION_INDEX" for entry in env):
@@ -66,27 +77,40 @@ def _with_index_env(container: Json) -> Json:
     return {**container, "env": [*env, {"name": "JOB_COMPLETION_INDEX", "valueFrom": source}]}
 
 
-def surplus(job: Job, active: Sequence[Pod], wanted: int) -> list[Pod]:
+def surplus(job: Job, active: Sequence[Pod], at_least: int) -> list[Pod]:
     """
-    Return the active pods that must go so that `wanted` remain.
+    Return the active pods that must go, `at_least` so many.
 
-    Indexed Jobs first lose pods whose index is missing, out of range or a duplicate; then those furthest from being
-    useful go first: not scheduled, pending, not ready.
+    Indexed Jobs lose all pods whose index is missing, out of range or a duplicate. Then those go that are furthest from
+    being useful: not scheduled, pending, not ready, ready for a shorter time, restarted more often, younger.
     """
     doomed: list[Pod] = []
     kept: list[Pod] = []
     seen: set[int] = set()
     for pod in sorted(active, key=_usefulness, reverse=True):
-        index = completion_index(pod)
-        if job.is_indexed and (index is None or index >= (job.spec.completions or 0) or index in seen):
+        index = valid_index(job, pod) if job.is_indexed else None
+        if job.is_indexed and (index is None or index in seen):
             doomed.append(pod)
             continue
         if index is not None:
             seen.add(index)
         kept.append(pod)
-    return doomed + kept[wanted:]
+    more = max(at_least - len(doomed), 0)
+    return doomed + kept[len(kept) - more :]
 
 
-def _usefulness(pod: Pod) -> tuple[bool, bool, bool]:
-    ready = any(c.type == "Ready" and c.is_true for c in pod.status.conditions)
-    return bool(pod.spec.node_name), pod.status.phase == "Running", ready
+def _usefulness(pod: Pod) -> tuple[bool, bool, bool, float, int, float]:
+    ready = next((c for c in pod.status.conditions if c.type == "Ready" and c.is_true), None)
+    restarts = max((status.restart_count for status in pod.status.container_statuses), default=0)
+    return (
+        bool(pod.spec.node_name),
+        pod.status.phase == "Running",
+        ready is not None,
+        -_seconds(ready.last_transition_time) if ready is not None else 0.0,
+        -restarts,
+        -_seconds(pod.metadata.creation_timestamp),
+    )
+
+
+def _seconds(time: datetime | None) -> float:
+    return time.timestamp() if time is not None else 0.0

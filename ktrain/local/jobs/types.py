@@ -9,10 +9,13 @@ import msgspec
 
 from ktrain.api.meta import Condition, Object, Resource, Struct
 
+from . import indexes
+
 MANAGED_BY: Final = "kubernetes.io/job-controller"
 TRACKING_FINALIZER: Final = "batch.kubernetes.io/job-tracking"
 INDEX_KEY: Final = "batch.kubernetes.io/job-completion-index"
 INDEX_FAILURE_COUNT: Final = "batch.kubernetes.io/job-index-failure-count"
+INDEX_IGNORED_COUNT: Final = "batch.kubernetes.io/job-index-ignored-failure-count"
 
 
 class OnExitCodes(Struct, frozen=True):
@@ -73,6 +76,7 @@ class JobSpec(Struct, frozen=True):
     success_policy: SuccessPolicy | None = None
     ttl_seconds_after_finished: int | None = None
     managed_by: str | None = None
+    selector: msgspec.Raw = msgspec.Raw(b"{}")
     template: msgspec.Raw = msgspec.Raw(b"{}")
 
 
@@ -87,8 +91,8 @@ class JobStatus(Struct, frozen=True):
     """What was observed of a Job."""
 
     active: int = 0
-    ready: int = 0
-    terminating: int = 0
+    ready: int | None = None
+    terminating: int | None = None
     succeeded: int = 0
     failed: int = 0
     completed_indexes: str = ""
@@ -109,6 +113,21 @@ class Job(Object, frozen=True):
     def is_indexed(self) -> bool:
         """Whether each pod has a completion index of its own."""
         return self.spec.completion_mode == "Indexed"
+
+    @property
+    def is_ours(self) -> bool:
+        """Whether no other controller was named for it (`managedBy`)."""
+        return self.spec.managed_by in (None, MANAGED_BY)
+
+    @property
+    def replaces_only_failed(self) -> bool:
+        """Whether a pod that is being stopped is waited for before it is replaced."""
+        return self.spec.pod_replacement_policy == "Failed" or self.spec.pod_failure_policy is not None
+
+    @property
+    def completed_indexes(self) -> frozenset[int]:
+        """The indexes that its status says have succeeded, those that were scaled away left out."""
+        return indexes.parse(self.status.completed_indexes, self.spec.completions or 0)
 
     @property
     def is_finished(self) -> bool:

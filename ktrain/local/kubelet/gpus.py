@@ -31,14 +31,21 @@ def find_gpus(environ: Mapping[str, str], devices: Path = Path("/dev")) -> tuple
 
 
 class GpuSlots:
-    """Who has which GPU. First come, first served, all that a pod asks for or none."""
+    """
+    Who has which GPU. First come, first served, all that a pod asks for or none.
 
-    def __init__(self, gpus: Sequence[str]) -> None:
+    `simulated`: the node offers GPUs that do not exist. Every pod may start, and none gets a device.
+    """
+
+    def __init__(self, gpus: Sequence[str], *, simulated: bool = False) -> None:
         self.gpus = tuple(gpus)
+        self._simulated = simulated
         self._taken: dict[str, set[str]] = {}
 
     def take(self, pod: Pod) -> Mapping[str, Sequence[str]] | None:
         """Give the pod its devices, by container; None when too few are free. A second call changes nothing."""
+        if self._simulated:
+            return {}
         if pod.uid in self._taken:
             self.release(pod.uid)
         used = set().union(*self._taken.values())

@@ -15,10 +15,9 @@ import anyio.to_thread
 import structlog
 
 from .files import remove_tree
-from .gpus import GpuSlots
 from .launch import Machine, temporary_directory
 from .logs import LogStore
-from .node import allocatable, node_status, register
+from .node import LocalNode, register
 from .remote import RemoteShell
 from .reporter import delete_finally
 from .restarts import KUBERNETES_RESTARTS, RestartPolicy
@@ -27,7 +26,7 @@ from .streams import ContainerStreams
 from .worker import PodWorker, Surroundings
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
     from pathlib import Path
 
     from anyio.abc import TaskGroup, TaskStatus
@@ -52,13 +51,13 @@ class Kubelet:
         client: Where pods, their status and the Node live.
         cache: Gives the informer of this node's pods; whoever owns it runs it.
         env: Time and randomness.
-        node_name: The node to be.
+        node: The node to be.
         executor: Starts processes; whoever made it closes it.
         recorder: For events about pods.
         base_env: What every process inherits (`environment.base_environment`).
         cwd: Where processes start whose container names no workingDir.
         claims: Where the data of PersistentVolumeClaims lies; default: in the executor's directory, and gone with it.
-        gpus: The devices to divide (`gpus.find_gpus`).
+        logs: Where what containers print is found, shared with other nodes; whoever made it runs it. Default: its own.
         remote: Runs commands of MPI launchers; kubelets of one machine share it, so that their pods find each other.
         restarts: Delays between restarts of containers.
         stop_grace_s: How long pods have when `run` is cancelled.
@@ -70,34 +69,35 @@ class Kubelet:
         cache: Cache,
         env: Env,
         *,
-        node_name: str,
+        node: LocalNode,
         executor: Executor,
         recorder: EventRecorder,
         base_env: Mapping[str, str],
         cwd: str,
         claims: Path | None = None,
-        gpus: Sequence[str] = (),
+        logs: LogStore | None = None,
         remote: RemoteShell | None = None,
         restarts: RestartPolicy = KUBERNETES_RESTARTS,
         stop_grace_s: float = STOP_GRACE_S,
     ) -> None:
-        self.logs = LogStore(env)
+        self.logs = logs or LogStore(env)
         """Serves `pods/log`."""
+        self._runs_logs = logs is None
         self.streams = ContainerStreams(self._find, self.logs)
         """Serves `pods/exec` and `pods/attach`."""
         self._client = client
         self._env = env
-        self._node_name = node_name
+        self._node = node
         self._executor = executor
         self._stop_grace_s = stop_grace_s
-        self._pods = cache.informer(PODS, field_selector=f"spec.nodeName={node_name}")
+        self._pods = cache.informer(PODS, field_selector=f"spec.nodeName={node.name}")
         self._machine = Machine(
-            node_name=node_name,
+            node_name=node.name,
             host_ip=executor.gateway,
-            allocatable=allocatable(gpus),
+            allocatable=node.allocatable,
             base_env=base_env,
             cwd=cwd,
-            has_gpus=bool(gpus),
+            has_gpus=node.has_gpus,
             shared_host=executor.name == "host",
         )
         self._shared = Surroundings(
@@ -106,7 +106,7 @@ class Kubelet:
             executor=executor,
             recorder=recorder,
             logs=self.logs,
-            gpus=GpuSlots(gpus),
+            gpus=node.gpu_slots(),
             machine=self._machine,
             remote=remote or RemoteShell(env, executor.directory / "rsh"),
             restarts=restarts,
@@ -184,7 +184,8 @@ class Kubelet:
         # Shielded: the pods are stopped in order after the cancellation, not by it.
         with anyio.CancelScope(shield=True):
             async with anyio.create_task_group() as self._tasks:
-                self._tasks.start_soon(self.logs.run)
+                if self._runs_logs:
+                    self._tasks.start_soon(self.logs.run)
                 self._pods.add_handler(self)
                 await cancelled.wait()
                 self._pods.remove_handler(self)
@@ -208,13 +209,10 @@ class Kubelet:
             await anyio.to_thread.run_sync(remove_tree, path)
 
     async def _register(self) -> None:
-        status = node_status(
-            self._machine.allocatable,
-            host_ip=self._machine.host_ip,
-            executor=self._executor.name,
-            now=self._env.clock.now(),
+        manifest = self._node.manifest(
+            host_ip=self._machine.host_ip, executor=self._executor.name, now=self._env.clock.now()
         )
-        await register(self._client, self._node_name, status)
+        await register(self._client, manifest)
 
     async def _stop_all(self) -> None:
         """Ask every pod to stop, wait for a while, and leave what is left to the cancellation that comes next."""

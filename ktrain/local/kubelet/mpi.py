@@ -43,7 +43,7 @@ _ON_SHARED_HOST: Final = {"OMPI_MCA_btl": "self,tcp", "OMPI_MCA_rtc": "^hwloc"}
 IDLE: Final = (
     sys.executable,
     "-ISc",
-    "import signal; print('sshd cannot run here; commands reach this pod through the kubelet', flush=True); signal.pause()",
+    "import signal; print('no sshd can run here; commands come through the kubelet', flush=True); signal.pause()",
 )
 
 

@@ -113,14 +113,14 @@ class RemoteShell:
         """Run one command; return its outcome, None when nobody waits for it any more."""
         host = str(frame["host"])
         try:
-            stdio = Stdio(*descriptors[:3])
+            stdin, stdout, stderr = descriptors
             live = await self._await_pod(namespace, host)
             if live is None:
                 return {"error": f"{host}: no pod of that name runs in namespace {namespace}", "code": 255}
             argv = ("/bin/sh", "-c", str(frame["command"]))
-            spec = replace(live.target.process, argv=argv, stdio=stdio)
+            spec = replace(live.target.process, argv=argv, stdio=Stdio(stdin, stdout, stderr))
             process = await live.target.sandbox.start(spec, beside=live.process)
-        except (StartError, SandboxError, TypeError) as error:
+        except (StartError, SandboxError) as error:
             return {"error": f"{host}: {error}", "code": 255}
         finally:
             for fd in descriptors:

@@ -6,7 +6,12 @@ import copy
 
 import pytest
 
-from ktrain.controllers.jobset.admission import default_jobset, refusal, refusals_on_create, refusals_on_update
+from ktrain.controllers.jobset.admission import (
+    default_jobset,
+    invalid_jobset,
+    refusals_on_create,
+    refusals_on_update,
+)
 
 
 def replicated_job(name="a", /, *, job=None, pod=None, **fields):
@@ -271,11 +276,11 @@ def test_everything_is_said_at_once_in_one_answer():
         )
     )
 
-    status = refusal("js", causes)
+    status = invalid_jobset("js", causes)
 
     assert (status.code, status.reason, len(status.details.causes)) == (422, "Invalid", 5)
     assert status.message.startswith(
-        'admission webhook "vjobset.kb.io" denied the request: JobSet.jobset.x-k8s.io "js" is invalid: [<nil>: Internal'
+        'JobSet.jobset.x-k8s.io "js" is invalid: [<nil>: Internal'
         " error: DependsOn can't be set for the first ReplicatedJob, spec.managedBy: Invalid value"
     )
 

@@ -14,13 +14,13 @@ from ktrain.api import assets
 from ktrain.api.core import EVENTS, PODS, untyped
 from ktrain.api.jobset import CHILD_JOBS, JOBSETS
 from ktrain.api.meta import Key
-from ktrain.controllers.jobset import make_controller
+from ktrain.controllers.jobset import make_controllers
 from ktrain.controllers.jobset.admission import default_jobset
 from ktrain.framework import Cache, Client, EventRecorder, Manager
 from ktrain.framework.errors import NotFound
 from ktrain.local.apiserver.admission import AdmissionPlugin, AdmissionResponse
 from ktrain.local.apiserver.server import ApiServer
-from ktrain.local.jobs import make_controller as make_job_controller
+from ktrain.local.jobs import make_controllers as make_job_controllers
 from ktrain.testing.time import simulate
 
 NAMESPACE = "default"
@@ -149,14 +149,14 @@ async def running(env, *, twice=""):
     async with server.running(), anyio.create_task_group() as tasks:
         wire = Wire(server.transport(), twice)
         for component, make, transport in (
-            ("jobset", make_controller, wire),
-            ("job", make_job_controller, server.transport()),
+            ("jobset", make_controllers, wire),
+            ("job", make_job_controllers, server.transport()),
         ):
             client = Client(transport, env, field_manager=component)
             cache = Cache(client, env)
             recorder = EventRecorder(client, env, component=component)
-            controller = make(client, cache, env, recorder)
-            await tasks.start(Manager(cache=cache, controllers=[controller], recorder=recorder).run)
+            controllers = make(client, cache, env, recorder)
+            await tasks.start(Manager(cache=cache, controllers=controllers, recorder=recorder).run)
         yield World(env, Client(server.transport(), env, field_manager="test"), wire)
         tasks.cancel_scope.cancel()
 

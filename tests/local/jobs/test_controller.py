@@ -11,8 +11,9 @@ from ktrain.framework.cache.informer import Informer, Scope
 from ktrain.framework.env import system_env
 from ktrain.framework.errors import Conflict
 from ktrain.local.apiserver.server import ApiServer
-from ktrain.local.jobs.controller import JOB_INDEX, JobReconciler, _job_of
-from ktrain.local.jobs.decide import Tuning
+from ktrain.local.jobs import Tuning
+from ktrain.local.jobs.claims import Claims
+from ktrain.local.jobs.controller import JobReconciler
 from ktrain.local.jobs.types import JOBS, TRACKING_FINALIZER
 
 KEY = Key("default", "j")
@@ -49,9 +50,8 @@ async def world():
     env = system_env()
     client = Client(ApiServer(env).transport(), env, field_manager="test")
     jobs, pods = Informer(JOBS, Scope()), Informer(PODS, Scope())
-    pods.add_index(JOB_INDEX, _job_of)
     recorder = EventRecorder(client, env, component="test")
-    reconciler = JobReconciler(client, env, recorder, jobs, pods, Tuning(backoff_base_s=0.0))
+    reconciler = JobReconciler(client, env, recorder, jobs, Claims(client, jobs, pods), Tuning(backoff_base_s=0.0))
     world = World(client, reconciler, jobs, pods)
     await client.create(JOBS, job_body())
     await world.show()
@@ -101,11 +101,10 @@ async def test_a_finalizer_that_came_after_the_cache_saw_the_pod_is_not_removed_
     guarded = {"metadata": {"finalizers": [*ended.metadata.finalizers, "example.com/guard"]}}
     await world.client.patch(PODS, ended.key, guarded)
 
-    with pytest.raises(Conflict):
-        await world.reconciler.reconcile(KEY)
+    await world.reconciler.reconcile(KEY)
 
     stored = await world.client.get(PODS, ended.key.name, "default")
-    assert stored.metadata.finalizers == (TRACKING_FINALIZER, "example.com/guard")
+    assert stored.metadata.finalizers == ("example.com/guard",)
 
 
 async def test_a_jobs_failures_are_forgotten_with_it_although_the_cache_never_saw_it_being_deleted(world):

@@ -6,7 +6,10 @@ import pytest
 from ktrain.api.core import ContainerState, ContainerStateTerminated, ContainerStatus, Pod, PodSpec, PodStatus
 from ktrain.api.meta import Condition, ObjectMeta, OwnerReference
 from ktrain.local.jobs import pods as pod_factory
-from ktrain.local.jobs.decide import Backoff, Tuning, decide, stored_status
+from ktrain.local.jobs.backoff import Backoff, Tuning
+from ktrain.local.jobs.decide import decide
+from ktrain.local.jobs.managing import Wanted
+from ktrain.local.jobs.status import stored
 from ktrain.local.jobs.types import (
     INDEX_FAILURE_COUNT,
     INDEX_KEY,
@@ -64,7 +67,7 @@ def conditions(status):
 def test_a_new_job_gets_one_pod_per_index_and_a_start_time():
     decision = run(make_job(JobStatus()))
 
-    assert decision.create == ((0, None), (1, None))
+    assert decision.create == (Wanted(0), Wanted(1))
     assert decision.status == {
         "ready": 0,
         "terminating": 0,
@@ -104,7 +107,7 @@ def test_a_failed_pod_is_recorded_released_counted_and_replaced_after_the_back_o
         now=NOW + timedelta(seconds=10),
     )
 
-    assert [index for index, _ in later.create] == [0]
+    assert [wanted.index for wanted in later.create] == [0]
 
 
 def test_a_pass_that_died_after_the_finalizer_went_still_counts_the_pod_once():
@@ -112,7 +115,7 @@ def test_a_pass_that_died_after_the_finalizer_went_still_counts_the_pod_once():
 
     decision = run(make_job(status), make_pod(0, "Failed", tracked=False), make_pod(1))
 
-    assert decision.record is None
+    assert decision.record == decision.status
     assert decision.status["failed"] == 1
     assert decision.status["uncountedTerminatedPods"] == {}
 
@@ -122,7 +125,8 @@ def test_a_recorded_pod_that_kept_its_finalizer_is_counted_when_it_goes():
 
     decision = run(make_job(status), make_pod(0, "Failed"), make_pod(1))
 
-    assert decision.record is None
+    assert decision.record["uncountedTerminatedPods"] == {"failed": ["pod-0-Failed"]}
+    assert "failed" not in decision.record
     assert decision.status["failed"] == 1
 
 
@@ -243,7 +247,7 @@ def test_success_in_the_same_pass_forgives_earlier_failures():
     decision = run(make_job(), failed, succeeded, backoff=Backoff(3, NOW))
 
     assert decision.backoff == Backoff()
-    assert [index for index, _ in decision.create] == [0]
+    assert [wanted.index for wanted in decision.create] == [0]
 
 
 def test_pod_failure_policy_fails_the_job_on_an_exit_code():
@@ -273,9 +277,11 @@ def test_an_index_fails_alone_under_back_off_limit_per_index():
 
 
 def test_a_status_that_did_not_change_compares_equal_to_the_stored_one():
-    job = make_job(JobStatus(active=2, start_time=NOW))
+    job = make_job(
+        JobStatus(active=2, ready=0, terminating=0, uncounted_terminated_pods=UncountedPods(), start_time=NOW)
+    )
 
-    assert run(job, make_pod(0), make_pod(1)).status == stored_status(job)
+    assert run(job, make_pod(0), make_pod(1)).status == stored(job)
 
 
 def test_a_pod_carries_index_hostname_finalizer_and_owner():

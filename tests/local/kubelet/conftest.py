@@ -3,7 +3,7 @@ import json
 import os
 import selectors
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -21,6 +21,7 @@ from ktrain.local.apiserver.logs import LogOptions
 from ktrain.local.apiserver.server import ApiServer
 from ktrain.local.kubelet.environment import base_environment
 from ktrain.local.kubelet.kubelet import Kubelet
+from ktrain.local.kubelet.node import LocalNode
 from ktrain.local.sandbox.executor import SandboxError
 from ktrain.local.sandbox.probe import choose
 from ktrain.local.sandbox.sim import Act, Script, SimExecutor
@@ -162,7 +163,9 @@ class World:
 
 
 @asynccontextmanager
-async def open_world(directory: Path, script: Script, **options: object) -> AsyncIterator[World]:
+async def open_world(
+    directory: Path, script: Script, gpus: Sequence[str] = (), **options: object
+) -> AsyncIterator[World]:
     env = virtual_env()
     server = ApiServer(env)
     client = Client(server.transport(), env, field_manager="test")
@@ -170,8 +173,8 @@ async def open_world(directory: Path, script: Script, **options: object) -> Asyn
     recorder = EventRecorder(client, env, component="kubelet")
     executor = SimExecutor(directory, script)
     kubelet = Kubelet(
-        client, cache, env, node_name=NODE, executor=executor, recorder=recorder, base_env={"PATH": "/bin"},
-        cwd="/work", **options,
+        client, cache, env, node=LocalNode.measured(NODE, gpus), executor=executor, recorder=recorder,
+        base_env={"PATH": "/bin"}, cwd="/work", **options,
     )  # fmt: skip
     server.nodes.register(NODE, kubelet)
     async with server.running(), anyio.create_task_group() as services:
@@ -265,7 +268,7 @@ async def open_real_world(pods: str, directory: Path, **options: object) -> Asyn
         client,
         cache,
         env,
-        node_name="laptop",
+        node=LocalNode.measured("laptop"),
         executor=choice.executor,
         recorder=recorder,
         base_env=base_environment(os.environ, Path(sys.executable)),

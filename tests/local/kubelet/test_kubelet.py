@@ -18,7 +18,7 @@ def test_the_node_tells_what_the_machine_has(simulate):
 
         assert node["status"]["allocatable"]["nvidia.com/gpu"] == "2"
         assert node["status"]["allocatable"]["cpu"] == str(os.cpu_count())
-        assert node["status"]["conditions"][0]["type"] == "Ready"
+        assert node["status"]["conditions"][-1]["type"] == "Ready"
         assert node["status"]["nodeInfo"]["containerRuntimeVersion"] == "process-sim://"
 
     simulate(scenario, gpus=["0", "1"])

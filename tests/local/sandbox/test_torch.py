@@ -49,7 +49,7 @@ server.accept()
     env = neighbour.spec("python").env | {"MASTER_PORT": "29500"}
     await neighbour.start("python", "-ISc", listen, env=env)
     await neighbour.until_logged("up")
-    async with asyncio.timeout(120):
+    async with asyncio.timeout(300):
         ends = await asyncio.gather(node(0), node(1))
 
     for rank, (code, log) in enumerate(ends):

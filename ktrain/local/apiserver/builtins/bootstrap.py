@@ -1,11 +1,14 @@
-"""What a fresh cluster has: its namespaces, their default accounts, and the system's priority classes."""
+"""What a fresh cluster has: namespaces with their accounts, the system's priority classes, everybody's roles."""
 
 from __future__ import annotations
 
-import uuid
 from typing import TYPE_CHECKING, Final
 
-from ktrain.api.meta import Key, format_time
+from ktrain.api.meta import Key
+from ktrain.local.apiserver.access import default_roles
+from ktrain.local.apiserver.access.accounts import ensure_account
+from ktrain.local.apiserver.access.rbac import GROUP
+from ktrain.local.apiserver.founding import found
 
 if TYPE_CHECKING:
     from ktrain.api.meta import Json
@@ -13,36 +16,28 @@ if TYPE_CHECKING:
 
 _NAMESPACES: Final = ("default", "kube-node-lease", "kube-public", "kube-system")
 _PRIORITIES: Final = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
+_RBAC: Final = f"{GROUP}/v1"
 
 
 def bootstrap(backend: Backend) -> None:
-    """Fill an empty store."""
+    """Fill in what is missing."""
     for name in _NAMESPACES:
-        spec = {"spec": {"finalizers": ["kubernetes"]}, "status": {"phase": "Active"}}
-        _put(backend, "v1", "Namespace", Key("", name), spec, labels={"kubernetes.io/metadata.name": name})
-        _put(backend, "v1", "ServiceAccount", Key(name, "default"), {})
+        labels = {"kubernetes.io/metadata.name": name}
+        namespace: Json = {"metadata": {"labels": labels}, "spec": {"finalizers": ["kubernetes"]}}
+        _ensure(backend, "v1", "Namespace", Key("", name), {**namespace, "status": {"phase": "Active"}})
+        ensure_account(backend, name)
     for name, value in _PRIORITIES.items():
         body: Json = {"value": value, "preemptionPolicy": "PreemptLowerPriority"}
-        _put(backend, "scheduling.k8s.io/v1", "PriorityClass", Key("", name), body)
+        _ensure(backend, "scheduling.k8s.io/v1", "PriorityClass", Key("", name), body)
+    for kind, objects in (
+        ("ClusterRole", default_roles.cluster_roles()),
+        ("ClusterRoleBinding", default_roles.cluster_role_bindings()),
+    ):
+        for obj in objects:
+            _ensure(backend, _RBAC, kind, Key("", obj["metadata"]["name"]), obj)
 
 
-def put_default_account(backend: Backend, namespace: str) -> None:
-    """Give a namespace the account that its pods run as."""
-    _put(backend, "v1", "ServiceAccount", Key(namespace, "default"), {})
-
-
-def _put(
-    backend: Backend, api_version: str, kind: str, key: Key, body: Json, *, labels: dict[str, str] | None = None
-) -> None:
-    resource = backend.registry.builtin(api_version, kind)
-    metadata: Json = {"name": key.name}
-    if key.namespace:
-        metadata["namespace"] = key.namespace
-    metadata["uid"] = str(uuid.UUID(int=backend.env.random.getrandbits(128), version=4))
-    metadata["creationTimestamp"] = format_time(backend.now())
-    if resource.strategy.has_generation:
-        metadata["generation"] = 1
-    if labels:
-        metadata["labels"] = labels
-    obj = {"kind": kind, "apiVersion": api_version, "metadata": metadata, **body}
-    backend.store.put(resource.collection, key, obj, expected=0, schema=resource.schema)
+def _ensure(backend: Backend, api_version: str, kind: str, key: Key, body: Json) -> None:
+    """Found an object, unless it is there from an earlier life of the server."""
+    if backend.collection(backend.registry.builtin(api_version, kind)).get(key) is None:
+        found(backend, api_version, kind, key, body)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from ktrain.api.meta import format_time
 from ktrain.local.apiserver.builtins.definition_validation import validate_definition, validate_transition
-from ktrain.local.apiserver.strategy import Strategy
+from ktrain.local.apiserver.strategy import WHOLE_METADATA, Strategy
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -26,6 +26,8 @@ class DefinitionStrategy(Strategy):
     Names are accepted and the kind is established in the write itself; upstream a controller does it a moment later,
     and clients wait for the condition either way.
     """
+
+    kept_by_status = WHOLE_METADATA
 
     unconditional_update = False
 

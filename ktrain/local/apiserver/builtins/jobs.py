@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from ktrain.local.apiserver import causes
+from ktrain.local.apiserver import causes, names
 from ktrain.local.apiserver.builtins import job_status
-from ktrain.local.apiserver.builtins.job_validation import validate_job_spec
+from ktrain.local.apiserver.builtins.job_validation import validate_job
 from ktrain.local.apiserver.builtins.pod_defaults import default_pod_spec
 from ktrain.local.apiserver.strategy import Propagation, Strategy
 
@@ -20,14 +20,9 @@ if TYPE_CHECKING:
 _UNLIMITED: Final = 2**31 - 1
 _UID_LABEL: Final = "batch.kubernetes.io/controller-uid"
 _NAME_LABEL: Final = "batch.kubernetes.io/job-name"
-_IMMUTABLE: Final = (
-    "selector",
-    "completionMode",
-    "podFailurePolicy",
-    "backoffLimitPerIndex",
-    "managedBy",
-    "successPolicy",
-)
+_MANY_INDEXES: Final = 100_000
+_MANY_PODS: Final = 10_000
+_IMMUTABLE: Final = ("completionMode", "podFailurePolicy", "backoffLimitPerIndex", "managedBy", "successPolicy")
 _DIRECTIVES: Final = ("nodeSelector", "tolerations", "schedulingGates", "affinity")
 """What of a suspended job's template may change: where its pods run. Queueing systems such as Kueue rest on it."""
 
@@ -89,23 +84,30 @@ class JobStrategy(Strategy):
 
     def validate(self, obj: Json) -> Sequence[Cause]:
         """Check the spec."""
-        return validate_job_spec(obj)
+        return validate_job(obj)
 
     def validate_update(self, obj: Json, old: Json) -> Sequence[Cause]:
         """Refuse changes of what running pods were made from."""
         spec, before = obj["spec"], old["spec"]
-        found = [_immutable(name, spec.get(name)) for name in _IMMUTABLE if spec.get(name) != before.get(name)]
-        found += _validate_completions(spec, before)
-        found += _validate_template(spec, old)
-        return found
+        return [
+            *_validate_completions(spec, before),
+            *_validate_immutable(spec, before, ("selector",)),
+            *_validate_template(spec, old),
+            *_validate_immutable(spec, before, _IMMUTABLE),
+        ]
+
+    def warn(self, obj: Json) -> Sequence[str]:
+        """Warn of names that make bad hostnames, and of more indexes than can be tracked."""
+        return [*_name_warnings(obj), *_size_warnings(obj["spec"])]
 
     def validate_status(self, obj: Json, old: Json) -> Sequence[Cause]:
         """Check the transition."""
         return job_status.validate(obj, old)
 
 
-def _immutable(name: str, value: object) -> Cause:
-    return causes.invalid(f"spec.{name}", value, causes.IMMUTABLE)
+def _validate_immutable(spec: Json, before: Json, fields: Sequence[str]) -> list[Cause]:
+    changed = [name for name in fields if spec.get(name) != before.get(name)]
+    return [causes.invalid(f"spec.{name}", spec.get(name), causes.IMMUTABLE) for name in changed]
 
 
 def _validate_completions(spec: Json, before: Json) -> list[Cause]:
@@ -113,8 +115,8 @@ def _validate_completions(spec: Json, before: Json) -> list[Cause]:
     if completions == before.get("completions"):
         return []
     if spec["completionMode"] != "Indexed":
-        return [_immutable("completions", completions)]
-    if completions == spec["parallelism"]:
+        return [causes.invalid("spec.completions", completions, causes.IMMUTABLE)]
+    if completions is None or completions == spec["parallelism"]:
         return []
     detail = "can only be modified in tandem with spec.parallelism"
     return [causes.invalid("spec.completions", completions, detail)]
@@ -125,16 +127,46 @@ def _validate_template(spec: Json, old: Json) -> list[Cause]:
     if template == before:
         return []
     # The old object decides: one update may resume a job and place its pods.
-    if not (old["spec"].get("suspend") and "startTime" not in old.get("status", {})):
-        return [_immutable("template", template)]
-    if _without_directives(template.get("spec", {})) != _without_directives(before.get("spec", {})):
-        return [_immutable("template.spec", template.get("spec"))]
+    if not old["spec"].get("suspend") or not _is_at_rest(old):
+        return [causes.invalid("spec.template", template, causes.IMMUTABLE)]
+    pod = template.get("spec", {})
+    if _without_directives(pod) != _without_directives(before.get("spec", {})):
+        return [causes.invalid("spec.template.spec", pod, causes.IMMUTABLE)]
     return []
 
 
+def _is_at_rest(job: Json) -> bool:
+    """Whether a suspended job has no pods that were made from its template and still run."""
+    status = job.get("status") or {}
+    conditions = status.get("conditions") or ()
+    suspended = any(c.get("type") == "Suspended" and c.get("status") == "True" for c in conditions)
+    return ("startTime" not in status or suspended) and not status.get("active")
+
+
 def _without_directives(spec: Json) -> Json:
+    """Leave out what may change in a job at rest: where its pods run (KEP-2926), and what they ask for (KEP-5440)."""
     rest = {name: value for name, value in spec.items() if name not in _DIRECTIVES}
+    affinity = {name: value for name, value in (spec.get("affinity") or {}).items() if name != "nodeAffinity"}
+    if affinity:
+        rest["affinity"] = affinity
     for field in ("containers", "initContainers"):
         if field in rest:
             rest[field] = [{**container, "resources": None} for container in rest[field]]
     return rest
+
+
+def _name_warnings(job: Json) -> list[str]:
+    problems = names.label(job["metadata"].get("name", ""))
+    if not problems or job["metadata"].get("generation", 1) != 1:
+        return []
+    risk = "this is used in Pod names and hostnames, which can result in surprising behavior"
+    return [f"metadata.name: {risk}; a DNS label is recommended: [{' '.join(problems)}]"]
+
+
+def _size_warnings(spec: Json) -> list[str]:
+    is_large = (spec.get("completions") or 0) > _MANY_INDEXES and spec.get("parallelism", 0) > _MANY_PODS
+    if spec.get("completionMode") != "Indexed" or not is_large:
+        return []
+    which = "In Indexed Jobs with a number of completions higher than 10^5 and a parallelism higher than 10^4"
+    risk = "Kubernetes might not be able to track completedIndexes when a big number of indexes fail"
+    return [f"spec: {which}, {risk}"]

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from ktrain.api.meta import Key
 from ktrain.local.apiserver import causes
+from ktrain.local.apiserver.builtins.pod_accounts import admit_account
 from ktrain.local.apiserver.builtins.pod_defaults import containers, default_pod_spec
 from ktrain.local.apiserver.builtins.pod_validation import validate_pod_spec
 from ktrain.local.apiserver.errors import StatusError, forbidden
@@ -32,6 +33,7 @@ class PodStrategy(Strategy):
     """Pods."""
 
     answers_deleted_object = True
+    kept_by_status = ("ownerReferences",)
 
     def default(self, obj: Json) -> None:
         """Fill in pod defaults."""
@@ -44,8 +46,7 @@ class PodStrategy(Strategy):
         if old is not None:
             return
         spec = obj.setdefault("spec", {})
-        if not spec.get("serviceAccountName"):
-            spec["serviceAccountName"] = spec["serviceAccount"] = "default"
+        admit_account(obj, backend)
         _admit_priority(obj, backend)
         _admit_runtime_class(obj, backend)
         tolerations = spec.setdefault("tolerations", [])

@@ -1,4 +1,4 @@
-"""Kinds that are little more than storage: accounts, RBAC, classes, nodes, configurations of admission."""
+"""Kinds that are little more than storage: accounts, classes, nodes, configurations of admission."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ if TYPE_CHECKING:
 
 _HIGHEST_USER_PRIORITY: Final = 1_000_000_000
 _SYSTEM_PRIORITIES: Final = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
-RBAC_GROUP: Final = "rbac.authorization.k8s.io"
 
 
 class PlainStrategy(Strategy):
@@ -36,71 +35,6 @@ class NodeStrategy(Strategy):
     """Nodes."""
 
     has_generation = False
-
-
-class RoleStrategy(PlainStrategy):
-    """Roles and ClusterRoles."""
-
-    def check_name(self, name: str, *, prefix: bool = False) -> list[str]:
-        """RBAC names may hold colons and capitals."""
-        return names.path_segment(name, prefix=prefix)
-
-    def default(self, obj: Json) -> None:
-        """Rules are always written, also when there are none."""
-        obj.setdefault("rules", None)
-
-    def validate(self, obj: Json) -> Sequence[Cause]:
-        """Every rule has verbs, and is about resources or URLs."""
-        found = []
-        for index, rule in enumerate(obj.get("rules") or ()):
-            field = f"rules[{index}]"
-            if not rule.get("verbs"):
-                found.append(causes.required(f"{field}.verbs", "verbs must contain at least one value"))
-            if rule.get("nonResourceURLs"):
-                continue
-            if not rule.get("apiGroups"):
-                found.append(causes.required(f"{field}.apiGroups", "resource rules must supply at least one api group"))
-            if not rule.get("resources"):
-                found.append(causes.required(f"{field}.resources", "resource rules must supply at least one resource"))
-        return found
-
-
-class BindingStrategy(PlainStrategy):
-    """RoleBindings and ClusterRoleBindings."""
-
-    def check_name(self, name: str, *, prefix: bool = False) -> list[str]:
-        """RBAC names may hold colons and capitals."""
-        return names.path_segment(name, prefix=prefix)
-
-    def default(self, obj: Json) -> None:
-        """Fill in API groups."""
-        reference = obj.get("roleRef")
-        if isinstance(reference, dict) and not reference.get("apiGroup"):
-            reference["apiGroup"] = RBAC_GROUP
-        for subject in obj.get("subjects") or ():
-            if subject.get("kind") in {"User", "Group"}:
-                subject.setdefault("apiGroup", RBAC_GROUP)
-
-    def validate(self, obj: Json) -> Sequence[Cause]:
-        """Check the reference and the subjects."""
-        reference = obj.get("roleRef") or {}
-        found = []
-        if reference.get("kind") not in {"Role", "ClusterRole"}:
-            found.append(causes.not_supported("roleRef.kind", reference.get("kind", ""), ["Role", "ClusterRole"]))
-        if not reference.get("name"):
-            found.append(causes.required("roleRef.name"))
-        for index, subject in enumerate(obj.get("subjects") or ()):
-            if not subject.get("name"):
-                found.append(causes.required(f"subjects[{index}].name"))
-            if subject.get("kind") == "ServiceAccount" and not subject.get("namespace"):
-                found.append(causes.required(f"subjects[{index}].namespace"))
-        return found
-
-    def validate_update(self, obj: Json, old: Json) -> Sequence[Cause]:
-        """What a binding grants stays; whom it grants it to may change."""
-        if obj.get("roleRef") == old.get("roleRef"):
-            return ()
-        return [causes.invalid("roleRef", obj.get("roleRef"), "cannot change roleRef")]
 
 
 class PriorityClassStrategy(Strategy):

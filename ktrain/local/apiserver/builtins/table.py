@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from ktrain.local.apiserver.access.rbac import GROUP
 from ktrain.local.apiserver.builtins import simple
 from ktrain.local.apiserver.builtins.configs import ConfigMapStrategy, SecretStrategy
 from ktrain.local.apiserver.builtins.definitions import DefinitionStrategy
@@ -12,60 +13,22 @@ from ktrain.local.apiserver.builtins.jobs import JobStrategy
 from ktrain.local.apiserver.builtins.leases import LeaseStrategy
 from ktrain.local.apiserver.builtins.namespaces import NamespaceStrategy
 from ktrain.local.apiserver.builtins.pods import PodStrategy
+from ktrain.local.apiserver.builtins.rbac import BindingStrategy, RoleStrategy
+from ktrain.local.apiserver.builtins.reviews import REVIEWS
 from ktrain.local.apiserver.builtins.services import ServiceStrategy
+from ktrain.local.apiserver.builtins.serving import same as _same
+from ktrain.local.apiserver.builtins.serving import served as _served
+from ktrain.local.apiserver.builtins.stored import RESOURCES as _STORED
 from ktrain.local.apiserver.builtins.volumes import ClaimStrategy
 from ktrain.local.apiserver.builtins.webhook_configurations import (
     MutatingConfigurationStrategy,
     WebhookConfigurationStrategy,
 )
-from ktrain.local.apiserver.registry import ServedResource
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from ktrain.local.apiserver.strategy import Strategy
-
-_RBAC: Final = f"{simple.RBAC_GROUP}/v1"
+_RBAC: Final = f"{GROUP}/v1"
 _REFERENCE: Final = ("kind", "namespace", "name", "uid", "apiVersion", "resourceVersion", "fieldPath")
 _CONNECT: Final = ("create", "get")
 _POD_SUBRESOURCES: Final = {"attach": _CONNECT, "binding": ("create",), "exec": _CONNECT, "log": ("get",)}
-
-
-def _served(
-    api_version: str,
-    kind: str,
-    plural: str,
-    strategy: Strategy,
-    *,
-    short: tuple[str, ...] = (),
-    namespaced: bool = True,
-    status: bool = False,
-    categories: tuple[str, ...] = (),
-    subresources: Mapping[str, tuple[str, ...]] | None = None,
-    fields: Mapping[str, str] | None = None,
-    storage: str = "",
-) -> ServedResource:
-    group, _, version = api_version.rpartition("/")
-    return ServedResource(
-        group=group,
-        version=version,
-        kind=kind,
-        plural=plural,
-        singular=kind.lower(),
-        namespaced=namespaced,
-        strategy=strategy,
-        short_names=short,
-        categories=categories,
-        has_status=status,
-        subresources=subresources or {},
-        field_labels={name: tuple(path.split(".")) for name, path in (fields or {}).items()},
-        storage=storage,
-        storage_version=version,
-    )
-
-
-def _same(*names: str) -> dict[str, str]:
-    return {name: name for name in names}
 
 
 _POD_FIELDS: Final = _same(
@@ -132,7 +95,14 @@ RESOURCES: Final = (
         categories=("all",),
         fields=_same("spec.clusterIP", "spec.type"),
     ),
-    _served("v1", "ServiceAccount", "serviceaccounts", simple.AccountStrategy(), short=("sa",)),
+    _served(
+        "v1",
+        "ServiceAccount",
+        "serviceaccounts",
+        simple.AccountStrategy(),
+        short=("sa",),
+        subresources={"token": ("create",)},
+    ),
     _served(
         "admissionregistration.k8s.io/v1",
         "MutatingWebhookConfiguration",
@@ -173,10 +143,10 @@ RESOURCES: Final = (
         "events.k8s.io/v1", "Event", "events", EventStrategy(), short=("ev",), fields=_EVENT_FIELDS, storage="events"
     ),
     _served("node.k8s.io/v1", "RuntimeClass", "runtimeclasses", simple.RuntimeClassStrategy(), namespaced=False),
-    _served(_RBAC, "ClusterRole", "clusterroles", simple.RoleStrategy(), namespaced=False),
-    _served(_RBAC, "ClusterRoleBinding", "clusterrolebindings", simple.BindingStrategy(), namespaced=False),
-    _served(_RBAC, "Role", "roles", simple.RoleStrategy()),
-    _served(_RBAC, "RoleBinding", "rolebindings", simple.BindingStrategy()),
+    _served(_RBAC, "ClusterRole", "clusterroles", RoleStrategy(namespaced=False), namespaced=False),
+    _served(_RBAC, "ClusterRoleBinding", "clusterrolebindings", BindingStrategy(namespaced=False), namespaced=False),
+    _served(_RBAC, "Role", "roles", RoleStrategy(namespaced=True)),
+    _served(_RBAC, "RoleBinding", "rolebindings", BindingStrategy(namespaced=True)),
     _served(
         "scheduling.k8s.io/v1",
         "PriorityClass",
@@ -185,4 +155,6 @@ RESOURCES: Final = (
         short=("pc",),
         namespaced=False,
     ),
+    *_STORED,
+    *REVIEWS,
 )

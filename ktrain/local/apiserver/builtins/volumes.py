@@ -1,15 +1,17 @@
-"""PersistentVolumeClaims."""
+"""PersistentVolumeClaims, PersistentVolumes and StorageClasses. Nothing here makes or binds volumes."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
 from ktrain.api import quantity
+from ktrain.api.meta import format_time
+from ktrain.api.selectors import label_key_errors
 from ktrain.local.apiserver import causes
 from ktrain.local.apiserver.strategy import Strategy
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from ktrain.api.meta import Json
     from ktrain.api.schema import Cause
@@ -17,6 +19,36 @@ if TYPE_CHECKING:
 
 PROTECTION: Final = "kubernetes.io/pvc-protection"
 _MODES: Final = ("ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod")
+_NOT_POSITIVE: Final = "must be greater than zero"
+_RECLAIM_POLICIES: Final = ("Delete", "Recycle", "Retain")
+_VOLUME_MODES: Final = ("Block", "Filesystem")
+_BINDING_MODES: Final = ("Immediate", "WaitForFirstConsumer")
+_VOLUME_SOURCES: Final = frozenset(
+    [
+        "awsElasticBlockStore",
+        "azureDisk",
+        "azureFile",
+        "cephfs",
+        "cinder",
+        "csi",
+        "fc",
+        "flexVolume",
+        "flocker",
+        "gcePersistentDisk",
+        "glusterfs",
+        "hostPath",
+        "iscsi",
+        "local",
+        "nfs",
+        "photonPersistentDisk",
+        "portworxVolume",
+        "quobyte",
+        "rbd",
+        "scaleIO",
+        "storageos",
+        "vsphereVolume",
+    ]
+)
 _IMMUTABLE: Final = (
     "spec is immutable after creation except resources.requests and volumeAttributesClassName for bound claims"
 )
@@ -30,16 +62,7 @@ class ClaimStrategy(Strategy):
 
     def default(self, obj: Json) -> None:
         """Fill in the volume mode; write the size canonically."""
-        spec = obj.get("spec")
-        if not isinstance(spec, dict):
-            return
-        spec.setdefault("volumeMode", "Filesystem")
-        requests = (spec.get("resources") or {}).get("requests") or {}
-        for name, amount in requests.items():
-            try:
-                requests[name] = quantity.canonical(amount)
-            except ValueError:
-                continue  # validation names the field
+        default_claim(obj)
 
     def prepare_create(self, obj: Json, backend: Backend) -> None:
         """Start unbound."""
@@ -48,16 +71,7 @@ class ClaimStrategy(Strategy):
 
     def validate(self, obj: Json) -> Sequence[Cause]:
         """Check modes and size."""
-        spec = obj.get("spec") or {}
-        modes = spec.get("accessModes") or []
-        found = [] if modes else [causes.required("spec.accessModes", "at least 1 access mode is required")]
-        found += [causes.not_supported("spec.accessModes", mode, _MODES) for mode in modes if mode not in _MODES]
-        size = ((spec.get("resources") or {}).get("requests") or {}).get("storage")
-        if size is None:
-            found.append(causes.required("spec.resources[storage]"))
-        elif _amount(size) <= 0:
-            found.append(causes.invalid("spec.resources[storage]", size, "must be greater than zero"))
-        return found
+        return validate_claim_spec(obj.get("spec") or {}, "spec")
 
     def validate_update(self, obj: Json, old: Json) -> Sequence[Cause]:
         """A claim may be bound to a volume, and grow once it is bound."""
@@ -68,6 +82,140 @@ class ClaimStrategy(Strategy):
         elif old.get("status", {}).get("phase") == "Bound":
             spec["resources"] = before["resources"] = None
         return () if spec == before else [causes.forbidden("spec", _IMMUTABLE)]
+
+
+class VolumeStrategy(Strategy):
+    """PersistentVolumes: made by hand, or by a driver that is not here. No finalizer protects them."""
+
+    has_generation = False
+    answers_deleted_object = True
+
+    def default(self, obj: Json) -> None:
+        """Fill in what becomes of the volume."""
+        spec = obj.setdefault("spec", {})
+        spec.setdefault("persistentVolumeReclaimPolicy", "Retain")
+        spec.setdefault("volumeMode", "Filesystem")
+        if "hostPath" in spec:
+            spec["hostPath"].setdefault("type", "")
+        _canonicalise(spec.get("capacity") or {})
+        obj["status"] = {"phase": "Pending", **obj.get("status", {})}
+
+    def prepare_create(self, obj: Json, backend: Backend) -> None:
+        """Start unbound."""
+        obj["status"] = {"phase": "Pending", "lastPhaseTransitionTime": format_time(backend.now())}
+
+    def validate(self, obj: Json) -> Sequence[Cause]:
+        """Check size, modes and source."""
+        spec = obj.get("spec") or {}
+        found = list(_validate_modes(spec, "spec"))
+        capacity = spec.get("capacity") or {}
+        if not capacity:
+            found.append(causes.required("spec.capacity"))
+        if list(capacity) != ["storage"]:
+            found.append(causes.not_supported("spec.capacity", dict(sorted(capacity.items())) or None, ["storage"]))
+        elif _amount(capacity["storage"]) <= 0:
+            found.append(causes.invalid("spec.capacity[storage]", capacity["storage"], _NOT_POSITIVE))
+        sources = [name for name in spec if name in _VOLUME_SOURCES]
+        if not sources:
+            found.append(causes.required("spec", "must specify a volume type"))
+        found += [causes.forbidden(f"spec.{name}", "may not specify more than 1 volume type") for name in sources[1:]]
+        if (policy := spec.get("persistentVolumeReclaimPolicy")) not in _RECLAIM_POLICIES:
+            found.append(causes.not_supported("spec.persistentVolumeReclaimPolicy", policy, _RECLAIM_POLICIES))
+        if "hostPath" in spec and not spec["hostPath"].get("path"):
+            found.append(causes.required("spec.hostPath.path"))
+        found += _validate_volume_mode(spec, "spec")
+        return found
+
+    def validate_update(self, obj: Json, old: Json) -> Sequence[Cause]:
+        """Where the data is stays."""
+        spec, before = obj.get("spec") or {}, old.get("spec") or {}
+        moved = any(spec.get(name) != before.get(name) for name in _VOLUME_SOURCES)
+        detail = "spec.persistentvolumesource is immutable after creation"
+        found = [causes.forbidden("spec.persistentvolumesource", detail)] if moved else []
+        if spec.get("volumeMode") != before.get("volumeMode"):
+            found.append(causes.invalid("spec.volumeMode", spec.get("volumeMode"), causes.IMMUTABLE))
+        return found
+
+
+class StorageClassStrategy(Strategy):
+    """StorageClasses."""
+
+    has_generation = False
+    answers_deleted_object = True
+
+    def default(self, obj: Json) -> None:
+        """Fill in when volumes are made, and what becomes of them."""
+        obj.setdefault("reclaimPolicy", "Delete")
+        obj.setdefault("volumeBindingMode", "Immediate")
+
+    def validate(self, obj: Json) -> Sequence[Cause]:
+        """Check the provisioner and the policies."""
+        provisioner = obj.get("provisioner", "")
+        found = [] if provisioner else [causes.required("provisioner")]
+        if provisioner:
+            found += [
+                causes.invalid("provisioner", provisioner, text) for text in label_key_errors(provisioner.lower())
+            ]
+        if obj.get("reclaimPolicy") not in {"Delete", "Retain"}:
+            found.append(causes.not_supported("reclaimPolicy", obj.get("reclaimPolicy"), ["Delete", "Retain"]))
+        if (mode := obj.get("volumeBindingMode")) not in _BINDING_MODES:
+            found.append(causes.not_supported("volumeBindingMode", mode, _BINDING_MODES))
+        return found
+
+    def validate_update(self, obj: Json, old: Json) -> Sequence[Cause]:
+        """Volumes carry all of it, so it stays."""
+        return [
+            causes.invalid(name, obj.get(name), causes.IMMUTABLE)
+            for name in ("parameters", "provisioner", "reclaimPolicy", "volumeBindingMode")
+            if obj.get(name) != old.get(name)
+        ]
+
+
+def default_claim(obj: Json) -> None:
+    """Fill in the volume mode; write the size canonically. Templates of StatefulSets are claims, too."""
+    spec = obj.get("spec")
+    if not isinstance(spec, dict):
+        return
+    spec.setdefault("volumeMode", "Filesystem")
+    for part in ("requests", "limits"):
+        _canonicalise((spec.get("resources") or {}).get(part) or {})
+
+
+def validate_claim_spec(spec: Json, field: str) -> list[Cause]:
+    """Check modes and size."""
+    found = list(_validate_modes(spec, field, "at least 1 access mode is required"))
+    found += _validate_volume_mode(spec, field)
+    size = ((spec.get("resources") or {}).get("requests") or {}).get("storage")
+    if size is None:
+        found.append(causes.required(f"{field}.resources[storage]"))
+    elif _amount(size) <= 0:
+        found.append(causes.invalid(f"{field}.resources[storage]", size, _NOT_POSITIVE))
+    return found
+
+
+def _validate_volume_mode(spec: Json, field: str) -> Iterator[Cause]:
+    if (mode := spec.get("volumeMode")) is not None and mode not in _VOLUME_MODES:
+        yield causes.not_supported(f"{field}.volumeMode", mode, _VOLUME_MODES)
+
+
+def _validate_modes(spec: Json, field: str, missing: str = "") -> Iterator[Cause]:
+    modes = spec.get("accessModes") or []
+    if not modes:
+        yield causes.required(f"{field}.accessModes", missing)
+    for mode in modes:
+        if mode not in _MODES:
+            yield causes.not_supported(f"{field}.accessModes", mode, _MODES)
+    if "ReadWriteOncePod" in modes and len(set(modes)) > 1:
+        detail = "may not use ReadWriteOncePod with other access modes"
+        yield causes.forbidden(f"{field}.accessModes", detail)
+
+
+def _canonicalise(amounts: Json) -> None:
+    for name, value in amounts.items():
+        try:
+            amounts[name] = quantity.canonical(value)
+        except ValueError:
+            continue  # validation names the field
 
 
 def _amount(size: object) -> float:

@@ -4,6 +4,7 @@ The columns of built-in kinds.
     base        what a column is; the columns that all kinds share
     workloads   Pod, Job
     core        Service, ConfigMap, Secret, Event, Namespace, Node, Lease, volumes
+    stored      Deployment and its like, CronJob, policies, endpoints, quotas
     cluster     access rules, classes, configurations
 """
 
@@ -11,7 +12,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from ktrain.local.apiserver.columns import cluster, core, workloads
+from ktrain.local.apiserver.columns import cluster, core, stored, workloads
 
 if TYPE_CHECKING:
     from ktrain.local.apiserver.columns.base import Column
@@ -31,6 +32,18 @@ BUILTIN: Final[dict[tuple[str, str], tuple[Column, ...]]] = {
     ("", "Node"): core.NODE,
     ("", "PersistentVolumeClaim"): core.PERSISTENT_VOLUME_CLAIM,
     ("", "PersistentVolume"): core.PERSISTENT_VOLUME,
+    ("", "Endpoints"): stored.ENDPOINTS,
+    ("", "ResourceQuota"): stored.QUOTA,
+    ("apps", "DaemonSet"): stored.DAEMON_SET,
+    ("apps", "Deployment"): stored.DEPLOYMENT,
+    ("apps", "ReplicaSet"): stored.REPLICA_SET,
+    ("apps", "StatefulSet"): stored.STATEFUL_SET,
+    ("autoscaling", "HorizontalPodAutoscaler"): stored.AUTOSCALER,
+    ("batch", "CronJob"): stored.CRON_JOB,
+    ("discovery.k8s.io", "EndpointSlice"): stored.ENDPOINT_SLICE,
+    ("networking.k8s.io", "Ingress"): stored.INGRESS,
+    ("networking.k8s.io", "NetworkPolicy"): stored.NETWORK_POLICY,
+    ("policy", "PodDisruptionBudget"): stored.BUDGET,
     ("", "LimitRange"): cluster.CREATED,
     ("batch", "Job"): workloads.JOB,
     ("coordination.k8s.io", "Lease"): core.LEASE,

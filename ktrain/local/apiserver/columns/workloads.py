@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from ktrain.local.apiserver.builtins import selectors
 from ktrain.local.apiserver.columns.base import (
     AGE,
     NAME,
@@ -180,7 +181,9 @@ def _job_duration(job: Json, now: datetime) -> str:
 
 def _template_containers(key: str) -> Any:  # noqa: ANN401 - a column's cell
     def names(obj: Json) -> str:
-        template = (obj.get("spec") or {}).get("template") or obj.get("template") or {}
+        spec = obj.get("spec") or {}
+        spec = (spec.get("jobTemplate") or {}).get("spec") or spec
+        template = spec.get("template") or obj.get("template") or {}
         return ",".join(c.get(key, "") for c in (template.get("spec") or {}).get("containers") or [])
 
     return of(names)
@@ -188,24 +191,14 @@ def _template_containers(key: str) -> Any:  # noqa: ANN401 - a column's cell
 
 def selector_text(selector: Json | None) -> str:
     """Return a LabelSelector object in the text form."""
-    if selector is None:
-        return NONE
-    terms = [f"{key}={value}" for key, value in sorted((selector.get("matchLabels") or {}).items())]
-    for expression in selector.get("matchExpressions") or []:
-        key, values = expression.get("key", ""), ",".join(sorted(expression.get("values") or []))
-        operator = expression.get("operator")
-        forms = {
-            "Exists": key,
-            "DoesNotExist": f"!{key}",
-            "In": f"{key} in ({values})",
-            "NotIn": f"{key} notin ({values})",
-        }
-        terms.append(forms.get(operator, key))
-    return ",".join(terms) or NONE
+    return NONE if selector is None else selectors.text(selector) or NONE
 
 
 CONTAINERS: Final = Column("Containers", _template_containers("name"), "Containers of the template", priority=1)
 IMAGES: Final = Column("Images", _template_containers("image"), "Images of the template's containers", priority=1)
+SELECTOR: Final = Column(
+    "Selector", of(lambda obj: selector_text((obj.get("spec") or {}).get("selector"))), "Which pods count", priority=1
+)
 
 POD: Final = (
     NAME,
@@ -232,10 +225,5 @@ JOB: Final = (
     AGE,
     CONTAINERS,
     IMAGES,
-    Column(
-        "Selector",
-        of(lambda job: selector_text((job.get("spec") or {}).get("selector"))),
-        "Which pods count",
-        priority=1,
-    ),
+    SELECTOR,
 )

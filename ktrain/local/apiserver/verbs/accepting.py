@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
-from ktrain.local.apiserver import causes, metadata
+from ktrain.local.apiserver import causes, codec, metadata
 from ktrain.local.apiserver.errors import StatusError, bad_request, invalid
 from ktrain.local.apiserver.nulls import fill_null_items
 from ktrain.local.apiserver.store import decode, encode
@@ -15,10 +15,31 @@ if TYPE_CHECKING:
 
     from ktrain.api.meta import Json
     from ktrain.local.apiserver.backend import Call
+    from ktrain.local.apiserver.codec import Body
     from ktrain.local.apiserver.registry import ServedResource
 
 # Not null: decoding it into a Go field of any type leaves the field as it is.
 _WRONG_TYPE: Final = re.compile(r'Invalid value: "(?!null")(?P<found>\w+)": .* must be of type (?P<expected>[\w,]+): ')
+
+_PATTERN: Final = " should match '"
+_NO_QUANTITY: Final = "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
+
+
+def decode_body(call: Call) -> Body:
+    """
+    Decode the object in a POST or PUT.
+
+    Raises:
+        StatusError: 415 or 400.
+    """
+    resource = call.resource
+    return codec.decode_object(
+        call.request.body,
+        call.header("content-type"),
+        kind=resource.kind,
+        api_version=resource.api_version,
+        protobuf=not resource.custom,
+    )
 
 
 def check_type(resource: ServedResource, obj: Json) -> None:
@@ -155,6 +176,9 @@ def private_copy(obj: Json) -> Json:
 
 def _type_error(resource: ServedResource, obj: Json) -> str:
     for cause in resource.schema.validate_shape(obj):
+        # Of built-in kinds only quantities have a grammar in their schemas.
+        if _PATTERN in cause.message:
+            return _NO_QUANTITY
         if cause.reason == "FieldValueTypeInvalid" and (found := _WRONG_TYPE.match(cause.message)):
             return (
                 f"json: cannot unmarshal {found['found']} into Go struct field "

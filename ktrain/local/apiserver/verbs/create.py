@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ktrain.local.apiserver import codec
 from ktrain.local.apiserver.errors import PageNotFound, StatusError, method_not_allowed
 from ktrain.local.apiserver.requests import WriteOptions, write_options
 from ktrain.local.apiserver.verbs import accepting, writing
@@ -28,7 +27,7 @@ async def create(backend: Backend, call: Call) -> Written:
     if resource.namespaced and not call.namespace:
         raise PageNotFound if resource.custom else method_not_allowed("create", resource)
     options = write_options("CreateOptions", call.request, call.parameters)
-    body = codec.decode_object(call.request.body, call.header("content-type"), kind=resource.kind)
+    body = accepting.decode_body(call)
     accepting.check_type(resource, body.obj)
     accepting.check_shape(resource, body.obj)
     obj, complaints = accepting.prune(call, body.obj)

@@ -1,15 +1,17 @@
-"""The scale subresource of custom resources: a view of two counts and a selector, and a way to set one of them."""
+"""The scale subresource: a view of two counts and a selector, and a way to set one of them."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ktrain.api.schema import builtin
 from ktrain.local.apiserver import causes, codec, errors, listing, views
-from ktrain.local.apiserver.errors import bad_request, invalid
+from ktrain.local.apiserver.builtins.selectors import text
+from ktrain.local.apiserver.errors import bad_request, invalid, invalid_for
 from ktrain.local.apiserver.requests import WriteOptions, write_options
 from ktrain.local.apiserver.store import RevisionMismatch
 from ktrain.local.apiserver.verbs import accepting, writing
-from ktrain.local.apiserver.verbs.patches import JSON_PATCH, MERGE_PATCH, read_patch
+from ktrain.local.apiserver.verbs.patches import JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH, read_patch
 from ktrain.local.apiserver.verbs.update import ATTEMPTS, check_version
 
 if TYPE_CHECKING:
@@ -20,7 +22,9 @@ if TYPE_CHECKING:
 
 _META = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
 _MAX_REPLICAS = 2**31 - 1
-_PATCHES = (JSON_PATCH, MERGE_PATCH)
+_SCALE_GROUP = "autoscaling"
+_CUSTOM_PATCHES = (JSON_PATCH, MERGE_PATCH)
+_BUILTIN_PATCHES = (*_CUSTOM_PATCHES, STRATEGIC_PATCH)
 
 
 def get(backend: Backend, call: Call, paths: Scale) -> Json:
@@ -73,12 +77,18 @@ def _desired(call: Call, current: Json, old: Item, *, is_put: bool) -> int:
     replicas = (desired.get("spec") or {}).get("replicas", 0)
     if not isinstance(replicas, int) or isinstance(replicas, bool):
         raise bad_request("Scale.spec.replicas must be an integer")
-    found = causes.non_negative("spec.replicas", replicas)
-    if replicas > _MAX_REPLICAS:
-        found.append(causes.invalid("spec.replicas", replicas, f"should be less than or equal to {_MAX_REPLICAS}"))
-    if found:
-        raise invalid(call.resource, call.name, found, kind="Scale")
+    _check_replicas(call, replicas)
     return replicas
+
+
+def _check_replicas(call: Call, replicas: int) -> None:
+    if 0 <= replicas <= _MAX_REPLICAS:
+        return
+    if not call.resource.custom:
+        raise invalid_for(_SCALE_GROUP, "Scale", call.name, causes.non_negative("spec.replicas", replicas))
+    path = "." + ".".join(call.resource.scale.spec_replicas if call.resource.scale else ())
+    limit = "be a non-negative integer" if replicas < 0 else f"be less than or equal to {_MAX_REPLICAS}"
+    raise invalid(call.resource, call.name, [causes.invalid(path, replicas, f"should {limit}")])
 
 
 def _read_put(call: Call) -> Json:
@@ -90,22 +100,24 @@ def _read_put(call: Call) -> Json:
 
 def _read_patch(call: Call, current: Json) -> Json:
     kind = codec.media_type(call.header("content-type"))
-    if kind not in _PATCHES:
-        raise errors.unsupported_media_type(", ".join(_PATCHES))
-    return read_patch(kind, call.request.body, call.resource.schema)(current)
+    if kind not in (_CUSTOM_PATCHES if call.resource.custom else _BUILTIN_PATCHES):
+        # Upstream names apply, too, and then fails over it.
+        raise errors.unsupported_media_type(", ".join((*_CUSTOM_PATCHES, "application/apply-patch+yaml")))
+    schema = builtin(f"{_SCALE_GROUP}/v1", "Scale")
+    return read_patch(kind, call.request.body, schema or call.resource.schema)(current)
 
 
 def _view(call: Call, paths: Scale, item: Item) -> Json:
     obj = views.present(call.resource, item)
     status: Json = {"replicas": _at(obj, paths.status_replicas) or 0}
     if paths.selector and (selector := _at(obj, paths.selector)):
-        status["selector"] = selector
+        status["selector"] = text(selector) if isinstance(selector, dict) else selector
     replicas = _at(obj, paths.spec_replicas)
     return {
         "kind": "Scale",
         "apiVersion": "autoscaling/v1",
         "metadata": {name: obj["metadata"][name] for name in _META if name in obj["metadata"]},
-        "spec": {} if replicas is None else {"replicas": replicas},
+        "spec": {"replicas": replicas} if replicas else {},
         "status": status,
     }
 

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from ktrain.local.apiserver import causes, codec, errors, views
+from ktrain.local.apiserver import causes, errors, views
 from ktrain.local.apiserver.errors import StatusError, bad_request, not_found
 from ktrain.local.apiserver.numbers import NumberError, parse_unsigned
 from ktrain.local.apiserver.requests import write_options
 from ktrain.local.apiserver.store import Item, RevisionMismatch
+from ktrain.local.apiserver.strategy import WHOLE_METADATA
 from ktrain.local.apiserver.verbs import accepting, writing
 from ktrain.local.apiserver.verbs.create import create_object
 from ktrain.local.apiserver.verbs.writing import Written
@@ -37,7 +38,7 @@ async def update(backend: Backend, call: Call) -> Written:
     if not call.name:
         raise bad_request("name must be provided")
     options = write_options("UpdateOptions", call.request, call.parameters)
-    body = codec.decode_object(call.request.body, call.header("content-type"), kind=resource.kind)
+    body = accepting.decode_body(call)
     accepting.check_type(resource, body.obj)
     accepting.check_shape(resource, body.obj)
     obj, complaints = accepting.prune(call, body.obj)
@@ -69,7 +70,8 @@ async def replace(backend: Backend, call: Call, obj: Json, old: Item, options: W
         StatusError: Refused.
         RevisionMismatch: The object changed meanwhile.
     """
-    obj = call.resource.schema.default(obj) if call.subresource == "status" else accepting.default(call.resource, obj)
+    custom_status = call.subresource == "status" and call.resource.custom
+    obj = call.resource.schema.default(obj) if custom_status else accepting.default(call.resource, obj)
     obj = restrict(call, obj, old.obj)
     obj = writing.track_update(backend, call, old.obj, obj, options)
     return await writing.commit_update(backend, call, obj, old, options)
@@ -78,9 +80,7 @@ async def replace(backend: Backend, call: Call, obj: Json, old: Item, options: W
 def restrict(call: Call, obj: Json, old: Json) -> Json:
     """Keep status from the store on the main URL, and everything but status on `/status`."""
     if call.subresource == "status":
-        metadata = {**old["metadata"], "managedFields": obj["metadata"].get("managedFields", [])}
-        # Another object's UID has to be refused, not ignored: it is how a writer says which object it means.
-        metadata["uid"] = obj["metadata"].get("uid") or metadata["uid"]
+        metadata = _status_metadata(call, obj["metadata"], old["metadata"])
         restricted = {name: value for name, value in old.items() if name != "status"} | {"metadata": metadata}
         if "status" in obj:
             restricted["status"] = obj["status"]
@@ -92,6 +92,12 @@ def restrict(call: Call, obj: Json, old: Json) -> Json:
         if "status" in old:
             obj["status"] = old["status"]
     return obj
+
+
+def _status_metadata(call: Call, meta: Json, old: Json) -> Json:
+    kept = WHOLE_METADATA if call.resource.custom else call.resource.strategy.kept_by_status
+    written = {name: value for name, value in meta.items() if name not in kept}
+    return written | {name: old[name] for name in kept if name in old}
 
 
 def check_version(call: Call, version: str, old: Item) -> None:

@@ -84,28 +84,38 @@ async def commit_create(backend: Backend, call: Call, obj: Json, options: WriteO
     strategy.admit(obj, None, backend)
     meta = obj["metadata"]
     metadata.prepare_create(meta, now=backend.now(), random=backend.env.random, has_generation=strategy.has_generation)
-    base = "" if meta.get("name") else meta.get("generateName", "")
-    for _ in range(GENERATE_TRIES if base else 1):
-        if base:
-            meta["name"] = metadata.generate_name(base, backend.env.random)
-        key = Key(meta.get("namespace", ""), meta.get("name", ""))
-        existing = backend.collection(resource).get(key)
-        if existing is None:
-            break
-    else:
-        raise _no_free_name(call, key, existing) if base else _taken(call, key, existing)
+    key = _choose_name(backend, call, meta)
     strategy.prepare_create(obj, backend)
     _warn(call, obj)
     found = [*metadata.validate(meta, strategy), *validate_body(call, obj, None), *strategy.validate(obj)]
     if found:
         raise invalid(resource, meta.get("name", ""), found)
+    if call.name:
+        backend.gate.require_creation(call)
     await _admit_final(backend, call, obj, None, options)
+    # A taken name is found out last: who sends something invalid is told so, whatever else is in the way.
+    if (existing := backend.collection(resource).get(key)) is not None:
+        raise _taken(call, key, existing)
     if options.dry_run:
         return Item(obj, 0, resource.schema)
     try:
         return _put(backend, resource, key, obj, 0)
     except RevisionMismatch:
         raise _taken(call, key, backend.collection(resource).get(key)) from None
+
+
+def _choose_name(backend: Backend, call: Call, meta: Json) -> Key:
+    """Settle the name of a new object; one that is generated has to be free."""
+    base = "" if meta.get("name") else meta.get("generateName", "")
+    if not base:
+        return Key(meta.get("namespace", ""), meta.get("name", ""))
+    for _ in range(GENERATE_TRIES):
+        meta["name"] = metadata.generate_name(base, backend.env.random)
+        key = Key(meta.get("namespace", ""), meta["name"])
+        existing = backend.collection(call.resource).get(key)
+        if existing is None:
+            return key
+    raise _no_free_name(call, key, existing)
 
 
 async def commit_update(backend: Backend, call: Call, obj: Json, old: Item, options: WriteOptions) -> Item:

@@ -13,8 +13,7 @@ from ktrain.framework.client.transport import Response
 from ktrain.framework.env import system_env
 from ktrain.framework.errors import ServerError
 from ktrain.local.apiserver.server import ApiServer
-from ktrain.local.jobs import make_scheduler
-from ktrain.local.jobs.scheduler import NODES, PODS, Scheduler
+from ktrain.local.scheduler import NODES, PODS, Scheduler, make_scheduler
 
 GPU = "nvidia.com/gpu"
 

@@ -1,0 +1,63 @@
+"""
+Feature gates: alpha behaviour that is off unless somebody asks for it, by the names that the JobSet operator uses.
+
+Gates act where a decision is made and where an object is admitted; both get the same `Gates`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, Self
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_FIELDS: Final = {
+    "RestartJob": "restart_job",
+    "ElasticJobSet": "elastic_jobset",
+    "InPlaceRestart": "in_place_restart",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Gates:
+    """Which gates are on."""
+
+    restart_job: bool = False
+    """Failure policies may restart single Jobs, on the one budget of the JobSet."""
+    elastic_jobset: bool = False
+    """Parallelism and completions of indexed Jobs may change, together, while they run."""
+    in_place_restart: bool = False
+    """Containers restart behind a barrier that an agent in each pod holds; no Job fails."""
+
+    @classmethod
+    def of(cls, switches: Mapping[str, bool]) -> Self:
+        """
+        Set gates by name.
+
+        Raises:
+            ValueError: A name is none of a gate.
+        """
+        if unknown := sorted(switches.keys() - _FIELDS):
+            raise ValueError(f"no feature gate {unknown[0]!r}; there are {', '.join(_FIELDS)}")
+        return cls(**{_FIELDS[name]: on for name, on in switches.items()})
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """
+        Read `RestartJob,ElasticJobSet=true,InPlaceRestart=false`; a name alone is on, as is its `=true`.
+
+        Raises:
+            ValueError: A name is none of a gate, or a value is neither true nor false.
+        """
+        switches = {}
+        for item in filter(None, (part.strip() for part in text.split(","))):
+            name, _, value = item.partition("=")
+            if value not in ("", "true", "false"):
+                raise ValueError(f"feature gate {name}: {value!r} is neither true nor false")
+            switches[name] = value != "false"
+        return cls.of(switches)
+
+
+OFF: Final = Gates()
+"""As upstream ships."""

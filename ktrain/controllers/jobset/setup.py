@@ -1,0 +1,85 @@
+"""Connects the reconciler to informers: what is watched, and whose key a change concerns."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from ktrain.api.core import PERSISTENT_VOLUME_CLAIMS, SERVICES
+from ktrain.api.jobset import CHILD_JOBS, GROUP, JOBSET_NAME, JOBSETS, ChildJob
+from ktrain.framework import Controller
+
+from .gates import OFF, Gates
+from .metrics import JobSetMetrics
+from .pod_controller import make_pod_controller
+from .pods import JobSetPods, jobset_of
+from .reconciler import BY_JOBSET, Informers, JobSetReconciler
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from ktrain.framework import Cache, Client, Env, EventRecorder
+    from ktrain.framework.metrics import Metrics
+    from ktrain.framework.telemetry.tracing import Tracing
+
+COMPONENT: Final = "jobset"
+"""For the event recorder: who reports. Upstream's name, as that of the controller."""
+FIELD_MANAGER: Final = "manager"
+"""Owner of the fields that are written; upstream's name, too."""
+CONCURRENCY: Final = 32
+"""Passes mostly wait for the API server, four calls each: so many of them keep it busy."""
+BATCH_S: Final = 0.05
+"""In a cluster: the Jobs of a JobSet change together, and each change seen alone costs a write of its status."""
+
+
+def make_controllers(
+    client: Client,
+    cache: Cache,
+    env: Env,
+    recorder: EventRecorder,
+    *,
+    gates: Gates = OFF,
+    max_concurrent_reconciles: int = CONCURRENCY,
+    batch_s: float = 0.0,
+    pods: JobSetPods | None = None,
+    metrics: Metrics | None = None,
+    tracing: Tracing | None = None,
+) -> tuple[Controller, ...]:
+    """
+    Make the JobSet controller, and the one for pods of exclusive placement.
+
+    The first watches JobSets, and the Jobs and Services they control. Of claims, only those labelled as a JobSet's are
+    cached; one made by hand under the right name is found by posting. `pods` may be shared with the webhooks, and
+    `batch_s` is that of `Controller`.
+    """
+    pods = pods or JobSetPods(cache)
+    informers = Informers(
+        jobsets=cache.informer(JOBSETS),
+        jobs=cache.informer(CHILD_JOBS),
+        services=cache.informer(SERVICES),
+        claims=cache.informer(PERSISTENT_VOLUME_CLAIMS, label_selector=JOBSET_NAME),
+        pods=pods,
+    )
+    informers.jobs.add_index(BY_JOBSET, _controlling_jobset)
+    reconciler = JobSetReconciler(client, env, recorder, informers, gates=gates, metrics=JobSetMetrics(metrics))
+    controller = Controller(
+        "jobset",
+        reconciler.reconcile,
+        env=env,
+        cache=cache,
+        max_concurrent_reconciles=max_concurrent_reconciles,
+        batch_s=batch_s,
+        metrics=metrics,
+        tracing=tracing,
+    )
+    controller.for_(informers.jobsets)
+    controller.owns(informers.jobs, owner=JOBSETS)
+    controller.owns(informers.services, owner=JOBSETS)
+    if gates.in_place_restart:
+        controller.watches(pods.informer, lambda pod: (jobset_of(pod),))
+    return controller, make_pod_controller(client, cache, env, pods, metrics=metrics, tracing=tracing)
+
+
+def _controlling_jobset(job: ChildJob) -> Iterable[str]:
+    owner = job.metadata.controller
+    if owner is not None and owner.kind == JOBSETS.kind and owner.api_version.startswith(f"{GROUP}/"):
+        yield owner.uid

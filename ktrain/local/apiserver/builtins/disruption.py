@@ -1,0 +1,56 @@
+"""PodDisruptionBudgets: how many pods may be evicted. `apiserver/eviction.py` keeps to them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from ktrain.local.apiserver import causes
+from ktrain.local.apiserver.builtins import percentages
+from ktrain.local.apiserver.builtins.selectors import validate_selector
+from ktrain.local.apiserver.strategy import Strategy
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ktrain.api.meta import Json
+    from ktrain.api.schema import Cause
+    from ktrain.local.apiserver.backend import Backend
+
+_POLICIES: Final = ("AlwaysAllow", "IfHealthyBudget")
+COUNTS: Final = ("disruptionsAllowed", "currentHealthy", "desiredHealthy", "expectedPods")
+
+
+class BudgetStrategy(Strategy):
+    """PodDisruptionBudgets."""
+
+    unconditional_update = False
+
+    def default(self, obj: Json) -> None:
+        """Write the counts that typed clients always send."""
+        obj["status"] = {**dict.fromkeys(COUNTS, 0), **obj.get("status", {})}
+
+    def prepare_create(self, obj: Json, backend: Backend) -> None:
+        """Start with nothing counted: nothing may be evicted yet."""
+        del backend
+        obj["status"] = dict.fromkeys(COUNTS, 0)
+
+    def validate(self, obj: Json) -> Sequence[Cause]:
+        """Check the two bounds and the selector."""
+        spec = obj.get("spec") or {}
+        found: list[Cause] = []
+        if "minAvailable" in spec and "maxUnavailable" in spec:
+            found.append(causes.invalid("spec", spec, "minAvailable and maxUnavailable cannot be both set"))
+        for name in ("minAvailable", "maxUnavailable"):
+            if name in spec:
+                found += percentages.validate(spec[name], f"spec.{name}")
+        found += validate_selector(spec.get("selector"), "spec.selector")
+        policy = spec.get("unhealthyPodEvictionPolicy")
+        if policy is not None and policy not in _POLICIES:
+            found.append(causes.not_supported("spec.unhealthyPodEvictionPolicy", policy, _POLICIES))
+        return found
+
+    def validate_status(self, obj: Json, old: Json) -> Sequence[Cause]:
+        """Counts are not negative."""
+        del old
+        status = obj.get("status") or {}
+        return [cause for name in COUNTS for cause in causes.non_negative(f"status.{name}", status.get(name))]

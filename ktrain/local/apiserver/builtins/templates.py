@@ -1,0 +1,56 @@
+"""Pod templates of kinds that run pods for ever: what is filled in, and the rules that selectors add."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ktrain.local.apiserver import causes
+from ktrain.local.apiserver.builtins.pod_defaults import default_pod_spec
+from ktrain.local.apiserver.builtins.pod_validation import validate_pod_spec
+from ktrain.local.apiserver.builtins.selectors import is_empty, matches, validate_labels, validate_selector
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ktrain.api.meta import Json
+    from ktrain.api.schema import Cause
+
+
+def default_template(owner: Json) -> None:
+    """Fill in the pod template in a spec."""
+    template = owner.setdefault("template", {})
+    template.setdefault("metadata", {})
+    default_pod_spec(template.setdefault("spec", {}), requests=False)
+
+
+def validate_selected_template(spec: Json, field: str, kind: str) -> Iterator[Cause]:
+    """Yield what is wrong with a selector and the template it has to match; `kind` is for the messages."""
+    selector, template = spec.get("selector"), spec.get("template") or {}
+    malformed = list(validate_selector(selector, f"{field}.selector"))
+    yield from malformed
+    if selector is None:
+        if kind != "DaemonSet":
+            yield causes.required(f"{field}.selector")
+    elif is_empty(selector):
+        yield causes.invalid(f"{field}.selector", selector, f"empty selector is invalid for {kind.lower()}")
+    if malformed:
+        yield causes.invalid(f"{field}.selector", selector, "invalid label selector")
+    else:
+        labels = (template.get("metadata") or {}).get("labels")
+        if not matches(selector, labels):
+            detail = "`selector` does not match template `labels`"
+            yield causes.invalid(f"{field}.template.metadata.labels", labels, detail)
+        yield from validate_template(template, f"{field}.template")
+    pod = template.get("spec") or {}
+    if pod.get("restartPolicy") != "Always":
+        policy = pod.get("restartPolicy", "")
+        yield causes.not_supported(f"{field}.template.spec.restartPolicy", policy, ["Always"])
+    if "activeDeadlineSeconds" in pod:
+        detail = f"activeDeadlineSeconds in {kind.replace('Deployment', 'ReplicaSet')} is not Supported"
+        yield causes.forbidden(f"{field}.template.spec.activeDeadlineSeconds", detail)
+
+
+def validate_template(template: Json, field: str) -> Iterator[Cause]:
+    """Yield what is wrong with any pod template."""
+    yield from validate_labels((template.get("metadata") or {}).get("labels"), f"{field}.labels")
+    yield from validate_pod_spec(template.get("spec") or {}, f"{field}.spec")

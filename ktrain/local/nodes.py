@@ -1,0 +1,117 @@
+"""
+The nodes of the embedded control plane: which there are, and a kubelet for each, all in this process.
+
+They share the executor, the store of logs and the machine; each has its own share of the GPUs (`kubelet.node`).
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from .kubelet.restarts import RestartPolicy
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from anyio.abc import TaskGroup
+
+    from ktrain.framework import Cache, Client, Env, EventRecorder
+    from ktrain.local.apiserver.backend import NodeAgents
+    from ktrain.local.sandbox.executor import Executor
+
+NODE_NAME: Final = "local"
+RESTARTS: Final = RestartPolicy(first_s=1.0, longest_s=10.0)
+"""A user waits for what failed to be tried again; ten seconds, doubling to minutes, protect a cluster."""
+
+
+@dataclass(frozen=True, slots=True)
+class NodeLabels:
+    """Labels of some nodes: of those numbered in `nodes`, of all if it is None."""
+
+    labels: Mapping[str, str]
+    nodes: range | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class NodeOptions:
+    """What the user wants the nodes to be."""
+
+    count: int | None = None
+    """How many, called `local-0` and so on; None: one, called `local`."""
+    resources: Mapping[str, str] = field(default_factory=dict)
+    """What each of them has, counted strictly; what is not named is measured."""
+    labels: tuple[NodeLabels, ...] = ()
+    """The later wins."""
+
+    @property
+    def is_described(self) -> bool:
+        """Whether the user said anything of them."""
+        return self != NodeOptions()
+
+    def labels_of(self, number: int) -> Mapping[str, str]:
+        """Return the labels of one node."""
+        found: dict[str, str] = {}
+        for entry in self.labels:
+            if entry.nodes is None or number in entry.nodes:
+                found.update(entry.labels)
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class NodeServices:
+    """What the kubelets of one process share."""
+
+    client: Client
+    cache: Cache
+    env: Env
+    recorder: EventRecorder
+    executor: Executor
+    directory: Path
+    """Where pods start whose containers name no working directory."""
+    claims: Path | None = None
+    """Where the data of PersistentVolumeClaims lies; default: with the executor, and gone with it."""
+
+
+async def start_kubelets(group: TaskGroup, agents: NodeAgents, services: NodeServices, options: NodeOptions) -> None:
+    """
+    Start a kubelet for every node; returns when all nodes are registered. Cancelling the group stops their pods.
+
+    Raises:
+        FrameworkError: A node could not be registered.
+    """
+    from ktrain.local.kubelet.environment import base_environment
+    from ktrain.local.kubelet.gpus import find_gpus
+    from ktrain.local.kubelet.kubelet import Kubelet
+    from ktrain.local.kubelet.logs import LogStore
+    from ktrain.local.kubelet.node import divide
+    from ktrain.local.kubelet.remote import RemoteShell
+
+    logs = LogStore(services.env)
+    group.start_soon(logs.run, name="logs")
+    remote = RemoteShell(services.env, services.executor.directory / "rsh")
+    base_env = base_environment(os.environ, Path(sys.executable))
+    labels = [options.labels_of(number) for number in range(options.count or 1)]
+    nodes = divide(
+        find_gpus(os.environ), name=NODE_NAME, count=options.count, resources=options.resources, labels=labels
+    )
+    for node in nodes:
+        kubelet = Kubelet(
+            services.client,
+            services.cache,
+            services.env,
+            node=node,
+            executor=services.executor,
+            recorder=services.recorder,
+            base_env=base_env,
+            cwd=str(services.directory),
+            claims=services.claims,
+            logs=logs,
+            remote=remote,
+            restarts=RESTARTS,
+        )
+        agents.register(node.name, kubelet)
+        await group.start(kubelet.run, name=f"kubelet {node.name}")

@@ -1,0 +1,158 @@
+"""A control plane in virtual time around the TrainJob controller, that counts what the controller asks of it."""
+
+from __future__ import annotations
+
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+
+import anyio
+import msgspec
+
+from ktrain.api import assets, core, jobset
+from ktrain.api import trainer as api
+from ktrain.api.meta import Key
+from ktrain.controllers import trainjob
+from ktrain.framework.cache.cache import Cache
+from ktrain.framework.client.client import Client
+from ktrain.framework.client.transport import Response
+from ktrain.framework.errors import NotFound
+from ktrain.framework.events import EventRecorder
+from ktrain.framework.manager.manager import Manager
+from ktrain.local.apiserver.admission import AdmissionPlugin
+from ktrain.local.apiserver.errors import StatusError
+from ktrain.local.apiserver.server import ApiServer
+from ktrain.pipeline import Plugin, Registry
+from ktrain.plugins.jobset import JobSet
+from ktrain.plugins.plainml import PlainML
+from ktrain.plugins.torch import Torch
+from ktrain.testing.time import simulate
+
+from .conftest import RUNTIME
+
+NS = "default"
+KEY = Key(NS, "job")
+
+
+@dataclass
+class Counting:
+    """
+    Passes everything to the server, and keeps what the controller asked for.
+
+    `refused` are words in paths of reads that get a 403. While there is a `gate`, the TrainJobs' watch waits for it.
+    """
+
+    inner: object
+    calls: list[tuple[str, str]] = field(default_factory=list)
+    refused: tuple[str, ...] = ()
+    gate: anyio.Event | None = None
+
+    async def request(self, method, path, **more):
+        if method == "GET" and any(word in path for word in self.refused):
+            return Response(403, {}, msgspec.json.encode({"code": 403, "message": f"may not get {path}"}))
+        if "/events" not in path and ("dryRun", "All") not in more.get("query", ()):
+            self.calls.append((method, path))
+        return await self.inner.request(method, path, **more)
+
+    @asynccontextmanager
+    async def stream(self, path, **more):
+        async with self.inner.stream(path, **more) as stream:
+            yield stream._replace(lines=self._lines(stream.lines)) if "trainjobs" in path else stream
+
+    async def _lines(self, lines):
+        async for line in lines:
+            if self.gate:
+                await self.gate.wait()
+            yield line
+
+    async def aclose(self):
+        await self.inner.aclose()
+
+    @property
+    def writes(self) -> list[str]:
+        return [f"{method} {path.rsplit('/namespaces/default/')[-1]}" for method, path in self.calls if method != "GET"]
+
+    @property
+    def reads(self) -> list[str]:
+        return [path for method, path in self.calls if method == "GET" and path.count("/namespaces/default/")]
+
+
+class World:
+    """An API server with the TrainJob controller only; the test plays the user and the JobSet controller."""
+
+    def __init__(self, env) -> None:
+        self.env = env
+        self.quota_exceeded = False
+        self.plugins: tuple[Plugin, ...] = (JobSet(), PlainML(), Torch())
+        plugin = AdmissionPlugin("quota", self._quota)
+        self.server = ApiServer(env, crds=assets.crds(), admission=[plugin])
+        self.user = Client(self.server.transport(), env, field_manager="test")
+        self.counting = Counting(self.server.transport())
+
+    def _quota(self, request) -> None:
+        if self.quota_exceeded and request.resource.plural == "jobsets":
+            raise StatusError(403, "Forbidden", "exceeded quota: gpus")
+
+    @asynccontextmanager
+    async def operator(self):
+        """Run the controller; leaving stops it, as a crash would: nothing is remembered."""
+        self.counting.calls.clear()
+        client = Client(self.counting, self.env, field_manager="trainer")
+        cache = Cache(client, self.env)
+        recorder = EventRecorder(client, self.env, component="trainer-trainjob-controller")
+        registry = await trainjob.without_unserved(Registry(self.plugins), client)
+        controller = trainjob.make_controller(client, cache, self.env, recorder, registry)
+        async with anyio.create_task_group() as tasks:
+            await tasks.start(Manager(cache=cache, controllers=[controller], recorder=recorder).run)
+            yield
+            tasks.cancel_scope.cancel()
+
+    async def runtime(self) -> None:
+        metadata = {"name": "rt", "namespace": NS}
+        await self.user.create(core.untyped(api.TRAINING_RUNTIMES), RUNTIME | {"metadata": metadata})
+
+    async def job(self, **spec) -> None:
+        body = {
+            "apiVersion": api.API_VERSION,
+            "kind": "TrainJob",
+            "metadata": {"name": "job", "namespace": NS},
+            "spec": {"runtimeRef": {"name": "rt", "kind": "TrainingRuntime"}} | spec,
+        }
+        await self.user.create(api.TRAIN_JOBS, body)
+        await self.settle()
+
+    async def settle(self, seconds: float = 1.0) -> None:
+        await self.env.clock.sleep(seconds)
+
+    async def patch(self, resource, name: str = "job", subresource: str = "", **fields) -> None:
+        await self.user.patch(resource, Key(NS, name), fields, subresource=subresource)
+        await self.settle()
+
+    async def progress(self, condition: str | None = None, **counters: int) -> None:
+        """Play the JobSet controller."""
+        zeros = dict.fromkeys(("ready", "succeeded", "failed", "active", "suspended"), 0)
+        status = {"replicatedJobsStatus": [{"name": "node"} | zeros | counters], "restarts": 0}
+        if condition:
+            entry = {"type": condition, "status": "True", "reason": "Because", "message": "it is so"}
+            status["conditions"] = [entry | {"lastTransitionTime": "2030-01-01T00:00:00Z"}]
+        await self.user.patch(jobset.JOBSETS, KEY, {"status": status}, subresource="status")
+
+    async def read(self) -> api.TrainJob:
+        return await self.user.get(api.TRAIN_JOBS, "job", NS)
+
+    async def job_set(self) -> jobset.JobSet | None:
+        try:
+            return await self.user.get(jobset.JOBSETS, "job", NS)
+        except NotFound:
+            return None
+
+
+def play(scenario) -> None:
+    """Run a scenario on virtual time, with a server and a runtime."""
+
+    async def whole(env) -> None:
+        world = World(env)
+        async with world.server.running():
+            await world.runtime()
+            await scenario(world)
+
+    simulate(whole)

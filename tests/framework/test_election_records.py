@@ -1,0 +1,86 @@
+"""Elections when the Lease itself is deleted, emptied, given away or shared, and when clocks jump."""
+
+import pytest
+
+from ktrain.api.core import LEASES
+from ktrain.framework.env import Env
+from ktrain.framework.errors import LeadershipLost
+from ktrain.testing.time import VirtualClock, simulate
+
+from .electing import LEASE, world
+
+
+@pytest.mark.parametrize("how", ["deleted", "emptied"])
+def test_a_lease_that_loses_its_leader_and_its_record_at_once_is_taken_one_duration_later(how):
+    async def scenario(env):
+        async with world(env) as w:
+            a = w.candidate("a")
+            await env.clock.sleep(1)
+            w.candidate("b")
+            await env.clock.sleep(30)
+            a.process.stop()
+            edited = env.clock.monotonic()
+            if how == "deleted":
+                await w.client.delete(LEASES, LEASE)
+            else:
+                await w.edit(holderIdentity="")
+            await env.clock.sleep(40)
+            return w.first("write", "b") - edited
+
+    assert 15 <= simulate(scenario) <= 15 + 2
+
+
+def test_a_lease_that_is_given_to_another_by_hand_ends_the_leader_at_its_next_renewal_and_nobody_overlaps():
+    async def scenario(env):
+        async with world(env) as w:
+            a = w.candidate("a")
+            await env.clock.sleep(1)
+            w.candidate("b")
+            await env.clock.sleep(30)
+            edited = env.clock.monotonic()
+            await w.edit(holderIdentity="b")
+            await env.clock.sleep(40)
+            last = max(when for when, what, name in w.journal if (what, name) == ("write", "a"))
+            return type(a.error), last - edited, w.first("write", "b") - edited
+
+    kind, last, first = simulate(scenario)
+    assert kind is LeadershipLost
+    assert last <= 2.1
+    assert first >= 15
+
+
+def test_two_installs_under_one_name_share_one_leader_even_if_they_share_the_identity():
+    async def scenario(env):
+        async with world(env) as w:
+            a = w.candidate("a", identity="one")
+            await env.clock.sleep(1)
+            w.candidate("b", identity="one")
+            await env.clock.sleep(120)
+            a.process.stop()
+            paused = env.clock.monotonic()
+
+            await env.clock.sleep(30)
+            writers = w.writers(), w.writers(paused + 5)
+            # Their names are not the identity that the Lease has, so the journal cannot tell them apart.
+            w.journal.clear()
+            return writers
+
+    both, later = simulate(scenario)
+    assert later == {"b"}
+    assert both == {"a", "b"}
+
+
+def test_wall_clocks_that_jump_by_a_day_while_leading_and_waiting_change_nothing():
+    async def scenario(env):
+        clocks = [VirtualClock(), VirtualClock()]
+        async with world(env) as w:
+            a = w.candidate("a", env=Env(clocks[0], env.random))
+            await env.clock.sleep(1)
+            w.candidate("b", env=Env(clocks[1], env.random))
+            for skew_s in (86400, -86400, 0, 3e9, -9e8):
+                for clock in clocks:
+                    clock.skew_s = skew_s
+                    await env.clock.sleep(20)
+            return w.writers(), a.error
+
+    assert simulate(scenario) == ({"a"}, None)
