@@ -35,6 +35,8 @@ if TYPE_CHECKING:
     from ktrain.framework import Cache, Client, Env, EventRecorder
     from ktrain.local.sandbox.executor import Executor
 
+    from .environment import ServiceAddress
+
 STOP_GRACE_S: Final = 5.0
 """How long pods have to stop by themselves when the kubelet stops."""
 _AFTER_KILL_S: Final = 5.0
@@ -59,6 +61,7 @@ class Kubelet:
         claims: Where the data of PersistentVolumeClaims lies; default: in the executor's directory, and gone with it.
         logs: Where what containers print is found, shared with other nodes; whoever made it runs it. Default: its own.
         remote: Runs commands of MPI launchers; kubelets of one machine share it, so that their pods find each other.
+        service: Where pods find the API server; None: nowhere.
         restarts: Delays between restarts of containers.
         stop_grace_s: How long pods have when `run` is cancelled.
     """
@@ -77,6 +80,7 @@ class Kubelet:
         claims: Path | None = None,
         logs: LogStore | None = None,
         remote: RemoteShell | None = None,
+        service: ServiceAddress | None = None,
         restarts: RestartPolicy = KUBERNETES_RESTARTS,
         stop_grace_s: float = STOP_GRACE_S,
     ) -> None:
@@ -99,6 +103,7 @@ class Kubelet:
             cwd=cwd,
             has_gpus=node.has_gpus,
             shared_host=executor.name == "host",
+            service=service,
         )
         self._shared = Surroundings(
             client=client,

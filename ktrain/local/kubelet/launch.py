@@ -15,7 +15,13 @@ from ktrain.api.jobset import RESTART_ATTEMPT
 from ktrain.local.sandbox.executor import ProcessSpec, SandboxSpec, pod_names
 
 from . import mpi
-from .environment import command_line, container_variables, process_environment, referenced
+from .environment import (
+    command_line,
+    container_variables,
+    process_environment,
+    referenced,
+    service_variables,
+)
 from .files import VolumeError
 from .logs import KEPT_ATTEMPTS, AttemptLog, LogStore, tail
 from .sources import fetch
@@ -26,7 +32,7 @@ if TYPE_CHECKING:
 
     from ktrain.framework import Client
 
-    from .environment import PodFacts
+    from .environment import PodFacts, ServiceAddress
     from .spec import Container, Pod
     from .status import ContainerRecord
     from .volumes import PodVolumes
@@ -54,6 +60,8 @@ class Machine:
     has_gpus: bool
     shared_host: bool = False
     """Pods share the network and the host name of this machine."""
+    service: ServiceAddress | None = None
+    """Where pods find the API server, if it has a socket."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,8 +124,9 @@ class Launcher:
         """
         pod, container = self._pod(), record.container
         found = await fetch(self._client, pod.metadata.namespace, *referenced([container]))
-        variables = container_variables(pod, container, self._facts, found)
-        argv = command_line(container, variables)
+        service = service_variables(self._machine.service, host_network=pod.spec.host_network)
+        variables = container_variables(pod, container, self._facts, found, service)
+        argv = command_line(container, {**service, **variables})
         gpus = self._gpus.get(container.name, ()) if self._machine.has_gpus else None
         mounts = await self._volumes.mounts(container, variables)
         directory, number = self._directory / container.name, record.attempts + 1
@@ -127,7 +136,7 @@ class Launcher:
         security, shared = container.security_context, pod.spec.security_context
         uid = shared.run_as_user if security.run_as_user is None else security.run_as_user
         as_root = os.geteuid() == 0 and (uid in {None, 0} or self._machine.shared_host)
-        base = {**self._machine.base_env, "TMPDIR": str(temporary)} | mpi.launcher_variables(
+        base = {**self._machine.base_env, "TMPDIR": str(temporary), **service} | mpi.launcher_variables(
             variables, str(self._agent), as_root=as_root, shared_host=self._machine.shared_host
         )
         process = ProcessSpec(
@@ -168,6 +177,7 @@ def sandbox_spec(pod: Pod, directory: Path) -> SandboxSpec:
         attempt="-".join(restart) or labels.get(_JOB_UID, ""),
         root=directory,
         host_network=pod.spec.host_network,
+        aliases={alias.ip: alias.hostnames for alias in pod.spec.host_aliases},
         rewrites_names=not mpi.launches(pod),
     )
 

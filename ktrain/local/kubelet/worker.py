@@ -249,6 +249,7 @@ class PodWorker:
             directory=self._directory / "volumes",
             claims=shared.claims_directory,
             client=shared.client,
+            clock=shared.env.clock,
             facts=facts,
             rewrite=sandbox.rewrite,
         )

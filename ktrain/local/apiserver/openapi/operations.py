@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
-from ktrain.local.apiserver.discovery import SUBRESOURCE_KINDS
+from ktrain.local.apiserver.discovery import CONNECT_KINDS, SUBRESOURCE_KINDS
 
 from .schemas import builtin_name, group_version_kind, kind_name, option_reference, reference
 
@@ -28,19 +28,26 @@ def _query(names: str, kind: str) -> dict[str, Json]:
 _QUERY: Final = {
     **_query(
         "continue dryRun fieldManager fieldSelector fieldValidation labelSelector propagationPolicy resourceVersion"
-        " resourceVersionMatch pretty container",
+        " resourceVersionMatch pretty container command",
         "string",
     ),
     **_query(
-        "allowWatchBookmarks force orphanDependents sendInitialEvents watch follow previous timestamps", "boolean"
+        "allowWatchBookmarks force orphanDependents sendInitialEvents watch follow previous timestamps"
+        " stdin stdout stderr tty",
+        "boolean",
     ),
-    **_query("gracePeriodSeconds limit timeoutSeconds limitBytes sinceSeconds tailLines", "integer"),
+    **_query("gracePeriodSeconds limit timeoutSeconds limitBytes sinceSeconds tailLines ports", "integer"),
 }
 _LISTING: Final = "continue fieldSelector labelSelector limit resourceVersion resourceVersionMatch timeoutSeconds"
 _LIST: Final = f"allowWatchBookmarks {_LISTING} sendInitialEvents watch"
 _WRITE: Final = "dryRun fieldManager fieldValidation"
 _DELETE: Final = "dryRun gracePeriodSeconds orphanDependents propagationPolicy"
 _LOG: Final = "container follow limitBytes previous sinceSeconds tailLines timestamps"
+_CONNECT: Final = {
+    "attach": "container stderr stdin stdout tty",
+    "exec": "command container stderr stdin stdout tty",
+    "portforward": "ports",
+}
 _MERGES: Final = ("application/apply-patch+yaml", "application/json-patch+json", "application/merge-patch+json")
 _STRATEGIC: Final = "application/strategic-merge-patch+json"
 _TYPES: Final = ("application/json", "application/yaml")
@@ -97,7 +104,8 @@ def _path(resource: ServedResource, path: str, verbs: list[str], *, subresource:
     found: Json = {}
     for verb in verbs:
         method = _VERBS[verb][0]
-        found[method] = _operation(resource, path, verb, subresource)
+        connects = subresource in CONNECT_KINDS
+        found[method] = (_connection if connects else _operation)(resource, path, verb, subresource)
     placed = [_in_path(name) for name in re.findall(r"\{(\w+)\}", path)]
     return {**found, "parameters": [*placed, _QUERY["pretty"]]}
 
@@ -124,6 +132,23 @@ def _operation(resource: ServedResource, path: str, verb: str, subresource: str)
     if body := _body(resource, verb, schema):
         operation["requestBody"] = body
     return operation
+
+
+def _connection(resource: ServedResource, path: str, verb: str, subresource: str) -> Json:
+    """Return the operation of a subresource that a client connects to."""
+    group, version, kind = CONNECT_KINDS[subresource]
+    method = _VERBS[verb][0]
+    said = {"description": "OK", "content": {"*/*": {"schema": {"type": "string"}}}}
+    name = _operation_id(resource, path, verb, subresource).removeprefix(_VERBS[verb][1])
+    place, _, rest = name.partition("Namespaced")
+    return {
+        "tags": [f"{_camel(resource.group, lower=True)}_{resource.version}"],
+        "operationId": f"connect{place}{_upper(method)}Namespaced{rest}",
+        "parameters": [_QUERY[parameter] for parameter in _CONNECT[subresource].split()],
+        "responses": {"200": said, "401": {"description": "Unauthorized"}},
+        "x-kubernetes-action": "connect",
+        "x-kubernetes-group-version-kind": {"group": group, "version": version, "kind": kind},
+    }
 
 
 def _body(resource: ServedResource, verb: str, schema: Json) -> Json | None:
