@@ -7,7 +7,7 @@ BIN    := $(VENV)/bin
 help:
 	@echo "make demo       train a real model with one command (installs PyTorch into $(VENV))"
 	@echo "make test       format, lint, types, layers and tests"
-	@echo "make test-real  the tests of tests/controlplane on a real kube-apiserver, built with Go if need be"
+	@echo "make test-real  the tests of tests/controlplane on a real kube-apiserver, built with Go if need be, and kubectl's"
 	@echo "make bench      the benchmarks of benchmarks/"
 	@echo "make docs       the API reference, from the docstrings, into build/docs"
 	@echo "make clean      remove $(VENV) and caches"
@@ -42,7 +42,7 @@ test-real: $(VENV)/.installed-dev
 	  command -v go >/dev/null || { echo "set KUBEBUILDER_ASSETS to a directory with kube-apiserver, or install Go" >&2; exit 1; }; \
 	  KUBEBUILDER_ASSETS=$$(hack/controlplane/build) || exit; export KUBEBUILDER_ASSETS; \
 	fi; \
-	$(BIN)/python -m pytest tests/controlplane
+	$(BIN)/python -m pytest tests/controlplane tests/e2e/kubectl
 
 bench: $(VENV)/.installed-dev
 	$(BIN)/python -m benchmarks

@@ -29,17 +29,14 @@ _AGGREGATED_PARAMETERS: Final = {"g=apidiscovery.k8s.io", "v=v2", "as=APIGroupDi
 _STATUS_VERBS: Final = ("get", "patch", "update")
 SUBRESOURCE_KINDS: Final = {
     "scale": ("autoscaling", "v1", "Scale"),
+    "attach": ("", "v1", "PodAttachOptions"),
     "binding": ("", "v1", "Binding"),
+    "exec": ("", "v1", "PodExecOptions"),
+    "portforward": ("", "v1", "PodPortForwardOptions"),
     "eviction": ("policy", "v1", "Eviction"),
     "token": ("authentication.k8s.io", "v1", "TokenRequest"),
 }
 """Kinds of subresources that do not have their parent's."""
-CONNECT_KINDS: Final = {
-    "attach": ("", "v1", "PodAttachOptions"),
-    "exec": ("", "v1", "PodExecOptions"),
-    "portforward": ("", "v1", "PodPortForwardOptions"),
-}
-"""The same for those that a client connects to: these kinds are query parameters, not objects."""
 _VERSION: Final = re.compile(r"v(\d+)(?:(alpha|beta)(\d+))?")
 _STABILITY: Final = {None: 2, "beta": 1, "alpha": 0}
 
@@ -163,7 +160,7 @@ def _subresources(resource: ServedResource) -> list[tuple[str, tuple[str, ...]]]
 
 
 def _subresource_kind(resource: ServedResource, name: str) -> tuple[str, str, str]:
-    return (SUBRESOURCE_KINDS | CONNECT_KINDS).get(name, (resource.group, resource.version, resource.kind))
+    return SUBRESOURCE_KINDS.get(name, (resource.group, resource.version, resource.kind))
 
 
 def _kind(group: str, version: str, kind: str) -> Json:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from ktrain.local.apiserver import errors, listing, watching
+from ktrain.local.apiserver import errors, listing, views, watching
 from ktrain.local.apiserver.representation import (
     EventRenderer,
     answer,
@@ -42,6 +43,7 @@ _OBJECT_VERBS: Final = {
     "DELETE": "delete",
     "POST": "create",
 }
+_VIEW_VERBS: Final = ("get", "patch", "update")
 
 
 async def dispatch(backend: Backend, call: Call) -> Answer:
@@ -75,15 +77,21 @@ async def _collection(backend: Backend, call: Call, verb: str) -> Answer:
         return Answer(200, chunks=chunks)
     if verb == "list":
         await listing.await_revision(backend, call)
-        return answer(200, render_page(backend, call, listing.list_objects(backend, call), fmt), fmt)
+        page = await _shown_page(backend, call, listing.list_objects(backend, call))
+        return answer(200, render_page(backend, call, page, fmt), fmt)
     if verb == "create" and "create" in call.resource.verbs:
         written = await create(backend, call)
         return answer(201, render_object(backend, call, written.item, fmt), fmt)
     if verb == "deletecollection" and verb in call.resource.verbs:
-        return answer(200, render_page(backend, call, await delete_collection(backend, call), fmt), fmt)
+        page = await _shown_page(backend, call, await delete_collection(backend, call))
+        return answer(200, render_page(backend, call, page, fmt), fmt)
     if verb == "update":
         raise errors.bad_request("name must be provided")
     raise errors.method_not_allowed(verb, call.resource)
+
+
+async def _shown_page(backend: Backend, call: Call, page: listing.Page) -> listing.Page:
+    return replace(page, items=await backend.conversions.items(call.resource, page.items))
 
 
 async def _review(backend: Backend, call: Call, review: Review) -> Answer:
@@ -99,7 +107,8 @@ async def _object(backend: Backend, call: Call, verb: str) -> Answer:
     fmt = format_of(call)
     if verb == "get":
         await listing.await_revision(backend, call)
-        return answer(200, render_object(backend, call, listing.get_object(backend, call), fmt), fmt)
+        item = await views.shown(backend, call.resource, listing.get_object(backend, call))
+        return answer(200, render_object(backend, call, item, fmt), fmt)
     if verb == "delete":
         return await _delete(backend, call, fmt)
     written = await (update if verb == "update" else patch)(backend, call)
@@ -109,7 +118,8 @@ async def _object(backend: Backend, call: Call, verb: str) -> Answer:
 async def _delete(backend: Backend, call: Call, fmt: Format) -> Answer:
     outcome, code = await delete(backend, call)
     if not outcome.gone or call.resource.strategy.answers_deleted_object:
-        return answer(code, render_object(backend, call, outcome.item, fmt), fmt)
+        item = await views.shown(backend, call.resource, outcome.item)
+        return answer(code, render_object(backend, call, item, fmt), fmt)
     details = errors.about(call.resource, call.name)
     details["uid"] = outcome.item.obj["metadata"]["uid"]
     return plain_answer(call, errors.success(details), status=code)
@@ -120,22 +130,21 @@ async def _subresource(backend: Backend, call: Call, verb: str) -> Answer:
     handler = SUBRESOURCES.get((resource.qualified_name, name))
     if handler is not None:
         if verb not in resource.subresources[name]:
-            raise errors.method_not_allowed(verb, resource)
+            raise errors.wrong_method()
         return await handler(backend, call)
     if name == "scale" and resource.scale is not None:
         return plain_answer(call, await _scale(backend, call, verb, resource.scale))
-    if not (name == "status" and resource.has_status) and name != "finalize":
+    verbs = _VIEW_VERBS if name == "status" and resource.has_status else resource.subresources.get(name)
+    if verbs is None:
         raise errors.not_found(resource, call.name) if resource.custom else errors.resource_not_found()
-    if name == "finalize" and name not in resource.subresources:
-        raise errors.not_found(resource, call.name)
-    if verb not in {"get", "update", "patch"}:
-        raise errors.method_not_allowed(verb, resource)
+    if verb not in verbs:
+        raise errors.method_not_allowed(verb, resource) if resource.custom else errors.wrong_method()
     return await _object(backend, call, verb)
 
 
 async def _scale(backend: Backend, call: Call, verb: str, paths: Scale) -> Json:
     if verb == "get":
-        return scale.get(backend, call, paths)
+        return await scale.get(backend, call, paths)
     if verb not in {"update", "patch"}:
         raise errors.method_not_allowed(verb, call.resource)
     return await scale.write(backend, call, paths)

@@ -30,8 +30,11 @@ from ktrain.local.apiserver.access.escalation import Escalation
 from ktrain.local.apiserver.access.gate import Gate
 from ktrain.local.apiserver.admission import AdmissionPlugin, Chain
 from ktrain.local.apiserver.backend import Backend, Call, NodeAgents
+from ktrain.local.apiserver.callouts import Callouts
+from ktrain.local.apiserver.conversion import Conversions
 from ktrain.local.apiserver.crds import CrdController
 from ktrain.local.apiserver.dispatch import dispatch
+from ktrain.local.apiserver.disruption import DisruptionController
 from ktrain.local.apiserver.errors import NOT_FOUND_TEXT, PageNotFound, StatusError
 from ktrain.local.apiserver.gc import GarbageCollector
 from ktrain.local.apiserver.inprocess import InProcessTransport
@@ -40,7 +43,6 @@ from ktrain.local.apiserver.registry import Registry
 from ktrain.local.apiserver.representation import Format, negotiate
 from ktrain.local.apiserver.requests import ADMIN, Answer, Parameters, Request, User, warning_headers
 from ktrain.local.apiserver.store import DEFAULT_HISTORY, NotStored, Store
-from ktrain.local.apiserver.webhooks import Webhooks
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
@@ -50,6 +52,7 @@ if TYPE_CHECKING:
     from ktrain.framework.env import Env
     from ktrain.local.apiserver.access.credentials import PeerCertificate
     from ktrain.local.apiserver.access.gate import Authorization
+    from ktrain.local.apiserver.callouts import InProcess
     from ktrain.local.apiserver.durability.journal import Journal
 
 _READS: Final = frozenset({"GET", "HEAD"})
@@ -97,12 +100,15 @@ class ApiServer:
         registry = Registry([*builtins.RESOURCES, *gated])
         self._gate = Gate(self.store, env, authorization=authorization, tokens=tokens, signing_key=signing_key)
         plugins = (*admission, AdmissionPlugin("rbac-escalation", Escalation(self._gate).admit))
-        chain = Chain(plugins, Webhooks(self.store, registry, env))
+        self._callouts = Callouts(self.store)
+        conversions = Conversions(self._callouts, registry, env)
+        chain = Chain(plugins, self.store, registry, env, self._callouts, conversions, self._gate.decide)
         self.nodes = NodeAgents()
         """Who runs containers: the kubelets register here."""
-        self._backend = Backend(self.store, registry, env, chain, self._gate, self.nodes)
+        self._backend = Backend(self.store, registry, env, chain, conversions, self._gate, self.nodes)
         self._crds = CrdController(self._backend)
         self._gc = GarbageCollector(self._backend)
+        self._budgets = DisruptionController(self._backend)
         self._namespaces = NamespaceController(self._backend)
         self._accounts = AccountController(self._backend)
         self._aggregator = Aggregator(self._backend)
@@ -122,6 +128,7 @@ class ApiServer:
         Stopped on leaving.
 
         Raises:
+            NotStored: The disk does not even take what a server begins with.
             Exception: On leaving, what a controller died of; it is logged when it happens.
         """
         # Tasks, not a task group: test frameworks enter and leave a fixture's contexts in different tasks.
@@ -131,6 +138,7 @@ class ApiServer:
                 ("gc", self._gc),
                 ("namespaces", self._namespaces),
                 ("crds", self._crds),
+                ("budgets", self._budgets),
                 ("accounts", self._accounts),
                 ("aggregation", self._aggregator),
             )
@@ -140,6 +148,9 @@ class ApiServer:
         for task in tasks:
             task.add_done_callback(_log_crash)
         try:
+            if self.journal is not None:
+                # What a server begins with must not be taken back when somebody's write cannot be stored.
+                await self.journal.durable(committed=bool(self.store.revision))
             yield self
         finally:
             self.end_streams()
@@ -147,6 +158,7 @@ class ApiServer:
             for task in tasks:
                 task.cancel()
                 await asyncio.wait([task])
+            await self._callouts.aclose()
             for task in tasks:
                 if not task.cancelled() and (error := task.exception()) is not None:
                     raise error
@@ -154,6 +166,15 @@ class ApiServer:
     def transport(self, user: str | User = ADMIN) -> Transport:
         """Return a transport that calls this server in process as one user; a mere name is an administrator's."""
         return InProcessTransport(self, user if isinstance(user, User) else User(user, ADMIN.groups))
+
+    @property
+    def webhook_addresses(self) -> dict[tuple[str, str, int], str | InProcess]:
+        """
+        Where webhooks of Services are: (namespace, name, port) to `host:port`, or to an async function of this process.
+
+        Such a function takes a review as JSON and returns it with its response. Change the mapping at any time.
+        """
+        return self._callouts.addresses.named
 
     async def authenticate(self, headers: Mapping[str, str], peer_certificate: PeerCertificate | None = None) -> User:
         """

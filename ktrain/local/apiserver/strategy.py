@@ -32,6 +32,8 @@ class Strategy:
     """Whether PUT creates a missing object."""
     answers_deleted_object: bool = False
     """Whether DELETE answers the object also when it is gone."""
+    shows_deletion: bool = False
+    """Whether what DELETE answers has the time of deletion also when the object is gone: kinds with a grace period."""
     default_propagation: Propagation = "Background"
     deletion_warning: str = ""
     """Said when a deletion without a policy falls back to `default_propagation`."""
@@ -77,10 +79,23 @@ class Strategy:
         del obj
         return ()
 
+    def validate_create(self, obj: Json) -> Sequence[Cause]:
+        """Return what a new object may not have yet."""
+        del obj
+        return ()
+
     def validate_update(self, obj: Json, old: Json) -> Sequence[Cause]:
         """Return what may not change the way it did."""
         del obj, old
         return ()
+
+    def restrict_part(self, part: str, obj: Json, old: Json) -> Json:
+        """Return what a write to one of the kind's own subresources leaves of an object; the rest is as it was."""
+        raise NotImplementedError(part)
+
+    def validate_part(self, part: str, obj: Json, old: Json) -> Sequence[Cause]:
+        """Return what is wrong with such a write, besides what `validate` finds."""
+        raise NotImplementedError(part)
 
     def validate_status(self, obj: Json, old: Json) -> Sequence[Cause]:
         """Return what is wrong with a write to the status subresource."""

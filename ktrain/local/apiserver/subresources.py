@@ -1,8 +1,8 @@
 """
 The subresources that do something other than show or change the object: one handler each.
 
-`status`, `scale` and `finalize` are views of the object and live with the verbs. The verbs of each handler are those
-that the resource declares (`ServedResource.subresources`); `dispatch` checks them.
+`status`, `scale`, `finalize`, `resize` and `ephemeralcontainers` are views of the object and live with the verbs. The
+verbs of each handler are those that the resource declares (`ServedResource.subresources`); `dispatch` checks them.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from ktrain.local.apiserver import logs, streams
 from ktrain.local.apiserver.access import token_requests
-from ktrain.local.apiserver.builtins import bindings
+from ktrain.local.apiserver.builtins import bindings, evictions
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 SUBRESOURCES: Final[Mapping[tuple[str, str], Handler]] = {
     ("pods", "attach"): streams.serve,
     ("pods", "binding"): bindings.serve,
+    ("pods", "eviction"): evictions.serve,
     ("pods", "exec"): streams.serve,
     ("pods", "log"): logs.serve,
     ("serviceaccounts", "token"): token_requests.serve,

@@ -11,6 +11,7 @@ import os
 import shutil
 import stat
 import subprocess
+import threading
 from pathlib import Path
 
 import pytest
@@ -112,8 +113,15 @@ def up_server(program, tmp_path_factory):
     running = Running(["up", "--pods", "host", "--kubeconfig", str(kubeconfig)], directory, {"TMPDIR": str(temporary)})
     try:
         running.wait_for("ready http")
+        # What it logs is read all the time: it stands still when nobody does.
+        reader = threading.Thread(target=running.lines.extend, args=(running.process.stdout,), daemon=True)
+        reader.start()
         yield Kubectl(program, kubeconfig, directory, is_real=False)
+        assert "Traceback" not in running.output, running.output
     finally:
+        running.process.kill()
+        running.process.wait(PATIENCE_S)
+        reader.join()
         running.kill()
 
 
@@ -240,12 +248,8 @@ def config_map():
     """A ConfigMap for a manifest."""
 
     def make(name, data=None, **labels):
-        return {
-            "apiVersion": "v1",
-            "kind": "ConfigMap",
-            "metadata": {"name": name, "labels": labels},
-            "data": data or {},
-        }
+        metadata = {"name": name, "labels": labels} if labels else {"name": name}
+        return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data or {"k": "v"}}
 
     return make
 
@@ -259,7 +263,7 @@ def pod():
         return {
             "apiVersion": "v1",
             "kind": "Pod",
-            "metadata": {"name": name, "labels": labels},
+            "metadata": {"name": name, "labels": {"app": name, **labels}},
             "spec": {"restartPolicy": "Never", "terminationGracePeriodSeconds": 1, "containers": containers or main},
         }
 

@@ -86,8 +86,8 @@ def test_pods_have_their_columns(kubectl, pod):
     kubectl.apply(pod("p"))
 
     assert kubectl("get", "pods").splitlines()[0].split() == ["NAME", "READY", "STATUS", "RESTARTS", "AGE"]
-    wide = kubectl("get", "pods", "-o", "wide").splitlines()[0]
-    assert wide.endswith("NODE     NOMINATED NODE   READINESS GATES") or "NOMINATED NODE" in wide
+    wide = " ".join(kubectl("get", "pods", "-o", "wide").splitlines()[0].split())
+    assert wide == "NAME READY STATUS RESTARTS AGE IP NODE NOMINATED NODE READINESS GATES"
 
 
 def test_several_kinds_at_once_and_all_namespaces(three, job):

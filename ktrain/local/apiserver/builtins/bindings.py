@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ktrain.api.meta import format_time
 from ktrain.local.apiserver import causes, codec, errors, listing, representation
-from ktrain.local.apiserver.errors import StatusError, invalid
+from ktrain.local.apiserver.errors import StatusError
 from ktrain.local.apiserver.verbs import accepting
 
 if TYPE_CHECKING:
@@ -17,32 +18,52 @@ if TYPE_CHECKING:
 
 async def serve(backend: Backend, call: Call) -> Answer:
     """
-    Set a pod's node, merge the binding's annotations, and mark it as scheduled.
+    Set a pod's node, merge the binding's labels and annotations, and mark it as scheduled.
 
     Raises:
         StatusError: No such pod, it has a node already, is being deleted, or is gated.
     """
-    binding = codec.decode_object(call.request.body, call.header("content-type"), kind="Binding").obj
+    return representation.plain_answer(call, _bind(backend, call, _read(call)), status=201)
+
+
+async def bind_named(backend: Backend, call: Call) -> Json:
+    """
+    Do the same for a Binding that is posted by itself and names its pod.
+
+    Raises:
+        StatusError: As `serve`.
+    """
+    binding = _read(call)
+    name = (binding.get("metadata") or {}).get("name", "")
+    return _bind(backend, replace(call, resource=backend.registry.builtin("v1", "Pod"), name=name), binding)
+
+
+def _read(call: Call) -> Json:
+    return codec.decode_object(call.request.body, call.header("content-type"), kind="Binding").obj
+
+
+def _bind(backend: Backend, call: Call, binding: Json) -> Json:
     target = binding.get("target") or {}
     node = target.get("name", "")
-    if not node:
-        raise invalid(call.resource, call.name, [causes.required("target.name")], kind="Binding")
+    found = [] if node else [causes.required("target.name")]
     if target.get("kind", "Node") not in {"", "Node"}:
-        wrong = [causes.not_supported("target.kind", target["kind"], ["Node", "<empty>"])]
-        raise invalid(call.resource, call.name, wrong, kind="Binding")
+        found.append(causes.not_supported("target.kind", target["kind"], ["Node", "<empty>"]))
+    if found:
+        # Upstream loses the kind of this error on the way.
+        texts = [f"{cause.field}: {cause.message}" for cause in reversed(found)]
+        raise StatusError(500, "", texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]")
     item = listing.get_object(backend, call)
     pod = accepting.private_copy(item.obj)
     _refuse(call, pod, binding)
     pod["spec"]["nodeName"] = node
     meta = pod["metadata"]
-    if annotations := (binding.get("metadata") or {}).get("annotations"):
-        meta["annotations"] = {**meta.get("annotations", {}), **annotations}
-    if "generation" in meta:
-        meta["generation"] += 1
+    for name in ("annotations", "labels"):
+        if given := (binding.get("metadata") or {}).get(name):
+            meta[name] = {**meta.get(name, {}), **given}
     _set_scheduled(pod, format_time(backend.now()))
     if not call.parameters.text("dryRun"):
         backend.store.put(call.resource.collection, call.key, pod, expected=item.revision, schema=item.schema)
-    return representation.plain_answer(call, errors.success(code=201), status=201)
+    return errors.success(code=201)
 
 
 def _refuse(call: Call, pod: Json, binding: Json) -> None:
@@ -69,4 +90,5 @@ def _conflict(call: Call, detail: str) -> StatusError:
 def _set_scheduled(pod: Json, now: str) -> None:
     status = pod.setdefault("status", {})
     others = [c for c in status.get("conditions", ()) if c.get("type") != "PodScheduled"]
-    status["conditions"] = [*others, {"type": "PodScheduled", "status": "True", "lastTransitionTime": now}]
+    condition = {"type": "PodScheduled", "status": "True", "lastProbeTime": None, "lastTransitionTime": now}
+    status["conditions"] = [*others, condition]

@@ -1,4 +1,4 @@
-"""PodDisruptionBudgets: how many pods may be evicted. `apiserver/eviction.py` keeps to them."""
+"""PodDisruptionBudgets: how many pods may go. `evictions` keeps to them, and `apiserver/disruption.py` counts."""
 
 from __future__ import annotations
 
@@ -54,3 +54,27 @@ class BudgetStrategy(Strategy):
         del old
         status = obj.get("status") or {}
         return [cause for name in COUNTS for cause in causes.non_negative(f"status.{name}", status.get(name))]
+
+
+def is_healthy(pod: Json) -> bool:
+    """Whether a pod counts: it is ready."""
+    conditions = pod.get("status", {}).get("conditions") or ()
+    return any(one.get("type") == "Ready" and one.get("status") == "True" for one in conditions)
+
+
+def set_condition(budget: Json, now: str) -> None:
+    """Say in the status whether an eviction is allowed."""
+    status = budget["status"]
+    allowed = status["disruptionsAllowed"] > 0
+    conditions = status.get("conditions", [])
+    old: Json = next((one for one in conditions if one["type"] == "DisruptionAllowed"), {})
+    state = "True" if allowed else "False"
+    condition = {
+        "type": "DisruptionAllowed",
+        "status": state,
+        "observedGeneration": status.get("observedGeneration", 0),
+        "lastTransitionTime": old["lastTransitionTime"] if old.get("status") == state else now,
+        "reason": "SufficientPods" if allowed else "InsufficientPods",
+        "message": "",
+    }
+    status["conditions"] = [*(one for one in conditions if one["type"] != "DisruptionAllowed"), condition]

@@ -19,6 +19,17 @@ _PULL_POLICIES: Final = ("Always", "IfNotPresent", "Never")
 _PROTOCOLS: Final = ("SCTP", "TCP", "UDP")
 _MESSAGE_POLICIES: Final = ("FallbackToLogsOnError", "File")
 _HANDLERS: Final = ("exec", "httpGet", "tcpSocket", "grpc")
+_NOT_EPHEMERAL: Final = (
+    "ports",
+    "resources",
+    "livenessProbe",
+    "readinessProbe",
+    "startupProbe",
+    "lifecycle",
+    "resizePolicy",
+    "restartPolicy",
+)
+_NOT_EPHEMERAL_TEXT: Final = "cannot be set for an Ephemeral Container"
 _PORT_TEXT: Final = "must be between 1 and 65535, inclusive"
 
 
@@ -39,6 +50,7 @@ def validate_pod_spec(spec: Json, field: str = "spec") -> list[Cause]:
             if name and name in seen:
                 found.append(causes.duplicate(f"{path}.name", name))
             seen.add(name)
+    found += _validate_ephemeral(spec, f"{field}.ephemeralContainers", volumes, seen)
     found += _enumerated(spec, "restartPolicy", _RESTART_POLICIES, field)
     found += _enumerated(spec, "dnsPolicy", _DNS_POLICIES, field)
     for name in ("terminationGracePeriodSeconds", "activeDeadlineSeconds"):
@@ -52,6 +64,27 @@ def validate_pod_spec(spec: Json, field: str = "spec") -> list[Cause]:
     if value := spec.get("priorityClassName"):
         found += [causes.invalid(f"{field}.priorityClassName", value, text) for text in names.subdomain(value)]
     return found
+
+
+def _validate_ephemeral(spec: Json, field: str, volumes: list[str], others: set[str]) -> Iterator[Cause]:
+    """Yield what is wrong with containers to look around: they may use nothing that a pod's function could rest on."""
+    names_so_far = set(others)
+    for index, container in enumerate(spec.get("ephemeralContainers") or ()):
+        path, name = f"{field}[{index}]", container.get("name", "")
+        yield from _validate_container(container, path, volumes, init=False)
+        if name in names_so_far:
+            yield causes.duplicate(f"{path}.name", name)
+        names_so_far.add(name)
+        target = container.get("targetContainerName")
+        if target and target not in others:
+            yield causes.missing_reference(f"{path}.targetContainerName", target)
+        for denied in _NOT_EPHEMERAL:
+            if container.get(denied):
+                yield causes.forbidden(f"{path}.{denied}", _NOT_EPHEMERAL_TEXT)
+        for number, mount in enumerate(container.get("volumeMounts") or ()):
+            for denied in ("subPath", "subPathExpr"):
+                if mount.get(denied):
+                    yield causes.forbidden(f"{path}.volumeMounts[{number}].{denied}", _NOT_EPHEMERAL_TEXT)
 
 
 def _validate_names(items: Iterable[Json], field: str) -> Iterator[Cause]:

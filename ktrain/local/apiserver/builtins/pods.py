@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from ktrain.api.meta import Key
+from ktrain.api.meta import Key, format_time
 from ktrain.local.apiserver import causes
+from ktrain.local.apiserver.builtins import pod_parts
 from ktrain.local.apiserver.builtins.pod_accounts import admit_account
 from ktrain.local.apiserver.builtins.pod_defaults import containers, default_pod_spec
 from ktrain.local.apiserver.builtins.pod_validation import validate_pod_spec
@@ -33,6 +34,7 @@ class PodStrategy(Strategy):
     """Pods."""
 
     answers_deleted_object = True
+    shows_deletion = True
     kept_by_status = ("ownerReferences",)
 
     def default(self, obj: Json) -> None:
@@ -40,6 +42,10 @@ class PodStrategy(Strategy):
         spec = obj.setdefault("spec", {})
         default_pod_spec(spec, requests=True)
         spec.setdefault("enableServiceLinks", True)
+        for condition in obj.get("status", {}).get("conditions") or ():
+            # Typed clients always send these two.
+            condition.setdefault("lastProbeTime", None)
+            condition.setdefault("lastTransitionTime", None)
 
     def admit(self, obj: Json, old: Json | None, backend: Backend) -> None:
         """Fill in the account, the priority and the usual tolerations; refuse classes that do not exist."""
@@ -56,11 +62,11 @@ class PodStrategy(Strategy):
 
     def prepare_create(self, obj: Json, backend: Backend) -> None:
         """Start in Pending; gated pods say so."""
-        del backend
         spec = obj["spec"]
         obj["status"] = {"phase": "Pending", "qosClass": quality_class(spec)}
         if spec.get("schedulingGates"):
-            condition = {"type": "PodScheduled", "status": "False", "reason": "SchedulingGated"}
+            condition = {"type": "PodScheduled", "status": "False", "reason": "SchedulingGated", "lastProbeTime": None}
+            condition["lastTransitionTime"] = format_time(backend.now())
             message = "Scheduling is blocked due to non-empty scheduling gates"
             obj["status"]["conditions"] = [{**condition, "message": message}]
 
@@ -68,11 +74,27 @@ class PodStrategy(Strategy):
         """Check the spec."""
         return validate_pod_spec(obj.get("spec", {}))
 
+    def validate_create(self, obj: Json) -> Sequence[Cause]:
+        """Containers to look around come later."""
+        early = obj["spec"].get("ephemeralContainers")
+        return [causes.forbidden("spec.ephemeralContainers", "cannot be set on create")] if early else ()
+
     def validate_update(self, obj: Json, old: Json) -> Sequence[Cause]:
         """Only images, deadlines, added tolerations, removed gates and a gated pod's constraints may change."""
         if _comparable(obj["spec"], old["spec"]) == _comparable(old["spec"], old["spec"]):
             return ()
         return [causes.forbidden("spec", _UPDATE_TEXT)]
+
+    def restrict_part(self, part: str, obj: Json, old: Json) -> Json:
+        """Let `ephemeralcontainers` and `resize` change what they are for, and nothing else."""
+        narrow = pod_parts.with_resources if part == "resize" else pod_parts.with_ephemeral
+        return narrow(obj, old)
+
+    def validate_part(self, part: str, obj: Json, old: Json) -> Sequence[Cause]:
+        """Check the change."""
+        if part == "resize":
+            return list(pod_parts.validate_resize(obj, old, quality_class(obj["spec"])))
+        return list(pod_parts.validate_ephemeral(obj, old))
 
     def grace_seconds(self, obj: Json, asked: int | None) -> int:
         """Nobody has to end a pod that was never started or has finished."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from ktrain.local.apiserver.access.rbac import GROUP
-from ktrain.local.apiserver.builtins import simple
+from ktrain.local.apiserver.builtins import bindings, simple
 from ktrain.local.apiserver.builtins.configs import ConfigMapStrategy, SecretStrategy
 from ktrain.local.apiserver.builtins.definitions import DefinitionStrategy
 from ktrain.local.apiserver.builtins.events import CoreEventStrategy, EventStrategy
@@ -24,11 +24,23 @@ from ktrain.local.apiserver.builtins.webhook_configurations import (
     MutatingConfigurationStrategy,
     WebhookConfigurationStrategy,
 )
+from ktrain.local.apiserver.policies.kinds import PolicyBindingStrategy, PolicyStrategy
+from ktrain.local.apiserver.registry import ServedResource
+from ktrain.local.apiserver.strategy import ORDINARY
 
 _RBAC: Final = f"{GROUP}/v1"
 _REFERENCE: Final = ("kind", "namespace", "name", "uid", "apiVersion", "resourceVersion", "fieldPath")
 _CONNECT: Final = ("create", "get")
-_POD_SUBRESOURCES: Final = {"attach": _CONNECT, "binding": ("create",), "exec": _CONNECT, "log": ("get",)}
+_VIEW: Final = ("get", "patch", "update")
+_POD_SUBRESOURCES: Final = {
+    "attach": _CONNECT,
+    "binding": ("create",),
+    "ephemeralcontainers": _VIEW,
+    "eviction": ("create",),
+    "exec": _CONNECT,
+    "log": ("get",),
+    "resize": _VIEW,
+}
 
 
 _POD_FIELDS: Final = _same(
@@ -48,6 +60,17 @@ _CORE_EVENT_FIELDS: Final = {
 _EVENT_FIELDS: Final = _same(*(f"regarding.{name}" for name in _REFERENCE), "reason", "reportingController", "type")
 
 RESOURCES: Final = (
+    ServedResource(
+        group="",
+        version="v1",
+        kind="Binding",
+        plural="bindings",
+        singular="binding",
+        namespaced=True,
+        strategy=ORDINARY,
+        verbs=("create",),
+        review=bindings.bind_named,
+    ),
     _served("v1", "ConfigMap", "configmaps", ConfigMapStrategy(), short=("cm",)),
     _served("v1", "Event", "events", CoreEventStrategy(), short=("ev",), fields=_CORE_EVENT_FIELDS),
     _served("v1", "LimitRange", "limitranges", simple.PlainStrategy(), short=("limits",)),
@@ -116,6 +139,23 @@ RESOURCES: Final = (
         "ValidatingWebhookConfiguration",
         "validatingwebhookconfigurations",
         WebhookConfigurationStrategy(),
+        namespaced=False,
+        categories=("api-extensions",),
+    ),
+    _served(
+        "admissionregistration.k8s.io/v1",
+        "ValidatingAdmissionPolicy",
+        "validatingadmissionpolicies",
+        PolicyStrategy(),
+        namespaced=False,
+        status=True,
+        categories=("api-extensions",),
+    ),
+    _served(
+        "admissionregistration.k8s.io/v1",
+        "ValidatingAdmissionPolicyBinding",
+        "validatingadmissionpolicybindings",
+        PolicyBindingStrategy(),
         namespaced=False,
         categories=("api-extensions",),
     ),

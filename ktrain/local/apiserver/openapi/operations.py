@@ -10,9 +10,9 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
-from ktrain.local.apiserver.discovery import CONNECT_KINDS, SUBRESOURCE_KINDS
+from ktrain.local.apiserver.discovery import SUBRESOURCE_KINDS
 
-from .schemas import builtin_name, group_version_kind, kind_name, option_reference, reference
+from .schemas import group_version_kind, kind_name, option_reference, reference, subresource_schema
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -28,26 +28,19 @@ def _query(names: str, kind: str) -> dict[str, Json]:
 _QUERY: Final = {
     **_query(
         "continue dryRun fieldManager fieldSelector fieldValidation labelSelector propagationPolicy resourceVersion"
-        " resourceVersionMatch pretty container command",
+        " resourceVersionMatch pretty container",
         "string",
     ),
     **_query(
-        "allowWatchBookmarks force orphanDependents sendInitialEvents watch follow previous timestamps"
-        " stdin stdout stderr tty",
-        "boolean",
+        "allowWatchBookmarks force orphanDependents sendInitialEvents watch follow previous timestamps", "boolean"
     ),
-    **_query("gracePeriodSeconds limit timeoutSeconds limitBytes sinceSeconds tailLines ports", "integer"),
+    **_query("gracePeriodSeconds limit timeoutSeconds limitBytes sinceSeconds tailLines", "integer"),
 }
 _LISTING: Final = "continue fieldSelector labelSelector limit resourceVersion resourceVersionMatch timeoutSeconds"
 _LIST: Final = f"allowWatchBookmarks {_LISTING} sendInitialEvents watch"
 _WRITE: Final = "dryRun fieldManager fieldValidation"
 _DELETE: Final = "dryRun gracePeriodSeconds orphanDependents propagationPolicy"
 _LOG: Final = "container follow limitBytes previous sinceSeconds tailLines timestamps"
-_CONNECT: Final = {
-    "attach": "container stderr stdin stdout tty",
-    "exec": "command container stderr stdin stdout tty",
-    "portforward": "ports",
-}
 _MERGES: Final = ("application/apply-patch+yaml", "application/json-patch+json", "application/merge-patch+json")
 _STRATEGIC: Final = "application/strategic-merge-patch+json"
 _TYPES: Final = ("application/json", "application/yaml")
@@ -104,8 +97,7 @@ def _path(resource: ServedResource, path: str, verbs: list[str], *, subresource:
     found: Json = {}
     for verb in verbs:
         method = _VERBS[verb][0]
-        connects = subresource in CONNECT_KINDS
-        found[method] = (_connection if connects else _operation)(resource, path, verb, subresource)
+        found[method] = _operation(resource, path, verb, subresource)
     placed = [_in_path(name) for name in re.findall(r"\{(\w+)\}", path)]
     return {**found, "parameters": [*placed, _QUERY["pretty"]]}
 
@@ -117,38 +109,24 @@ def _in_path(name: str) -> Json:
 def _operation(resource: ServedResource, path: str, verb: str, subresource: str) -> Json:
     _method, _word, codes, names = _VERBS[verb]
     kind, schema = _kind(resource, verb, subresource)
+    connects = _connects(subresource)
     parameters = [_QUERY[name] for name in (_LOG if subresource == "log" else names).split()]
-    types = ("text/plain",) if subresource == "log" else _TYPES
-    content = {"schema": schema if subresource != "log" else {"type": "string"}}
+    if subresource == "log":
+        schema = {"type": "string"}
+    types = ("text/plain",) if subresource == "log" else ("*/*",) if connects else _TYPES
+    content = {"schema": schema}
     responses = {str(code): {"description": _PHRASES[code], "content": dict.fromkeys(types, content)} for code in codes}
     operation: Json = {
         "tags": [f"{_camel(resource.group, lower=True)}_{resource.version}"],
         "operationId": _operation_id(resource, path, verb, subresource),
         "parameters": parameters,
         "responses": {**responses, "401": {"description": "Unauthorized"}},
-        "x-kubernetes-action": _ACTIONS.get(verb, verb),
+        "x-kubernetes-action": "connect" if connects else _ACTIONS.get(verb, verb),
         "x-kubernetes-group-version-kind": kind,
     }
-    if body := _body(resource, verb, schema):
+    if not connects and (body := _body(resource, verb, schema)):
         operation["requestBody"] = body
     return operation
-
-
-def _connection(resource: ServedResource, path: str, verb: str, subresource: str) -> Json:
-    """Return the operation of a subresource that a client connects to."""
-    group, version, kind = CONNECT_KINDS[subresource]
-    method = _VERBS[verb][0]
-    said = {"description": "OK", "content": {"*/*": {"schema": {"type": "string"}}}}
-    name = _operation_id(resource, path, verb, subresource).removeprefix(_VERBS[verb][1])
-    place, _, rest = name.partition("Namespaced")
-    return {
-        "tags": [f"{_camel(resource.group, lower=True)}_{resource.version}"],
-        "operationId": f"connect{place}{_upper(method)}Namespaced{rest}",
-        "parameters": [_QUERY[parameter] for parameter in _CONNECT[subresource].split()],
-        "responses": {"200": said, "401": {"description": "Unauthorized"}},
-        "x-kubernetes-action": "connect",
-        "x-kubernetes-group-version-kind": {"group": group, "version": version, "kind": kind},
-    }
 
 
 def _body(resource: ServedResource, verb: str, schema: Json) -> Json | None:
@@ -166,8 +144,8 @@ def _kind(resource: ServedResource, verb: str, subresource: str) -> tuple[Json, 
     """Return the kind that an operation is about, and a reference to the schema of its answer."""
     if other := SUBRESOURCE_KINDS.get(subresource):
         group, version, name = other
-        schema = reference(builtin_name(f"{group}/{version}" if group else version, name))
-        return {"group": group, "version": version, "kind": name}, schema
+        kind = {"group": group, "version": version, "kind": name}
+        return kind, subresource_schema(subresource) or {"type": "string"}
     kind = group_version_kind(resource, resource.kind)
     if verb in ("delete", "deletecollection") and not resource.strategy.answers_deleted_object:
         return kind, option_reference("Status")
@@ -175,12 +153,19 @@ def _kind(resource: ServedResource, verb: str, subresource: str) -> tuple[Json, 
     return kind, reference(f"{name}List" if verb == "list" else name)
 
 
+def _connects(subresource: str) -> bool:
+    """Whether it is a stream (exec, attach, portforward), which no body describes."""
+    return subresource in SUBRESOURCE_KINDS and subresource_schema(subresource) is None
+
+
 def _operation_id(resource: ServedResource, path: str, verb: str, subresource: str) -> str:
     everywhere = resource.namespaced and "{namespace}" not in path
+    connects = _connects(subresource)
     parts = [
-        _VERBS[verb][1],
+        "connect" if connects else _VERBS[verb][1],
         _camel(resource.group),
         _upper(resource.version),
+        _upper(_VERBS[verb][0]) if connects else "",
         "Collection" if verb == "deletecollection" else "",
         "Namespaced" if resource.namespaced and not everywhere else "",
         resource.kind,

@@ -68,11 +68,6 @@ def kind_name(resource: ServedResource) -> str:
     return ".".join([*reversed(resource.group.split(".")), resource.version, resource.kind])
 
 
-def builtin_name(api_version: str, kind: str) -> str:
-    """Return the published name of a built-in kind's schema."""
-    return _public_name(_internal(api_version, kind))
-
-
 def group_version_kind(resource: ServedResource, kind: str) -> Json:
     """Return the value of `x-kubernetes-group-version-kind`."""
     return {"group": resource.group, "version": resource.version, "kind": kind}
@@ -92,12 +87,19 @@ def _internal(api_version: str, kind: str) -> str:
     return builtin_kinds()[f"{api_version}/{kind}"].definition
 
 
+def subresource_schema(name: str) -> Json | None:
+    """Return a reference to the schema of a subresource that has not its parent's kind; None if it has, or has none."""
+    internal = _of_subresource(name)
+    return reference(_public_name(internal)) if internal else None
+
+
 def _of_subresource(name: str) -> str:
-    """Return the definition of a subresource that has not its parent's kind; empty if it has."""
+    """Return the definition of such a subresource, empty if there is none: streams (exec) have a kind, but no body."""
     if name not in SUBRESOURCE_KINDS:
         return ""
     group, version, kind = SUBRESOURCE_KINDS[name]
-    return _internal(f"{group}/{version}" if group else version, kind)
+    known = builtin_kinds().get(f"{group}/{version}/{kind}" if group else f"{version}/{kind}")
+    return known.definition if known else ""
 
 
 def _public_name(name: str) -> str:

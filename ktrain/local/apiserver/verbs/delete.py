@@ -118,13 +118,19 @@ async def delete_object(
             raise not_found(resource, key.name)
         resource.strategy.may_delete(item.obj)
         _check_preconditions(resource, key, item, options)
-        await backend.admission.validate(_admission_request(resource, key, item, options, user), warnings)
-        marked = _marked(backend, resource, item, options)
+        shown = await views.shown(backend, resource, item)
+        await backend.admission.validate(_admission_request(resource, key, shown.obj, options, user), warnings)
+        marked, held = _marked(backend, resource, item, options)
+        # What may stay for a while is shown as it would have stayed; other kinds are shown as they were.
+        last = Item(marked, item.revision, item.schema) if held or resource.strategy.shows_deletion else item
         if "deletionTimestamp" not in item.obj["metadata"]:
             warnings.extend(_policy_warning(resource, item.obj, options))
         if options.dry_run:
-            return Deleted(item if marked is None else Item(marked, item.revision, item.schema), gone=marked is None)
+            return Deleted(last, gone=not held)
         try:
+            if not held:
+                backend.store.remove(resource.collection, key, expected=item.revision)
+                return Deleted(last, gone=True)
             return _commit(backend, resource, key, item, marked)
         except RevisionMismatch:
             continue
@@ -137,7 +143,16 @@ def read_options(call: Call) -> DeleteOptions:
     Raises:
         StatusError: 400 or 422.
     """
-    options = _from_body(call) if call.request.body else _from_query(call)
+    return checked_options(_from_body(call) if call.request.body else _from_query(call))
+
+
+def checked_options(options: DeleteOptions) -> DeleteOptions:
+    """
+    Check DeleteOptions, and write old ways to say something in the new one.
+
+    Raises:
+        StatusError: 422.
+    """
     found = check_dry_run(options.dry_run or ())
     policy = options.propagation_policy
     if policy is not None and options.orphan_dependents is not None:
@@ -161,6 +176,16 @@ def _from_body(call: Call) -> DeleteOptions:
     if (kind := body.get("kind", "DeleteOptions")) != "DeleteOptions":
         version = body.get("apiVersion", "v1")
         raise bad_request(f'no kind "{kind}" is registered for version "{version}"')
+    return decode_options(body)
+
+
+def decode_options(body: Json) -> DeleteOptions:
+    """
+    Read DeleteOptions from their JSON form.
+
+    Raises:
+        StatusError: 400.
+    """
     try:
         return msgspec.convert(body, DeleteOptions)
     except msgspec.ValidationError as error:
@@ -194,8 +219,8 @@ def _check_preconditions(resource: ServedResource, key: Key, item: Item, options
         raise errors.conflict(resource, key.name, detail, by_kind=True)
 
 
-def _marked(backend: Backend, resource: ServedResource, item: Item, options: DeleteOptions) -> Json | None:
-    """Return the object as a pending deletion leaves it, or None if nothing holds it."""
+def _marked(backend: Backend, resource: ServedResource, item: Item, options: DeleteOptions) -> tuple[Json, bool]:
+    """Return the object as a pending deletion leaves it, and whether something holds it."""
     obj = accepting.private_copy(item.obj)
     meta = obj["metadata"]
     strategy = resource.strategy
@@ -215,7 +240,7 @@ def _marked(backend: Backend, resource: ServedResource, item: Item, options: Del
         meta["deletionTimestamp"] = _end(backend, grace)
         meta["deletionGracePeriodSeconds"] = grace
     held = meta.get("finalizers") or meta.get("deletionGracePeriodSeconds") or strategy.holds(obj)
-    return obj if held else None
+    return obj, bool(held)
 
 
 def _end(backend: Backend, grace_s: int) -> str:
@@ -245,10 +270,7 @@ def _policy_warning(resource: ServedResource, obj: Json, options: DeleteOptions)
     return [] if silent or not warning else [warning]
 
 
-def _commit(backend: Backend, resource: ServedResource, key: Key, item: Item, marked: Json | None) -> Deleted:
-    if marked is None:
-        backend.store.remove(resource.collection, key, expected=item.revision)
-        return Deleted(item, gone=True)
+def _commit(backend: Backend, resource: ServedResource, key: Key, item: Item, marked: Json) -> Deleted:
     if marked == item.obj:
         return Deleted(item, gone=False)
     stored = backend.store.put(resource.collection, key, marked, expected=item.revision, schema=item.schema)
@@ -256,7 +278,7 @@ def _commit(backend: Backend, resource: ServedResource, key: Key, item: Item, ma
 
 
 def _admission_request(
-    resource: ServedResource, key: Key, item: Item, options: DeleteOptions, user: User
+    resource: ServedResource, key: Key, obj: Json, options: DeleteOptions, user: User
 ) -> AdmissionRequest:
     return AdmissionRequest(
         operation="DELETE",
@@ -265,7 +287,7 @@ def _admission_request(
         namespace=key.namespace,
         name=key.name,
         object=None,
-        old_object=views.present(resource, item),
+        old_object=obj,
         user=user,
         dry_run=bool(options.dry_run),
         options={**msgspec.to_builtins(options), "kind": "DeleteOptions", "apiVersion": "meta.k8s.io/v1"},

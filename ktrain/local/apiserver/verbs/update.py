@@ -54,8 +54,9 @@ async def update(backend: Backend, call: Call) -> Written:
         check_version(call, version, old)
         _check_uid(call, obj, old)
         candidate = accepting.private_copy({**obj, "kind": resource.kind, "apiVersion": resource.api_version})
+        shown = await views.shown(backend, call.resource, old)
         try:
-            return Written(await replace(backend, call, candidate, views.present_item(call.resource, old), options))
+            return Written(await replace(backend, call, candidate, shown, options))
         except RevisionMismatch:
             if version:
                 raise errors.modified(resource, call.name) from None
@@ -87,6 +88,10 @@ def restrict(call: Call, obj: Json, old: Json) -> Json:
         return restricted
     if call.subresource == "finalize":
         return {**old, "metadata": dict(old["metadata"]), "spec": obj.get("spec", {})}
+    if call.subresource:
+        restricted = call.resource.strategy.restrict_part(call.subresource, obj, old)
+        written = {name: obj["metadata"][name] for name in ("uid", "managedFields") if name in obj["metadata"]}
+        return {**restricted, "metadata": {**old["metadata"], **written}}
     if call.resource.has_status:
         obj.pop("status", None)
         if "status" in old:

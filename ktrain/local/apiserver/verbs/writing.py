@@ -14,7 +14,7 @@ from ktrain.api.meta import Key
 from ktrain.api.patch import equal
 from ktrain.local.apiserver import apply, metadata
 from ktrain.local.apiserver.admission import AdmissionRequest
-from ktrain.local.apiserver.errors import StatusError, already_exists, forbidden, invalid, not_found
+from ktrain.local.apiserver.errors import StatusError, already_exists, bad_request, forbidden, invalid, not_found
 from ktrain.local.apiserver.store import Item, RevisionMismatch, encode
 from ktrain.local.apiserver.verbs import accepting
 
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 GENERATE_TRIES: Final = 8
 _MAIN: Final = frozenset({"", "scale"})
 """Writes through these change the spec, under the rules of the main URL."""
+_WITHOUT_SPEC: Final = frozenset({"status", "finalize"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +89,7 @@ async def commit_create(backend: Backend, call: Call, obj: Json, options: WriteO
     strategy.prepare_create(obj, backend)
     _warn(call, obj)
     found = [*metadata.validate(meta, strategy), *validate_body(call, obj, None), *strategy.validate(obj)]
+    found += strategy.validate_create(obj)
     if found:
         raise invalid(resource, meta.get("name", ""), found)
     if call.name:
@@ -99,7 +101,7 @@ async def commit_create(backend: Backend, call: Call, obj: Json, options: WriteO
     if options.dry_run:
         return Item(obj, 0, resource.schema)
     try:
-        return _put(backend, resource, key, obj, 0)
+        return await _put(backend, resource, key, obj, 0)
     except RevisionMismatch:
         raise _taken(call, key, backend.collection(resource).get(key)) from None
 
@@ -118,30 +120,36 @@ def _choose_name(backend: Backend, call: Call, meta: Json) -> Key:
     raise _no_free_name(call, key, existing)
 
 
-async def commit_update(backend: Backend, call: Call, obj: Json, old: Item, options: WriteOptions) -> Item:
+async def commit_update(
+    backend: Backend, call: Call, obj: Json, old: Item, options: WriteOptions, *, admitted: bool = False
+) -> Item:
     """
     The same for an object that is there; an update that leaves it as it was stores nothing.
+
+    `admitted`: admission has had its say already, on a view of the object.
 
     Raises:
         StatusError: Refused.
         RevisionMismatch: It changed meanwhile: start over from the newest version.
     """
     resource, strategy, before = call.resource, call.resource.strategy, old.obj
-    obj = await _mutate(backend, call, obj, before, options)
+    if not admitted:
+        obj = await _mutate(backend, call, obj, before, options)
     meta = obj["metadata"]
     metadata.prepare_update(meta, before["metadata"], has_generation=strategy.has_generation)
     meta["resourceVersion"] = before["metadata"]["resourceVersion"]
     if call.subresource in _MAIN:
         strategy.admit(obj, before, backend)
         strategy.prepare_update(obj, before, backend)
-        if strategy.has_generation and strategy.spec_changed(obj, before):
-            meta["generation"] = before["metadata"].get("generation", 0) + 1
+    if call.subresource not in _WITHOUT_SPEC and strategy.has_generation and strategy.spec_changed(obj, before):
+        meta["generation"] = before["metadata"].get("generation", 0) + 1
     _warn(call, obj)
     found = [*metadata.validate(meta, strategy), *metadata.validate_update(meta, before["metadata"])]
     found += _validate_change(call, obj, before)
     if found:
         raise invalid(resource, meta["name"], found)
-    await _admit_final(backend, call, obj, before, options)
+    if not admitted:
+        await _admit_final(backend, call, obj, before, options)
     if unchanged(obj, before):
         return old
     if options.dry_run:
@@ -150,7 +158,7 @@ async def commit_update(backend: Backend, call: Call, obj: Json, old: Item, opti
     if is_finished(resource, obj):
         backend.store.remove(resource.collection, key, expected=old.revision)
         return Item(obj, old.revision, resource.schema)
-    return _put(backend, resource, key, obj, old.revision)
+    return await _put(backend, resource, key, obj, old.revision)
 
 
 def validate_body(call: Call, obj: Json, old: Json | None) -> list[Cause]:
@@ -218,26 +226,32 @@ def _track(backend: Backend, call: Call, old: Json | None, obj: Json, options: W
     )
 
 
-def _put(backend: Backend, resource: ServedResource, key: Key, obj: Json, expected: int) -> Item:
+async def _put(backend: Backend, resource: ServedResource, key: Key, obj: Json, expected: int) -> Item:
     if resource.strategy.converts:
         return backend.store.put(resource.collection, key, resource.strategy.to_storage(obj), expected=expected)
-    return backend.store.put(resource.collection, key, obj, expected=expected, schema=resource.schema)
+    stored, schema = await backend.conversions.stored(resource, obj)
+    item = backend.store.put(resource.collection, key, stored, expected=expected, schema=schema)
+    return await backend.conversions.item(resource, item)
 
 
 async def _mutate(backend: Backend, call: Call, obj: Json, old: Json | None, options: WriteOptions) -> Json:
-    request = _admission_request(call, obj, old, options)
+    request = admission_request(call, obj, old, options)
     changed = await backend.admission.mutate(request, call.warnings)
     if changed is None:
         return obj
     pruned, _ = accepting.prune(call, accepting.private_copy(changed))
+    namespace = obj["metadata"].get("namespace", "")
+    if namespace and pruned["metadata"].setdefault("namespace", namespace) != namespace:
+        raise bad_request("the namespace of the provided object does not match the namespace sent on the request")
     return accepting.default(call.resource, pruned)
 
 
 async def _admit_final(backend: Backend, call: Call, obj: Json, old: Json | None, options: WriteOptions) -> None:
-    await backend.admission.validate(_admission_request(call, obj, old, options), call.warnings)
+    await backend.admission.validate(admission_request(call, obj, old, options), call.warnings)
 
 
-def _admission_request(call: Call, obj: Json, old: Json | None, options: WriteOptions) -> AdmissionRequest:
+def admission_request(call: Call, obj: Json, old: Json | None, options: WriteOptions) -> AdmissionRequest:
+    """Return a write as admission sees it; `old` is None if it creates."""
     return AdmissionRequest(
         operation="CREATE" if old is None else "UPDATE",
         resource=call.resource,
@@ -265,6 +279,8 @@ def _validate_change(call: Call, obj: Json, before: Json) -> list[Cause]:
     found = validate_body(call, obj, before)
     if call.subresource == "status":
         return [*found, *strategy.validate_status(obj, before)]
+    if call.subresource not in _MAIN | _WITHOUT_SPEC:
+        return [*found, *strategy.validate(obj), *strategy.validate_part(call.subresource, obj, before)]
     return [*found, *strategy.validate(obj), *strategy.validate_update(obj, before)]
 
 
