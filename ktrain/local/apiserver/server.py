@@ -41,6 +41,7 @@ from ktrain.local.apiserver.errors import NOT_FOUND_TEXT, PageNotFound, StatusEr
 from ktrain.local.apiserver.gc import GarbageCollector
 from ktrain.local.apiserver.inprocess import InProcessTransport
 from ktrain.local.apiserver.namespaces import NamespaceController
+from ktrain.local.apiserver.quotas import QuotaController
 from ktrain.local.apiserver.registry import Registry
 from ktrain.local.apiserver.representation import Format, negotiate
 from ktrain.local.apiserver.requests import ADMIN, Answer, Parameters, Request, User, warning_headers
@@ -116,6 +117,7 @@ class ApiServer:
         self._gc = GarbageCollector(self._backend)
         self._budgets = DisruptionController(self._backend)
         self._namespaces = NamespaceController(self._backend)
+        self._quotas = QuotaController(self._backend)
         self._accounts = AccountController(self._backend)
         self._aggregator = Aggregator(self._backend)
         if journal is not None:
@@ -143,6 +145,7 @@ class ApiServer:
             for name, controller in (
                 ("gc", self._gc),
                 ("namespaces", self._namespaces),
+                ("quotas", self._quotas),
                 ("crds", self._crds),
                 ("budgets", self._budgets),
                 ("accounts", self._accounts),
