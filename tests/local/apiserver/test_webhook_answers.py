@@ -95,7 +95,7 @@ async def hook(api):
                         "rules": [RULE] if kind == "Mutating" else [],
                         "sideEffects": "None",
                         "admissionReviewVersions": ["v1"],
-                        "timeoutSeconds": 1,
+                        "timeoutSeconds": 9,
                     }
                 ],
             }
@@ -151,6 +151,8 @@ async def test_a_webhook_that_takes_its_time_is_not_waited_for(api, hook):
         await asyncio.sleep(60)
 
     hook.answer = never
+    change = [{"op": "replace", "path": "/webhooks/0/timeoutSeconds", "value": 1}]
+    await api.send("PATCH", f"{CONFIGURATIONS}mutatingwebhookconfigurations/c", change, JSON_PATCH)
     begun = asyncio.get_running_loop().time()
     assert (await refusal(api)).endswith(
         f'Post "https://127.0.0.1:{hook.port}/Mutating?timeout=1s": context deadline exceeded'
