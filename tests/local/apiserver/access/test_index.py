@@ -107,5 +107,6 @@ def test_a_role_that_is_missing_grants_nothing_and_is_named():
     binding = ("ClusterRole", "gone", [{"kind": "User", "name": "a"}])
     _apply(store, "binding", Key("", "b"), binding)
 
-    assert rbac.rules_of(User("a"), "") == ([], [f'clusterroles.{GROUP} "gone" not found'])
-    assert not any(rbac.decide(User("a"), asked).allowed for asked in QUESTIONS)
+    rules, missing = rbac.rules_of(User("a"), "")
+    assert (rules, [str(one) for one in missing]) == ([], [f'clusterrole.{GROUP} "gone" not found'])
+    assert rbac.decide(User("a"), QUESTIONS[0]) == (False, f'RBAC: clusterrole.{GROUP} "gone" not found')
