@@ -37,6 +37,7 @@ from .builtin import builtin_kinds as builtin_kinds
 from .builtin import definitions as definitions
 from .builtin import descriptions as descriptions
 from .builtin import kubernetes_version as kubernetes_version
+from .builtin import zero_values as zero_values
 from .causes import Cause as Cause
 from .node import Node as Node
 from .schema import Schema as Schema

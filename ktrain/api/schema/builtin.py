@@ -12,6 +12,7 @@ from ..meta import Json  # noqa: TC001 -- msgspec resolves annotations at run ti
 from .node import Node, compile_node
 
 _FILE: Final = Path(__file__).parent.parent / "kubernetes.json"
+_ZERO_VALUES: Final = _FILE.with_name("kubernetes-zero.json")
 _DESCRIPTIONS: Final = _FILE.with_name("kubernetes-descriptions.json.gz")
 
 
@@ -21,6 +22,15 @@ class BuiltinKind(msgspec.Struct, frozen=True):
     definition: str
     plural: str = ""
     namespaced: bool = False
+
+
+class ZeroValues(msgspec.Struct, frozen=True):
+    """Fields of a definition by what becomes of them when they are empty, 0 or false in a server written in Go."""
+
+    omitted: frozenset[str] = frozenset()
+    """Vanish when they hold a zero value."""
+    present: tuple[str, ...] = ()
+    """Structs and lists that are there when nobody wrote them."""
 
 
 class _Document(msgspec.Struct, frozen=True):
@@ -70,3 +80,13 @@ def descriptions() -> dict[str, dict[str, str]]:
     import gzip
 
     return msgspec.json.decode(gzip.decompress(_DESCRIPTIONS.read_bytes()), type=dict[str, dict[str, str]])
+
+
+@lru_cache(maxsize=1)
+def _zero_values() -> dict[str, ZeroValues]:
+    return msgspec.json.decode(_ZERO_VALUES.read_bytes(), type=dict[str, ZeroValues])
+
+
+def zero_values(definition: str) -> ZeroValues:
+    """Return what becomes of zero values in the fields of a built-in definition."""
+    return _zero_values().get(definition) or ZeroValues()

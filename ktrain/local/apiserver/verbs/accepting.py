@@ -9,6 +9,7 @@ from ktrain.local.apiserver import causes, codec, metadata
 from ktrain.local.apiserver.errors import StatusError, bad_request, invalid
 from ktrain.local.apiserver.nulls import fill_null_items
 from ktrain.local.apiserver.store import decode, encode
+from ktrain.local.apiserver.zeros import drop_zeros
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -96,7 +97,7 @@ def prune(call: Call, obj: Json, *, keep_nulls: bool = False) -> tuple[Json, lis
     pruned, unknown = schema.prune(obj, keep_nulls=keep_nulls)
     if not call.resource.custom:
         pruned = fill_null_items(pruned, schema.root)
-    return pruned, [f'unknown field "{path}"' for path in unknown]
+    return drop_zeros(pruned, call.resource), [f'unknown field "{path}"' for path in unknown]
 
 
 def report(call: Call, complaints: Sequence[str], validation: str) -> None:

@@ -17,6 +17,7 @@ from ktrain.local.apiserver.admission import AdmissionRequest
 from ktrain.local.apiserver.errors import StatusError, already_exists, bad_request, forbidden, invalid, not_found
 from ktrain.local.apiserver.store import Item, RevisionMismatch, encode
 from ktrain.local.apiserver.verbs import accepting
+from ktrain.local.apiserver.zeros import zero_object
 
 if TYPE_CHECKING:
     from ktrain.api.meta import Json
@@ -217,6 +218,7 @@ def _track(backend: Backend, call: Call, old: Json | None, obj: Json, options: W
     return apply.track_update(
         old,
         obj,
+        empty=zero_object(call.resource),
         schema=call.resource.schema,
         manager=options.manager,
         api_version=call.resource.api_version,
