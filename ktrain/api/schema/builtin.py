@@ -12,7 +12,10 @@ from ..meta import Json  # noqa: TC001 -- msgspec resolves annotations at run ti
 from .node import Node, compile_node
 
 _FILE: Final = Path(__file__).parent.parent / "kubernetes.json"
-_ZERO_VALUES: Final = _FILE.with_name("kubernetes-zero.json")
+_OMITTED: Final = _FILE.with_name("kubernetes-omitted.json")
+"""Of each definition, the fields that Go leaves out of JSON when they are empty: OpenAPI does not say it."""
+_PRESENT: Final = _FILE.with_name("kubernetes-present.json")
+"""Of each definition, the structs and lists that an object has before anybody writes it, as Go declares no pointer."""
 _DESCRIPTIONS: Final = _FILE.with_name("kubernetes-descriptions.json.gz")
 
 
@@ -22,15 +25,6 @@ class BuiltinKind(msgspec.Struct, frozen=True):
     definition: str
     plural: str = ""
     namespaced: bool = False
-
-
-class ZeroValues(msgspec.Struct, frozen=True):
-    """Fields of a definition by what becomes of them when they are empty, 0 or false in a server written in Go."""
-
-    omitted: frozenset[str] = frozenset()
-    """Vanish when they hold a zero value."""
-    present: tuple[str, ...] = ()
-    """Structs and lists that are there when nobody wrote them."""
 
 
 class _Document(msgspec.Struct, frozen=True):
@@ -44,6 +38,11 @@ def _document() -> _Document:
     return msgspec.json.decode(_FILE.read_bytes(), type=_Document)
 
 
+@lru_cache(maxsize=1)
+def _omitted() -> dict[str, list[str]]:
+    return msgspec.json.decode(_OMITTED.read_bytes(), type=dict[str, list[str]])
+
+
 _nodes: dict[str, Node] = {}
 
 
@@ -52,6 +51,8 @@ def builtin_node(name: str) -> Node:
     node = _nodes.get(name)
     if node is None:
         node = _nodes[name] = Node()
+        # First: definitions that refer to each other in circles copy from nodes that are still being filled.
+        node.omit_empty = frozenset(_omitted().get(name, ()))
         compile_node(_document().definitions[name], builtin_node, into=node)
     return node
 
@@ -83,10 +84,12 @@ def descriptions() -> dict[str, dict[str, str]]:
 
 
 @lru_cache(maxsize=1)
-def _zero_values() -> dict[str, ZeroValues]:
-    return msgspec.json.decode(_ZERO_VALUES.read_bytes(), type=dict[str, ZeroValues])
+def _present() -> dict[str, list[str]]:
+    return msgspec.json.decode(_PRESENT.read_bytes(), type=dict[str, list[str]])
 
 
-def zero_values(definition: str) -> ZeroValues:
-    """Return what becomes of zero values in the fields of a built-in definition."""
-    return _zero_values().get(definition) or ZeroValues()
+def empty_object(definition: str) -> Json:
+    """Return what an object of a built-in definition holds before anybody writes it: structs without fields."""
+    properties = _document().definitions[definition].get("properties", {})
+    fields = ((name, properties[name].get("$ref")) for name in _present().get(definition, ()))
+    return {name: empty_object(target) if target else [] for name, target in fields}

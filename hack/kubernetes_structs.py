@@ -1,11 +1,11 @@
 """
-Extract from Kubernetes' Go types what becomes of zero values, into `ktrain/api/kubernetes-zero.json`.
+Extract from Kubernetes' Go types which structs are always there, into `ktrain/api/kubernetes-present.json`.
 
-    python hack/kubernetes_zero.py "$(go env GOMODCACHE)/k8s.io" v0.36.3
+    python hack/kubernetes_structs.py "$(go env GOMODCACHE)/k8s.io" v0.36.3
 
-A server of built-in kinds decodes into structs and encodes them again. Two things follow that no OpenAPI document says:
-fields with `omitempty` vanish when they hold a zero value, unless they are pointers; and structs that are no pointers
-are always there, if only as `{}`. Run it after `kubernetes_schema.py`, whose definitions it looks at.
+A struct that is a field, and no pointer, is part of an object from the beginning, and so is a list without `omitempty`.
+Whoever creates the object writes what is inside and does not own the struct itself, which managedFields show and no
+OpenAPI document says. Run it after `kubernetes_schema.py`, whose definitions it looks at.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 API = Path(__file__).parent.parent / "ktrain" / "api"
-OUTPUT = API / "kubernetes-zero.json"
+OUTPUT = API / "kubernetes-present.json"
 
 PACKAGES = {
     "meta": "apimachinery@{version}/pkg/apis/meta/{api}",
@@ -65,8 +65,8 @@ def resolved(schema: dict[str, Any], definitions: dict[str, Any]) -> str:
     return "struct" if target.get("type") == "object" and "properties" in target else ""
 
 
-def extract(root: Path, version: str, definitions: dict[str, Any]) -> dict[str, dict[str, list[str]]]:
-    """Which fields of each definition are omitted when zero, and which are there when nothing says so."""
+def extract(root: Path, version: str, definitions: dict[str, Any]) -> dict[str, list[str]]:
+    """The fields of each definition that are there when nothing says so."""
     packages: dict[str, dict[str, list[Field]]] = {}
     found = {}
     for name, definition in definitions.items():
@@ -76,21 +76,21 @@ def extract(root: Path, version: str, definitions: dict[str, Any]) -> dict[str, 
             path = PACKAGES.get(group, f"api@{{version}}/{group}/{{api}}").format(version=version, api=api)
             packages[package] = structs(root / path)
         go = fields_of(kind, packages[package])
-        omitted, present = [], []
-        for field, schema in definition.get("properties", {}).items():
-            declared = go.get(field)
-            if declared is None or declared.type.startswith("*"):
-                continue
-            shape = resolved(schema, definitions)
-            if (shape == "struct" and "omitzero" not in declared.options) or (
-                shape == "array" and not declared.options
-            ):
-                present.append(field)
-            elif shape not in {"", "struct"} and {"omitempty", "omitzero"}.intersection(declared.options):
-                omitted.append(field)
-        if omitted or present:
-            found[name] = {"omitted": omitted, "present": present}
+        present = [
+            field
+            for field, schema in definition.get("properties", {}).items()
+            if field in go and is_present(go[field], resolved(schema, definitions))
+        ]
+        if present:
+            found[name] = present
     return found
+
+
+def is_present(field: Field, shape: str) -> bool:
+    """Whether encoding shows a field that nobody has set."""
+    if field.type.startswith("*") or "omitzero" in field.options:
+        return False
+    return shape == "struct" or (shape == "array" and not field.options)
 
 
 def main() -> None:
