@@ -149,7 +149,7 @@ class EmptyDirVolume(Struct, frozen=True):
     """A directory that lives as long as the pod."""
 
     medium: str = ""
-    size_limit: str = ""
+    size_limit: str | int = "0"
 
 
 class ClaimVolume(Struct, frozen=True):
@@ -177,6 +177,11 @@ class Volume(Struct, frozen=True):
     projected: ProjectedVolume | None = None
     claim: ClaimVolume | None = msgspec.field(default=None, name="persistentVolumeClaim")
     host_path: HostPathVolume | None = None
+
+    @property
+    def in_memory(self) -> bool:
+        """Whether it is to be a file system in memory."""
+        return self.empty_dir is not None and self.empty_dir.medium == "Memory"
 
     @property
     def shows_api(self) -> bool:
@@ -290,6 +295,7 @@ class PodSecurity(ContainerSecurity, frozen=True):
     """The part of a pod's securityContext that processes can honour."""
 
     fs_group: int | None = None
+    supplemental_groups: tuple[int, ...] = ()
 
 
 class RestartExitCodes(Struct, frozen=True):
