@@ -136,8 +136,9 @@ async def test_a_user_of_the_pods_group_reads_its_secrets_and_writes_its_volumes
         context = {"runAsUser": 12345, "runAsGroup": 23456, "fsGroup": 34567}
         script = "id -G; cat /s/key; echo; touch /d/new && stat -c %g /d/new"
         container = {"volumeMounts": mounts, "workingDir": "/"}
-        _, log = await world.run(
+        pod, log = await world.run(
             "p", ["sh", "-c", script], volumes=volumes, securityContext=context, container=container
         )
 
+        assert pod.status.phase == "Succeeded", pod.status.container_statuses[0].state.terminated
         assert log.splitlines() == ["23456 34567", "value", "34567"]

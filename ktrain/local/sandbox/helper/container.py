@@ -170,7 +170,7 @@ def map_ids(uid: tuple[int, int], gid: tuple[int, int]) -> None:
 def _execute(argv: list[str], env: dict[str, str]) -> None:
     program = argv[0]
     try:
-        os.execvpe(program, argv, env)  # noqa: S606 - no shell unless the pod asks for one
+        _search_and_execute(program, argv, env)
     except FileNotFoundError:
         found = "/" in program and os.path.exists(program)
         where = "" if "/" in program else f" in PATH ({env.get('PATH', os.defpath)})"
@@ -183,3 +183,23 @@ def _execute(argv: list[str], env: dict[str, str]) -> None:
             raise OSError(error.errno, error.strerror, program) from None
         reason = f"not a program for {os.uname().machine} and no script with a first line (#!)"
         raise OSError(errno.ENOEXEC, reason, program) from None
+
+
+def _search_and_execute(program: str, argv: list[str], env: dict[str, str]) -> None:
+    """
+    Do what os.execvpe does without its imports: the user that this process has become may not read the interpreter's.
+
+    Raises:
+        OSError: Why it could not be run: of several candidates that of the first that is there.
+    """
+    if "/" in program:
+        os.execve(program, argv, env)  # noqa: S606 - no shell unless the pod asks for one
+    refusal: OSError | None = None
+    for directory in env.get("PATH", os.defpath).split(":"):
+        try:
+            os.execve(f"{directory or '.'}/{program}", argv, env)  # noqa: S606 - as above
+        except (FileNotFoundError, NotADirectoryError):
+            continue
+        except OSError as error:
+            refusal = refusal or error
+    raise refusal or FileNotFoundError
