@@ -236,9 +236,10 @@ class SleepAction(Struct, frozen=True):
 
 
 class GrpcAction(Struct, frozen=True):
-    """The gRPC health protocol; decoded to be refused with a reason."""
+    """Ask by the gRPC health protocol; SERVING is success. Without a service: the server as a whole."""
 
     port: int = 0
+    service: str = ""
 
 
 class Handler(Struct, frozen=True):
