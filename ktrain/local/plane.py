@@ -18,8 +18,6 @@ from typing import TYPE_CHECKING, Final, Literal
 
 import anyio
 
-from ktrain.api import assets
-from ktrain.api.documents import load, resource_of
 from ktrain.controllers import jobset, runtimes, trainjob
 from ktrain.framework.cache.cache import Cache
 from ktrain.framework.client.client import Client
@@ -28,10 +26,10 @@ from ktrain.framework.manager.manager import Manager
 from ktrain.local.apiserver.access.signing import new_signing_key
 from ktrain.local.jobs import Tuning
 from ktrain.local.jobs import make_controllers as make_job_controllers
-from ktrain.local.scheduler import make_scheduler
 from ktrain.pipeline.registry import Registry
 
-from . import kubeconfig
+from . import kubeconfig, scheduler
+from .installing import install
 from .nodes import NodeOptions, NodeServices, start_kubelets
 from .server import make_server
 
@@ -146,7 +144,7 @@ class ControlPlane:
             sockets = await self._bind(stack, executor, state)
             transport = server.transport()
             client = Client(transport, self._env, field_manager=FIELD_MANAGER)
-            await _install_runtimes(client)
+            await install(client)
             service = sockets.service if sockets is not None else None
             await stack.enter_async_context(self._controllers(client, registry, server, executor, service))
             plane = Plane(server, transport, notes, executor=executor)
@@ -227,10 +225,9 @@ class ControlPlane:
         def writes_as(field_manager: str) -> Client:
             return Client(client.transport, env, field_manager=field_manager)
 
-        for_train_jobs, for_jobsets, for_jobs, for_pods = (
-            EventRecorder(client, env, component=name, by_version=name == jobset.COMPONENT)
-            for name in (trainjob.COMPONENT, jobset.COMPONENT, "job-controller", "kubelet")
-        )
+        names = (trainjob.COMPONENT, jobset.COMPONENT, "job-controller", "kubelet", scheduler.COMPONENT)
+        services = [EventRecorder(client, env, component=name, by_version=name == jobset.COMPONENT) for name in names]
+        for_train_jobs, for_jobsets, for_jobs, for_pods, for_placing = services
         controllers: list[Controller] = [
             trainjob.make_controller(client, cache, env, for_train_jobs, registry),
             *runtimes.make_controllers(client, cache, env),
@@ -241,8 +238,9 @@ class ControlPlane:
                 writes_as(jobset.FIELD_MANAGER), cache, env, for_jobsets, gates=self._gates
             )
         if executor is not None:
-            controllers.append(make_scheduler(writes_as("kube-scheduler"), cache, env))
-        services = (for_train_jobs, for_jobsets, for_jobs, for_pods)
+            gangs = await scheduler.serves_pod_groups(client)
+            places = writes_as("kube-scheduler")
+            controllers.append(scheduler.make_scheduler(places, cache, env, for_placing, has_pod_groups=gangs))
         manager = Manager(cache=cache, controllers=controllers, services=services)
         async with anyio.create_task_group() as managing:
             await managing.start(manager.run)
@@ -295,8 +293,3 @@ async def _temporary_directory(stack: AsyncExitStack, executor: Executor | None)
     stack.callback(scratch.remove, directory)
     await anyio.to_thread.run_sync(scratch.sweep, str(Path(directory).parent))
     return Path(directory)
-
-
-async def _install_runtimes(client: Client) -> None:
-    for document in load(assets.runtime_files()):
-        await client.apply(resource_of(document.object), document.object)
