@@ -22,18 +22,17 @@ from ktrain.local.sandbox.executor import Mount
 from . import sources as api_objects
 from .environment import ConfigError, PodFacts, Sources, expand, field_value, resource_value
 from .files import File, VolumeError, check_host_path, escapes, make_directory, prepare_sub_path, write_payload
-from .spec import (
+from .tokens import PodTokens
+from .volume_spec import (
     ConfigMapVolume,
     DownwardVolume,
     KeyToPath,
-    Pod,
     ProjectedSecret,
     ProjectedVolume,
     SecretVolume,
     ServiceAccountToken,
     Volume,
 )
-from .tokens import PodTokens
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -41,7 +40,7 @@ if TYPE_CHECKING:
     from ktrain.framework import Client
     from ktrain.framework.env import Clock
 
-    from .spec import Container
+    from .spec import Container, Pod
 
 Payload = dict[str, File]
 ACCOUNT_DIRECTORY: Final = "/var/run/secrets/kubernetes.io/serviceaccount"

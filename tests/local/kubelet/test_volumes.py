@@ -4,7 +4,8 @@ import pytest
 from ktrain.api.meta import Json
 from ktrain.local.kubelet.environment import ConfigError, PodFacts, Sources
 from ktrain.local.kubelet.files import File, VolumeError
-from ktrain.local.kubelet.spec import ConfigMap, Pod, Secret, Volume
+from ktrain.local.kubelet.spec import ConfigMap, Pod, Secret
+from ktrain.local.kubelet.volume_spec import Volume
 from ktrain.local.kubelet.volumes import payload, referenced
 
 FACTS = PodFacts("n", "10.0.0.1", "10.0.0.2", {"cpu": "4"})
