@@ -323,6 +323,11 @@ class PodWorker:
         return next((runner for runner in self._containers if runner.name == name), None)
 
     @property
+    def sandbox(self) -> Sandbox | None:
+        """Where its processes run, as long as they do."""
+        return self._place.sandbox if self._place is not None and not self._ended else None
+
+    @property
     def default_container(self) -> str:
         """The container that commands for the pod go to."""
         return mpi.default_container(self.pod)
