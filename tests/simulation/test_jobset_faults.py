@@ -122,3 +122,14 @@ def test_bad_weather_changes_nothing_in_the_end():
 
     for seed in range(5):
         assert simulate(main, seed=seed) == (Restart.expected, 1)
+
+
+def test_two_hundred_jobs_that_end_together_cost_few_writes_beside_their_creation():
+    async def main(env):
+        async with World.made(env, crds=CRDS) as world:
+            process = start(world, lambda _pod: "Succeeded")
+            await create(world, {"name": "a", "replicas": 200})
+            await world.until(lambda: "Completed" in conditions(world))
+            return process.calls
+
+    assert simulate(main) < 200 + 50
