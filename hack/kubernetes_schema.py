@@ -27,7 +27,8 @@ DESCRIPTIONS = OUTPUT.with_name("kubernetes-descriptions.json.gz")
 KINDS = {
     "v1": "Binding ConfigMap Endpoints Event LimitRange Namespace Node PersistentVolume PersistentVolumeClaim Pod "
     "PodTemplate ResourceQuota Secret Service ServiceAccount",
-    "admissionregistration.k8s.io/v1": "MutatingWebhookConfiguration ValidatingWebhookConfiguration",
+    "admissionregistration.k8s.io/v1": "MutatingWebhookConfiguration ValidatingAdmissionPolicy "
+    "ValidatingAdmissionPolicyBinding ValidatingWebhookConfiguration",
     "apiextensions.k8s.io/v1": "CustomResourceDefinition",
     "authentication.k8s.io/v1": "SelfSubjectReview TokenRequest TokenReview",
     "authorization.k8s.io/v1": "LocalSubjectAccessReview SelfSubjectAccessReview SelfSubjectRulesReview "

@@ -6,11 +6,11 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
+from .declared import CELS_OWN_FORMATS
 from .formats import CHECKS
-from .patterns import compile_pattern
+from .patterns import Pattern, compile_pattern
 
 if TYPE_CHECKING:
-    import re
     from collections.abc import Mapping
 
     from ..meta import Json, JsonValue
@@ -29,7 +29,9 @@ class Node:
     What the schema says about one place of an object. Immutable once compiled.
 
     Attributes are plain slots because validation reads them for every field of every request. The branches of
-    anyOf, oneOf, allOf and not are nodes, too. `rules` are the raw entries of `x-kubernetes-validations`.
+    anyOf, oneOf, allOf and not are nodes, too. `rules` are the raw entries of `x-kubernetes-validations`;
+    `omit_empty` are the fields that typed encoding leaves out when they are empty, which only built-in kinds have;
+    `has_special`: expressions see something below in another form than it has as JSON.
     """
 
     __slots__ = (
@@ -44,8 +46,8 @@ class Node:
         "format_check",
         "has_defaults",
         "has_logic",
-        "has_nullable",
         "has_rules",
+        "has_special",
         "has_uniqueness",
         "items",
         "key_defaults",
@@ -55,6 +57,7 @@ class Node:
         "map_type",
         "none_of",
         "nullable",
+        "omit_empty",
         "one_of",
         "patch_merge_key",
         "patch_strategies",
@@ -78,7 +81,7 @@ class Node:
     format_check: Callable[[str], bool] | None
     has_defaults: bool
     has_logic: bool
-    has_nullable: bool
+    has_special: bool
     has_rules: bool
     has_uniqueness: bool
     items: Node | None
@@ -89,10 +92,11 @@ class Node:
     map_type: str
     none_of: Node | None
     nullable: bool
+    omit_empty: frozenset[str]
     one_of: tuple[Node, ...]
     patch_merge_key: str
     patch_strategies: frozenset[str]
-    pattern: re.Pattern[str] | None
+    pattern: Pattern | None
     pattern_text: str
     preserve_unknown: bool
     properties: dict[str, Node]
@@ -103,8 +107,10 @@ class Node:
     def __init__(self) -> None:
         # What a circle of definitions may read of a node that is still being filled.
         self.default = MISSING
+        self.format = ""
+        self.omit_empty = frozenset()
         self.nullable = False
-        self.has_defaults = self.has_nullable = self.has_rules = self.has_uniqueness = False
+        self.has_defaults = self.has_special = self.has_rules = self.has_uniqueness = False
 
     def child(self, key: str) -> Node | None:
         """The node of a property, or of any key of a map; None if the schema has no such field."""
@@ -238,7 +244,7 @@ def _compile_flags(node: Node) -> None:
     """Whether the subtree holds anything that a pass looks for, so that passes can skip it."""
     below = [*node.properties.values(), *(n for n in (node.additional, node.items) if n is not None)]
     node.has_defaults = any(n.default is not MISSING or n.has_defaults for n in below)
-    node.has_nullable = any(n.nullable or n.has_nullable for n in below)
+    node.has_special = any(n.nullable or n.has_special or n.format in CELS_OWN_FORMATS for n in below)
     node.has_rules = bool(node.rules) or any(n.has_rules for n in below)
     node.has_uniqueness = node.list_type != "atomic" or any(n.has_uniqueness for n in below)
 

@@ -2,26 +2,25 @@
 
 from __future__ import annotations
 
+import base64
 import re
 from functools import lru_cache
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from .causes import NO_FIELD, Cause, duplicate, forbidden, required, show, type_name
-from .cel import CelError, compiled, optional
+from .cel import Budget, CelError, OutOfBudget, compiled, optional
+from .cel.values import parse_duration, parse_timestamp
+from .declared import escaped_name
 from .node import MISSING, Node
 from .validate import Report, item_key, items_by_key, same
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from ..meta import Json, JsonValue
 
 _OLD_SELF: Final = re.compile(r"\boldSelf\b")
 _SELF: Final = re.compile(r"\b(?:self|oldSelf)\b(?:\.(\w+)\b(?!\s*\())?")
-_KEYWORDS: Final = frozenset(
-    {"as", "break", "const", "continue", "else", "false", "for", "function", "if", "import", "in", "let", "loop"}
-    | {"namespace", "null", "package", "return", "true", "var", "void", "while"}
-)
-_ESCAPES: Final = {"__": "__underscores__", ".": "__dot__", "-": "__dash__", "/": "__slash__"}
-_ESCAPED: Final = re.compile(r"__|[.\-/]")
 
 
 def uses_old_self(rule: Json) -> bool:
@@ -64,6 +63,13 @@ def check_rules(node: Node, value: JsonValue, report: Report, old: JsonValue = M
 
 
 def _check_rule(rule: Json, place: _Place, report: Report) -> None:
+    if report.budget.left <= 0:
+        if not report.exhausted:
+            report.exhausted = True
+            text = "validation failed due to running out of cost budget, no further validation rules will be run"
+            shown = f'Invalid value: "{type_name(place.value)}": {text}'
+            report.causes.append(Cause(report.field(place.path) or NO_FIELD, "FieldValueInvalid", shown))
+        return
     transition = uses_old_self(rule)
     if transition and place.old is MISSING and not rule.get("optionalOldSelf", False):
         return
@@ -84,11 +90,11 @@ def _variables(rule: Json, place: _Place) -> Json:
     read = _fields_read(rule["rule"], rule.get("messageExpression", ""))
 
     def view(item: JsonValue) -> JsonValue:
-        # Values are copied into the extension: of a whole TrainJob only the fields that the rule names.
+        # Of a whole TrainJob only the fields that the rule names have to be looked at.
         if type(item) is dict and read is not None and read <= node.properties.keys():
             item = {key: item[key] for key in read if key in item}
         item = _outline(item) if whole and type(item) is dict and "metadata" in item else item
-        return _convert(node, item) if escape or node.has_nullable else item
+        return _convert(node, item) if escape or node.has_special else item
 
     variables = {"self": view(place.value)}
     if not uses_old_self(rule):
@@ -114,7 +120,11 @@ def _outline(obj: Json) -> Json:
 
 
 def _convert(node: Node | None, value: JsonValue) -> JsonValue:
-    """The value with property names spelled as CEL identifiers, and null properties absent. Keys of maps stay."""
+    """
+    The value as expressions see it.
+
+    Property names are spelled as CEL identifiers (keys of maps stay), null properties are absent, times are times.
+    """
     if type(value) is dict:
         if node is None or not node.properties:
             below = node.additional if node else None
@@ -127,35 +137,50 @@ def _convert(node: Node | None, value: JsonValue) -> JsonValue:
     if type(value) is list:
         below = node.items if node else None
         return [_convert(below, item) for item in value]
+    if type(value) is str and node is not None and node.format in _READ:
+        return _READ[node.format](value)
     return value
 
 
-def escaped_name(name: str) -> str:
-    """A property's name as CEL identifier: `namespace` is `__namespace__`, `x-y` is `x__dash__y`."""
-    if name in _KEYWORDS:
-        return f"__{name}__"
-    return _ESCAPED.sub(lambda match: _ESCAPES[match[0]], name)
+def _bytes(text: str) -> bytes:
+    return base64.b64decode(text)
+
+
+_READ: Final[dict[str, Callable[[str], Any]]] = {
+    "byte": _bytes,
+    "date": lambda text: parse_timestamp(f"{text}T00:00:00Z"),
+    "date-time": parse_timestamp,
+    "duration": parse_duration,
+}
 
 
 def _broken(rule: Json, variables: Json, place: _Place, report: Report) -> Cause | None:
     """The cause, if the rule does not hold."""
     field = report.field(place.path)
+    named = (rule.get("message") or rule["rule"]).strip()
+    shown = f'Invalid value: "{type_name(place.value)}": '
     try:
-        if compiled(rule["rule"]).evaluate(variables) is True:
+        if compiled(rule["rule"]).evaluate(variables, report.budget) is True:
             return None
+    except OutOfBudget as error:
+        report.budget.left = 0
+        text = f"'{error}': no further validation rules will be run due to call cost exceeds limit for rule: {named}"
+        return Cause(field or NO_FIELD, "FieldValueInvalid", shown + text)
     except CelError as error:
-        text = f"{error} evaluating rule: {rule.get('message') or rule['rule']}"
-        shown = f'Invalid value: "{type_name(place.value)}": {text}'
-        return Cause(field or NO_FIELD, "FieldValueInvalid", shown)
+        text = f"{error} evaluating rule: {named}"
+        if str(error) == "no such overload":
+            why = "call arguments did not match a supported operator, function or macro signature for rule"
+            text = f"'{error}': {why}: {named}"
+        return Cause(field or NO_FIELD, "FieldValueInvalid", shown + text)
     field += rule.get("fieldPath", "")
-    return _cause(rule, field.removeprefix(".") or NO_FIELD, place.value, _message(rule, variables))
+    return _cause(rule, field.removeprefix(".") or NO_FIELD, place.value, _message(rule, variables, report.budget))
 
 
-def _message(rule: Json, variables: Json) -> str:
+def _message(rule: Json, variables: Json, budget: Budget) -> str:
     expression = rule.get("messageExpression")
     if expression:
         try:
-            text = compiled(expression).evaluate(variables)
+            text = compiled(expression).evaluate(variables, budget)
         except CelError:
             text = ""
         if isinstance(text, str) and text.strip() and "\n" not in text:

@@ -6,11 +6,10 @@ from typing import TYPE_CHECKING, Final
 
 from .builtin import builtin_node
 from .causes import Cause, forbidden, invalid, not_supported, required
-from .cel import CelError, compiled
 from .node import compile_node
 from .patterns import compile_pattern
 from .prune import prune
-from .rules import uses_old_self
+from .rule_checks import rule_causes
 from .validate import Report, check
 
 if TYPE_CHECKING:
@@ -20,7 +19,6 @@ if TYPE_CHECKING:
 
 _TYPES: Final = ["array", "boolean", "integer", "number", "object", "string"]
 _LOGIC: Final = ("allOf", "anyOf", "oneOf")
-_REASONS: Final = ["FieldValueDuplicate", "FieldValueForbidden", "FieldValueInvalid", "FieldValueRequired"]
 _SHAPE_ONLY: Final = {
     "type": "must be empty to be structural",
     "additionalProperties": "must be undefined to be structural",
@@ -35,37 +33,35 @@ def structural_causes(schema: Json, path: str) -> list[Cause]:
     """
     What keeps the schema from being structural, from its root on; `path` is the field of the schema in the CRD.
 
-    Checked: types, items, references, what logic branches may say, list types and their keys, patterns, defaults
-    and CEL rules (syntax, undeclared names, reason, use of oldSelf). Not checked: the cost of rules, and types in them.
+    Checked: types, items, references, what logic branches may say, list types and their keys, patterns, defaults, and
+    then CEL rules: these only in a schema that is otherwise fine, for they are checked against its types.
     """
     found: list[Cause] = []
     if schema.get("type") != "object":
         found.append(invalid(f"{path}.type", schema.get("type", ""), "must be object at the root"))
-    found.extend(_node(schema, path, "object fields", correlatable=True))
+    found.extend(_node(schema, path, "object fields"))
     if not found:
         found.extend(_defaults(schema, path))
+        found.extend(rule_causes(schema, path))
     return found
 
 
-def _node(schema: Json, path: str, what: str, *, correlatable: bool) -> Iterator[Cause]:
+def _node(schema: Json, path: str, what: str) -> Iterator[Cause]:
     yield from _type(schema, path, what)
     yield from _keywords(schema, path)
     yield from _list_type(schema, path)
-    for index, rule in enumerate(schema.get("x-kubernetes-validations", ())):
-        yield from _rule(rule, f"{path}.x-kubernetes-validations[{index}]", correlatable=correlatable)
     for keyword in _LOGIC:
         for index, branch in enumerate(schema.get(keyword, ())):
             yield from _branch(branch, f"{path}.{keyword}[{index}]", schema)
     if "not" in schema:
         yield from _branch(schema["not"], f"{path}.not", schema)
     for name, child in sorted(schema.get("properties", {}).items()):
-        yield from _node(child, f"{path}.properties[{name}]", "object fields", correlatable=correlatable)
+        yield from _node(child, f"{path}.properties[{name}]", "object fields")
     additional = schema.get("additionalProperties")
     if isinstance(additional, dict):
-        yield from _node(additional, f"{path}.additionalProperties", "object fields", correlatable=correlatable)
+        yield from _node(additional, f"{path}.additionalProperties", "object fields")
     if isinstance(schema.get("items"), dict):
-        below = correlatable and schema.get("x-kubernetes-list-type") == "map"
-        yield from _node(schema["items"], f"{path}.items", "array items", correlatable=below)
+        yield from _node(schema["items"], f"{path}.items", "array items")
 
 
 def _type(schema: Json, path: str, what: str) -> Iterator[Cause]:
@@ -136,54 +132,6 @@ def _branch(branch: Json, path: str, parent: Json) -> Iterator[Cause]:
         yield from _branch(child, f"{path}.properties[{name}]", {})
     if isinstance(branch.get("items"), dict):
         yield from _branch(branch["items"], f"{path}.items", {})
-
-
-def _rule(rule: Json, path: str, *, correlatable: bool) -> Iterator[Cause]:
-    source = rule.get("rule", "").strip()
-    if not source:
-        yield required(f"{path}.rule", "rule is not specified")
-        return
-    if "\n" in source and not rule.get("message"):
-        yield required(f"{path}.message", "message must be specified if rule contains line breaks")
-    reason = rule.get("reason")
-    if reason is not None and reason not in _REASONS:
-        yield not_supported(f"{path}.reason", reason, _REASONS)
-    old = uses_old_self(rule)
-    if "optionalOldSelf" in rule and not old:
-        text = "may not be set if oldSelf is not used in rule"
-        yield invalid(f"{path}.optionalOldSelf", rule["optionalOldSelf"], text)
-    problem = _compile_problem(source)
-    if problem:
-        yield invalid(f"{path}.rule", _printed(rule), f"compilation failed: {problem}")
-    elif old and not correlatable:
-        text = (
-            "oldSelf cannot be used on the uncorrelatable portion of the schema within " + path.rpartition(".items")[0]
-        )
-        yield invalid(f"{path}.rule", rule["rule"], text)
-
-
-def _compile_problem(source: str) -> str:
-    try:
-        undeclared = compiled(source).undeclared
-    except CelError as error:
-        return str(error)
-    if not undeclared:
-        return ""
-    column = source.find(undeclared[0]) + 1
-    return f"ERROR: <input>:1:{column}: undeclared reference to '{undeclared[0]}' (in container '')"
-
-
-def _printed(rule: Json) -> Json:
-    """A rule as the API server prints it: Go's field names, all of them."""
-    optional_old = rule.get("optionalOldSelf")
-    return {
-        "Rule": rule.get("rule", ""),
-        "Message": rule.get("message", ""),
-        "MessageExpression": rule.get("messageExpression", ""),
-        "Reason": rule.get("reason"),
-        "FieldPath": rule.get("fieldPath", ""),
-        "OptionalOldSelf": optional_old,
-    }
 
 
 def _defaults(schema: Json, path: str) -> Iterator[Cause]:

@@ -10,11 +10,12 @@ writable. Inside the branches of anyOf, oneOf, allOf and not nothing corresponds
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
 from . import causes
+from .cel import Budget
 from .node import MISSING, Node
 
 if TYPE_CHECKING:
@@ -22,6 +23,9 @@ if TYPE_CHECKING:
     from .causes import Cause
 
 _encode = msgspec.json.Encoder().encode
+
+STEPS_OF_ALL_RULES: Final = 10_000_000
+"""What all CEL rules of one object may cost, as upstream has it."""
 
 _TYPES: dict[str, tuple[type, ...]] = {
     "object": (dict,),
@@ -42,12 +46,14 @@ def same(value: JsonValue, old: JsonValue) -> bool:
 class Report:
     """What was found so far in one object: causes, and warnings about rules that only old, unchanged values break."""
 
-    __slots__ = ("causes", "prefix", "warnings")
+    __slots__ = ("budget", "causes", "exhausted", "prefix", "warnings")
 
     def __init__(self, prefix: str = "") -> None:
         self.causes: list[Cause] = []
         self.warnings: list[str] = []
         self.prefix = prefix
+        self.budget = Budget(STEPS_OF_ALL_RULES)
+        self.exhausted = False
 
     def field(self, path: str) -> str:
         """The field of a cause: the text's path below the prefix."""
@@ -154,7 +160,7 @@ def _check_string(node: Node, value: str, path: str, report: Report) -> None:
         report.causes.append(causes.invalid(report.field(path), value, text))
     if high is not None and len(value) > high:
         report.causes.append(causes.too_long(report.field(path), high))
-    if node.pattern is not None and not node.pattern.search(value):
+    if node.pattern is not None and not node.pattern.matches(value):
         text = f"{path} in body should match '{node.pattern_text}'"
         report.causes.append(causes.invalid(report.field(path), value, text))
     if node.format_check is not None and not node.format_check(value):

@@ -1,25 +1,38 @@
 """
-The seam for admission: in-process plugins that change or refuse writes before they are committed.
+Admission: what may change or refuse a write before it is committed.
 
-Mutating plugins run first, in the order given, each on what the one before made of the object; then, on the final and
-valid object, the validating ones. What they change is owned by no field manager. They run inside the request on the
-event loop: quick, no I/O. Webhooks called by URL (`webhooks.py`) come after the plugins of their stage.
+    mutating     plugins of this process, in the order given; then webhooks, in the order of their configurations' names
+    validating   plugins; policies; webhooks, all at once
+
+Each mutating step sees what the one before made of the object; validating ones see the final and valid object. What
+they change is owned by no field manager. Plugins run inside the request on the event loop: quick, no I/O. What a kind
+itself demands (quotas, limits, classes) is with its `Strategy`.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Final, Literal
+
+from ktrain.local.apiserver.matching import Matcher
+from ktrain.local.apiserver.policies import Policies
+from ktrain.local.apiserver.webhooks import Webhooks
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from ktrain.api.meta import Json
-    from ktrain.local.apiserver.registry import ServedResource
+    from ktrain.framework.env import Env
+    from ktrain.local.apiserver.authorizer import Decide
+    from ktrain.local.apiserver.callouts import Callouts
+    from ktrain.local.apiserver.conversion import Conversions
+    from ktrain.local.apiserver.registry import Registry, ServedResource
     from ktrain.local.apiserver.requests import User
-    from ktrain.local.apiserver.webhooks import Webhooks
+    from ktrain.local.apiserver.store import Store
 
 Operation = Literal["CREATE", "UPDATE", "DELETE"]
+REQUEST_LIMIT_S: Final = 60.0
+"""How long one request may take in all, unless it says less."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +55,10 @@ class AdmissionRequest:
     dry_run: bool = False
     options: Json = field(default_factory=dict)
     """CreateOptions, UpdateOptions or DeleteOptions as the caller gave them."""
+    view: tuple[str, str] | None = None
+    """apiVersion and kind of the objects if they are a view of the resource's (a Scale)."""
+    limit_s: float = REQUEST_LIMIT_S
+    """How long the caller waits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,15 +83,31 @@ class AdmissionPlugin:
 
 
 class Chain:
-    """The plugins of one server, and the webhooks that its users configure."""
+    """The plugins of one server, and the webhooks and policies that its users configure."""
 
-    def __init__(self, plugins: Sequence[AdmissionPlugin], webhooks: Webhooks) -> None:
-        self._webhooks = webhooks
+    def __init__(
+        self,
+        plugins: Sequence[AdmissionPlugin],
+        store: Store,
+        registry: Registry,
+        env: Env,
+        callouts: Callouts,
+        conversions: Conversions,
+        decide: Decide,
+    ) -> None:
+        matcher = Matcher(store, registry, decide)
+        self._webhooks = Webhooks(matcher, env, callouts, conversions)
+        self._policies = Policies(matcher, store, registry, conversions)
         self._mutating = tuple(p for p in plugins if p.mutating)
         self._validating = tuple(p for p in plugins if not p.mutating)
 
     async def mutate(self, request: AdmissionRequest, warnings: list[str]) -> Json | None:
-        """Run what mutates; return the object if something changed it, else None."""
+        """
+        Run what mutates; return the object if something changed it, else None.
+
+        Raises:
+            StatusError: Refused.
+        """
         changed: Json | None = None
         for plugin in self._mutating:
             response = plugin.admit(request)
@@ -84,13 +117,23 @@ class Chain:
             if response.object is not None and request.object is not None:
                 changed = response.object
                 request = replace(request, object=changed)
-        by_webhook = await self._webhooks.mutate(request, warnings) if request.operation != "DELETE" else None
+        if request.operation == "DELETE":
+            return None
+        by_webhook = await self._webhooks.mutate(request, warnings)
         return changed if by_webhook is None else by_webhook
 
     async def validate(self, request: AdmissionRequest, warnings: list[str]) -> None:
-        """Run what validates."""
+        """
+        Run what validates; before a deletion the mutating webhooks, too, which are asked and may change nothing.
+
+        Raises:
+            StatusError: Refused.
+        """
+        if request.operation == "DELETE":
+            await self._webhooks.mutate(request, warnings)
         for plugin in self._validating:
             response = plugin.admit(request)
             if response is not None:
                 warnings.extend(response.warnings)
+        await self._policies.validate(request, warnings)
         await self._webhooks.validate(request, warnings)

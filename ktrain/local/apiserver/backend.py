@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from ktrain.framework.env import Env
     from ktrain.local.apiserver.access.gate import Gate
     from ktrain.local.apiserver.admission import Chain
+    from ktrain.local.apiserver.conversion import Conversions
     from ktrain.local.apiserver.logs import LogSource
     from ktrain.local.apiserver.registry import Registry, ServedResource
     from ktrain.local.apiserver.requests import Parameters, Request
@@ -57,6 +58,7 @@ class Backend:
     registry: Registry
     env: Env
     admission: Chain
+    conversions: Conversions
     gate: Gate
     nodes: NodeAgents = field(default_factory=NodeAgents)
     requests: RequestCounts = field(default_factory=RequestCounts)

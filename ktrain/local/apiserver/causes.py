@@ -50,6 +50,11 @@ def too_long(field: str, limit: int) -> Cause:
     return Cause(field, "FieldValueTooLong", f"Too long: may not be more than {limit} bytes")
 
 
+def too_many(field: str, count: int, limit: int) -> Cause:
+    """Build the cause of a list past its length."""
+    return Cause(field, "FieldValueTooMany", f"Too many: {count}: must have at most {limit} items")
+
+
 def missing_reference(field: str, value: str) -> Cause:
     """Build the cause of a reference to something that is not declared."""
     return Cause(field, "FieldValueNotFound", f"Not found: {_show(value)}")

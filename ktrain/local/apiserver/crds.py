@@ -190,8 +190,14 @@ def _resource(obj: Json, version: Json, storage: str, served: list[Json]) -> Ser
         columns=tuple(version.get("additionalPrinterColumns", ())),
         field_labels={".".join(path): path for path in selectable},
         deprecation=_deprecation(spec, version, served),
+        conversion=_converter(spec),
         terminating=_is_deleted(obj),
     )
+
+
+def _converter(spec: Json) -> Json | None:
+    conversion: Json = spec.get("conversion") or {}
+    return conversion["webhook"] if conversion.get("strategy") == "Webhook" else None
 
 
 def _scale(scale: Json | None) -> Scale | None:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from ktrain.local.apiserver import errors, listing, watching
+from ktrain.local.apiserver import errors, listing, views, watching
 from ktrain.local.apiserver.representation import (
     EventRenderer,
     answer,
@@ -76,15 +77,21 @@ async def _collection(backend: Backend, call: Call, verb: str) -> Answer:
         return Answer(200, chunks=chunks)
     if verb == "list":
         await listing.await_revision(backend, call)
-        return answer(200, render_page(backend, call, listing.list_objects(backend, call), fmt), fmt)
+        page = await _shown_page(backend, call, listing.list_objects(backend, call))
+        return answer(200, render_page(backend, call, page, fmt), fmt)
     if verb == "create" and "create" in call.resource.verbs:
         written = await create(backend, call)
         return answer(201, render_object(backend, call, written.item, fmt), fmt)
     if verb == "deletecollection" and verb in call.resource.verbs:
-        return answer(200, render_page(backend, call, await delete_collection(backend, call), fmt), fmt)
+        page = await _shown_page(backend, call, await delete_collection(backend, call))
+        return answer(200, render_page(backend, call, page, fmt), fmt)
     if verb == "update":
         raise errors.bad_request("name must be provided")
     raise errors.method_not_allowed(verb, call.resource)
+
+
+async def _shown_page(backend: Backend, call: Call, page: listing.Page) -> listing.Page:
+    return replace(page, items=await backend.conversions.items(call.resource, page.items))
 
 
 async def _review(backend: Backend, call: Call, review: Review) -> Answer:
@@ -100,7 +107,8 @@ async def _object(backend: Backend, call: Call, verb: str) -> Answer:
     fmt = format_of(call)
     if verb == "get":
         await listing.await_revision(backend, call)
-        return answer(200, render_object(backend, call, listing.get_object(backend, call), fmt), fmt)
+        item = await views.shown(backend, call.resource, listing.get_object(backend, call))
+        return answer(200, render_object(backend, call, item, fmt), fmt)
     if verb == "delete":
         return await _delete(backend, call, fmt)
     written = await (update if verb == "update" else patch)(backend, call)
@@ -110,7 +118,8 @@ async def _object(backend: Backend, call: Call, verb: str) -> Answer:
 async def _delete(backend: Backend, call: Call, fmt: Format) -> Answer:
     outcome, code = await delete(backend, call)
     if not outcome.gone or call.resource.strategy.answers_deleted_object:
-        return answer(code, render_object(backend, call, outcome.item, fmt), fmt)
+        item = await views.shown(backend, call.resource, outcome.item)
+        return answer(code, render_object(backend, call, item, fmt), fmt)
     details = errors.about(call.resource, call.name)
     details["uid"] = outcome.item.obj["metadata"]["uid"]
     return plain_answer(call, errors.success(details), status=code)
@@ -135,7 +144,7 @@ async def _subresource(backend: Backend, call: Call, verb: str) -> Answer:
 
 async def _scale(backend: Backend, call: Call, verb: str, paths: Scale) -> Json:
     if verb == "get":
-        return scale.get(backend, call, paths)
+        return await scale.get(backend, call, paths)
     if verb not in {"update", "patch"}:
         raise errors.method_not_allowed(verb, call.resource)
     return await scale.write(backend, call, paths)

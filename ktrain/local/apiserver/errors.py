@@ -84,6 +84,12 @@ def bad_request(message: str) -> StatusError:
     return StatusError(400, "BadRequest", message)
 
 
+def internal(message: str) -> StatusError:
+    """500 for what a webhook or a policy did wrong; the message appears twice, as upstream has it."""
+    text = f"Internal error occurred: {message}"
+    return StatusError(500, "InternalError", text, details={"causes": [{"message": message}]})
+
+
 def not_found(resource: ServedResource, name: str) -> StatusError:
     """404 for an object."""
     return StatusError(404, "NotFound", f'{resource.qualified_name} "{name}" not found', details=about(resource, name))

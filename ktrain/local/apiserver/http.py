@@ -2,12 +2,13 @@
 The server on a loopback socket, for kubectl, SDKs and everything outside this process.
 
 Other users of the machine can reach a loopback port, too: whoever shows no credentials may learn the version and
-whether the server is healthy, and no more. Watches are written and
-flushed event by event; a client that stops reading is cut off by its watcher's bound, not by the writers.
+whether the server is healthy, and no more. Watches are written and flushed event by event; a client that stops reading
+loses its watcher's queue, and in the end its connection, and holds up no writer. `connections` reads the requests.
 """
 
 from __future__ import annotations
 
+import asyncio
 import ipaddress
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Final
@@ -16,13 +17,15 @@ import structlog
 from aiohttp import web
 
 from ktrain.local.apiserver.access.impersonation import PREFIX
+from ktrain.local.apiserver.connections import Front
 from ktrain.local.apiserver.errors import StatusError
 from ktrain.local.apiserver.inprocess import aclose_chunks
 from ktrain.local.apiserver.requests import Answer, Request
 from ktrain.local.apiserver.websockets import upgraded
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable
+    import socket
+    from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 
     from ktrain.local.apiserver.access.credentials import PeerCertificate
     from ktrain.local.apiserver.certificates import ServerIdentity
@@ -30,22 +33,32 @@ if TYPE_CHECKING:
 
 BODY_LIMIT: Final = 3 * 1024 * 1024
 STOP_TIMEOUT_S: Final = 1.0
-_KEEP_ALIVE_S: Final = 75.0
-_HEADER_LIMIT: Final = 1 << 20
-"""Bytes of one header, as upstream: a token may be any nonsense, and is then answered as such."""
+BODY_TIMEOUT_S: Final = 60.0
+"""For a whole body to come."""
+STALLED_S: Final = 60.0
+"""How long a stream waits for its reader, with all buffers full."""
+_ENCODED: Final = "the body of the request is compressed, which this server does not accept"
 _TOO_LARGE: Final = f"Request entity too large: limit is {BODY_LIMIT}"
 log = structlog.get_logger(__name__)
 
 
 @asynccontextmanager
 async def serve_http(
-    server: ApiServer, *, host: str = "127.0.0.1", port: int = 0, token: str, tls: ServerIdentity | None = None
+    server: ApiServer,
+    *,
+    host: str = "127.0.0.1",
+    port: int = 0,
+    token: str,
+    tls: ServerIdentity | None = None,
+    sockets: Sequence[socket.socket] = (),
 ) -> AsyncIterator[str]:
     """
     Serve on a loopback address and yield the URL; port 0 takes a free one. `token` is an administrator's.
 
     kubectl needs `tls` (`certificates.self_signed`): it does not send its token without. Certificates that this
     identity issued make their owners users.
+
+    `sockets` are served instead of `host` and `port`, if there are any, and closed in the end; the URL is the first's.
 
     Leaving the context closes the socket, ends the running streams, and waits at most a second for requests in
     progress.
@@ -59,21 +72,39 @@ async def serve_http(
     if not token:
         raise ValueError("the embedded API server needs a token")
     server.accept_token(token)
-    # Cancelling the handler of a client that went away is what ends an idle watch.
-    front = web.Server(
-        _handler(server), keepalive_timeout=_KEEP_ALIVE_S, handler_cancellation=True, max_field_size=_HEADER_LIMIT
-    )
-    runner = web.ServerRunner(front, shutdown_timeout=STOP_TIMEOUT_S)
+    runner = web.ServerRunner(Front(_guarded(server)), shutdown_timeout=STOP_TIMEOUT_S)
     await runner.setup()
     try:
-        site = web.TCPSite(runner, host, port, ssl_context=tls.context() if tls else None)
-        await site.start()
+        context = tls.context() if tls else None
+        for one in sockets:
+            await web.SockSite(runner, one, ssl_context=context).start()
+        if not sockets:
+            await web.TCPSite(runner, host, port, ssl_context=context).start()
         bound_host, bound_port = runner.addresses[0][:2]
         shown = f"[{bound_host}]" if ":" in bound_host else bound_host
         yield f"{'https' if tls else 'http'}://{shown}:{bound_port}"
     finally:
         server.end_streams()
         await runner.cleanup()
+
+
+def _guarded(server: ApiServer) -> Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]:
+    """Return the handler of requests, which answers with a Status even where it is defective."""
+    handle = _handler(server)
+
+    async def guard(request: web.BaseRequest) -> web.StreamResponse:
+        try:
+            return await handle(request)
+        except TimeoutError:
+            return _whole(server.failure(StatusError(408, "Timeout", "the request was not sent in time")))
+        except ConnectionError:
+            raise
+        except Exception as error:
+            log.exception("request.failed", method=request.method, path=request.path)
+            message = f"Internal error occurred: {type(error).__name__}: {error}"
+            return _whole(server.failure(StatusError(500, "InternalError", message)))
+
+    return guard
 
 
 def _handler(server: ApiServer) -> Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]:
@@ -83,6 +114,8 @@ def _handler(server: ApiServer) -> Callable[[web.BaseRequest], Awaitable[web.Str
             user = await server.authenticate(headers, _peer_certificate(request))
         except StatusError as error:
             return _whole(server.failure(error))
+        if headers.get("content-encoding", "identity").lower() != "identity":
+            return _whole(server.failure(StatusError(415, "UnsupportedMediaType", _ENCODED)))
         body = await _read(request)
         if body is None:
             return _whole(server.failure(StatusError(413, "RequestEntityTooLarge", _TOO_LARGE)))
@@ -123,16 +156,22 @@ def _peer_certificate(request: web.BaseRequest) -> PeerCertificate | None:
 
 
 async def _read(request: web.BaseRequest) -> bytes | None:
-    """Read the body, None if it is past the limit."""
+    """Read the body, None if it is past the limit; TimeoutError if it does not come."""
     if (request.content_length or 0) > BODY_LIMIT:
         return None
+    if not request.body_exists:
+        return b""
+    if request.headers.get("Expect", "").lower() == "100-continue":
+        await request.writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+        request.writer.output_size = 0
     parts: list[bytes] = []
     size = 0
-    async for part in request.content.iter_any():
-        size += len(part)
-        if size > BODY_LIMIT:
-            return None
-        parts.append(part)
+    async with asyncio.timeout(BODY_TIMEOUT_S):
+        async for part in request.content.iter_any():
+            size += len(part)
+            if size > BODY_LIMIT:
+                return None
+            parts.append(part)
     return b"".join(parts)
 
 
@@ -149,13 +188,26 @@ async def _streamed(request: web.BaseRequest, answer: Answer, chunks: AsyncItera
     try:
         await response.prepare(request)
         async for chunk in chunks:
-            await response.write(chunk)
+            async with asyncio.timeout(STALLED_S):
+                await response.write(chunk)
         await response.write_eof()
     except ConnectionError:
         log.debug("stream.client_gone", path=request.path)
+    except TimeoutError:
+        log.debug("stream.client_stalled", path=request.path)
+        _abort(request)
+    except Exception:
+        # The head is sent: that the connection ends before the answer does is all that the client can be told.
+        log.exception("stream.failed", path=request.path)
+        _abort(request)
     finally:
         await aclose_chunks(chunks)
     return response
+
+
+def _abort(request: web.BaseRequest) -> None:
+    if request.transport is not None:
+        request.transport.abort()
 
 
 def _set_headers(response: web.StreamResponse, answer: Answer) -> None:

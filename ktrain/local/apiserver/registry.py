@@ -67,6 +67,8 @@ class ServedResource:
     """Selectable fields besides metadata.name and metadata.namespace, and where their values are."""
     deprecation: str = ""
     """Warning of every request to a deprecated version; empty if it is not one."""
+    conversion: Json | None = None
+    """The webhook that converts a custom resource between its versions; None if they differ in apiVersion only."""
     terminating: bool = False
     """The CRD is being deleted: nothing may be created."""
 

@@ -1,30 +1,47 @@
-"""One AdmissionReview over HTTPS, and whether what comes back is an answer to it."""
+"""AdmissionReviews: one request to a webhook, and whether what comes back is an answer to it."""
 
 from __future__ import annotations
 
-import base64
-import binascii
-import io
-import ssl
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from ktrain.local.apiserver.requests import JSON_TYPE
+from ktrain.local.apiserver.callouts import CallFailed, Callouts
+from ktrain.local.apiserver.versions import in_version
 
 if TYPE_CHECKING:
     from ktrain.api.meta import Json
+    from ktrain.local.apiserver.admission import AdmissionRequest
+    from ktrain.local.apiserver.conversion import Conversions
+    from ktrain.local.apiserver.registry import ServedResource
 
 _GROUP: Final = "admission.k8s.io"
 _KNOWN: Final = ("v1", "v1beta1")
-MAX_ANSWER_BYTES: Final = 16 << 20
+DEFAULT_LIMIT_S: Final = 10
 
 
 class Failed(Exception):
     """The webhook could not be asked, or gave no valid answer: `failurePolicy` decides what that means."""
 
 
-async def call_webhook(entry: Json, request: Json, uid: str, *, validating: bool) -> Json:
+class Response(msgspec.Struct, frozen=True, rename="camel"):
+    """What a webhook decided. `patch` is decoded base64."""
+
+    uid: str = ""
+    allowed: bool = False
+    status: dict[str, Any] | None = None
+    patch: bytes | None = None
+    patch_type: str | None = None
+    warnings: list[str] | None = None
+
+
+class _Answer(msgspec.Struct, frozen=True, rename="camel"):
+    kind: str = ""
+    api_version: str = ""
+    response: Response | None = None
+
+
+async def call_webhook(callouts: Callouts, entry: Json, body: Json, limit_s: float, *, validating: bool) -> Response:
     """
     Send a request to a webhook of a configuration and return its response.
 
@@ -34,67 +51,85 @@ async def call_webhook(entry: Json, request: Json, uid: str, *, validating: bool
     offered = entry.get("admissionReviewVersions") or _KNOWN[:1]
     version = next((one for one in offered if one in _KNOWN), _KNOWN[0])
     head = {"kind": "AdmissionReview", "apiVersion": f"{_GROUP}/{version}"}
-    body = await _post(entry, msgspec.json.encode({**head, "request": request}))
+    limit_s = min(entry.get("timeoutSeconds", DEFAULT_LIMIT_S), limit_s)
     try:
-        return _checked(msgspec.json.decode(body), head, uid, validating=validating)
-    except (msgspec.MsgspecError, RecursionError) as error:
+        answer = await callouts.post(entry["clientConfig"], {**head, "request": body}, limit_s)
+        review = msgspec.json.decode(answer, type=_Answer | None)
+    except (CallFailed, msgspec.MsgspecError, RecursionError, UnicodeDecodeError) as error:
         raise Failed(f"failed to call webhook: {error}") from error
-
-
-async def _post(entry: Json, body: bytes) -> bytes:
-    import aiohttp
-
-    config: Json = entry["clientConfig"]
-    limit_s = entry.get("timeoutSeconds", 10)
-    url = f"{config['url']}?timeout={limit_s}s"
-    try:
-        async with (
-            aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(limit_s)) as session,
-            session.post(
-                url,
-                data=io.BytesIO(body),
-                headers={"Content-Type": JSON_TYPE},
-                ssl=_trust(config),
-                allow_redirects=False,
-            ) as answer,
-        ):
-            if answer.status != 200:
-                raise Failed(f"failed to call webhook: the server answered {answer.status} {answer.reason or ''}")
-            content = bytearray()
-            async for chunk in answer.content.iter_any():
-                content += chunk
-                if len(content) > MAX_ANSWER_BYTES:
-                    raise Failed(f"failed to call webhook: the answer is larger than {MAX_ANSWER_BYTES} bytes")
-            return bytes(content)
-    except TimeoutError as error:
-        raise Failed(f'failed to call webhook: Post "{url}": context deadline exceeded') from error
-    except (aiohttp.ClientError, OSError, binascii.Error) as error:
-        raise Failed(f'failed to call webhook: Post "{url}": {error}') from error
-
-
-def _trust(config: Json) -> ssl.SSLContext:
-    bundle = base64.b64decode(config.get("caBundle") or "")
-    return (
-        ssl.create_default_context(cadata=bundle.decode("ascii", "replace")) if bundle else ssl.create_default_context()
-    )
-
-
-def _checked(answer: Any, head: Json, uid: str, *, validating: bool) -> Json:  # noqa: ANN401 - anybody's JSON
-    """Return the response in an answer, if the answer is a valid review."""
-    invalid = "received invalid webhook response: "
-    if not isinstance(answer, dict) or not isinstance(answer.get("response"), dict):
-        raise Failed(f"{invalid}webhook response was absent")
-    response: Json = answer["response"]
-    found = {name: answer.get(name) for name in head}
-    if found != head:
-        raise Failed(f"{invalid}expected webhook response of {head}, got {found}")
-    if response.get("uid") != uid:
-        raise Failed(f'{invalid}expected response.uid="{uid}", got "{response.get("uid", "")}"')
-    if not isinstance(response.get("allowed"), bool):
-        raise Failed(f"{invalid}response.allowed is missing")
-    if validating and (response.get("patch") or response.get("patchType")):
-        field = "patch" if response.get("patch") else "patchType"
-        raise Failed(f"{invalid}validating webhook may not return response.{field}")
-    if response.get("patch") and response.get("patchType") != "JSONPatch":
-        raise Failed(f"{invalid}webhook returned response.patch but not response.patchType")
+    response = review.response if review else None
+    if review is None or response is None:
+        raise Failed("received invalid webhook response: webhook response was absent")
+    problem = _problem(review, response, head, body["uid"]) or _patch_problem(response, validating=validating)
+    if problem:
+        raise Failed(f"received invalid webhook response: {problem}")
     return response
+
+
+def _problem(review: _Answer, response: Response, head: Json, uid: str) -> str:
+    """Say what makes an answer none to this request; nothing if it is one."""
+    if response.uid != uid:
+        return f'expected response.uid="{uid}", got "{response.uid}"'
+    if (review.kind, review.api_version) != (head["kind"], head["apiVersion"]):
+        group, slash, version = review.api_version.rpartition("/")
+        found = f"{group}{slash or '/'}{version}, Kind={review.kind}"
+        return f"expected webhook response of {head['apiVersion']}, Kind={head['kind']}, got {found}"
+    return ""
+
+
+def _patch_problem(response: Response, *, validating: bool) -> str:
+    """Say what is wrong with a patch and its type."""
+    if validating and (response.patch or response.patch_type is not None):
+        return f"validating webhook may not return response.{'patch' if response.patch else 'patchType'}"
+    if response.patch and not response.patch_type:
+        return "webhook returned response.patch but not response.patchType"
+    if response.patch_type and not response.patch:
+        return "webhook returned response.patchType but not response.patch"
+    if response.patch_type not in {None, "", "JSONPatch"}:
+        return f"unsupported patch type {response.patch_type!r}"
+    return ""
+
+
+async def review_body(conversions: Conversions, request: AdmissionRequest, sent: ServedResource) -> Json:
+    """
+    Return `AdmissionReview.request` without its uid, as CEL expressions see it as well.
+
+    `sent` is the version in which the webhook or policy wants to see the request.
+
+    Raises:
+        StatusError: The objects cannot be converted to that version.
+    """
+
+    async def seen(obj: Json | None) -> Json | None:
+        if obj is None or request.view is not None:
+            return obj
+        return await in_version(conversions, sent, request.resource, obj)
+
+    asked = request.resource
+    kind = _kind(request.view or (sent.api_version, sent.kind))
+    body: Json = {
+        "kind": kind,
+        "resource": {"group": sent.group, "version": sent.version, "resource": sent.plural},
+        "requestKind": _kind(request.view or (asked.api_version, asked.kind)),
+        "requestResource": {"group": asked.group, "version": asked.version, "resource": asked.plural},
+        "operation": request.operation,
+        "userInfo": request.user.info(),
+        "object": await seen(request.object),
+        "oldObject": await seen(request.old_object),
+        "dryRun": request.dry_run,
+        "options": request.options,
+    }
+    if request.subresource:
+        body |= {"subResource": request.subresource, "requestSubResource": request.subresource}
+    if request.name:
+        body["name"] = request.name
+    if asked.namespaced:
+        body["namespace"] = request.namespace
+    elif asked.collection == "namespaces":
+        body["namespace"] = request.name
+    return body
+
+
+def _kind(named: tuple[str, str]) -> Json:
+    group, _, version = named[0].rpartition("/")
+    return {"group": group, "version": version, "kind": named[1]}

@@ -13,6 +13,7 @@ from ktrain.local.apiserver.store import Item, encode_body
 
 if TYPE_CHECKING:
     from ktrain.api.meta import Json
+    from ktrain.local.apiserver.backend import Backend
     from ktrain.local.apiserver.registry import ServedResource
 
 
@@ -32,6 +33,16 @@ def present_item(resource: ServedResource, item: Item) -> Item:
     if item.schema is resource.schema:
         return item
     return Item(present(resource, item), item.revision, resource.schema)
+
+
+async def shown(backend: Backend, resource: ServedResource, item: Item) -> Item:
+    """
+    Return a stored item as this resource shows it, converted by its webhook if it has one.
+
+    Raises:
+        StatusError: The webhook failed.
+    """
+    return present_item(resource, await backend.conversions.item(resource, item))
 
 
 def body(resource: ServedResource, item: Item) -> bytes:

@@ -13,13 +13,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Protocol
 
 from ktrain.local.apiserver import causes, errors, listing, selection
-from ktrain.local.apiserver.errors import invalid_options
+from ktrain.local.apiserver.errors import StatusError, invalid_options
 from ktrain.local.apiserver.store import Expired, encode
 from ktrain.local.apiserver.watchers import Event, event_for
 
 if TYPE_CHECKING:
     from ktrain.local.apiserver.backend import Backend, Call
-    from ktrain.local.apiserver.errors import StatusError
+    from ktrain.local.apiserver.registry import ServedResource
     from ktrain.local.apiserver.store import Collection, Item
     from ktrain.local.apiserver.watchers import Filter, Watcher
 
@@ -77,7 +77,7 @@ def open_watch(backend: Backend, call: Call, render: Renderer, bookmark: Bookmar
     labels, fields = selection.parse(call)
     accepts = selection.matcher(call.resource, call.namespace, labels, fields)
     start = _start(backend.collection(call.resource), backend.store.revision, accepts, options, call.namespace)
-    return _stream(backend, start, options, render, bookmark)
+    return _stream(backend, call.resource, start, options, render, bookmark)
 
 
 def _read_options(backend: Backend, call: Call) -> _Options:
@@ -125,7 +125,7 @@ def _start(collection: Collection, current: int, accepts: Filter, options: _Opti
 
 
 async def _stream(
-    backend: Backend, start: _Start, options: _Options, render: Renderer, bookmark: Bookmark
+    backend: Backend, resource: ServedResource, start: _Start, options: _Options, render: Renderer, bookmark: Bookmark
 ) -> AsyncIterator[bytes]:
     clock = backend.env.clock
     watcher = start.watcher
@@ -135,7 +135,7 @@ async def _stream(
         return
     try:
         end = clock.monotonic() + options.timeout_s
-        for chunk in _lines(start.events, render):
+        for chunk in _lines(await _converted(backend, resource, start.events), render):
             yield chunk
         if options.mark_end:
             yield _line("BOOKMARK", bookmark(start.revision, initial_end=True))
@@ -147,14 +147,29 @@ async def _stream(
                     yield _line("BOOKMARK", bookmark(backend.store.revision, initial_end=False))
                     due = _next_bookmark(now, end)
                 continue
-            for chunk in _lines(watcher.drain(), render):
+            for chunk in _lines(await _converted(backend, resource, watcher.drain()), render):
                 yield chunk
             if watcher.closed:
                 if watcher.expired is not None:
                     yield _line("ERROR", encode(errors.expired(str(watcher.expired)).body()))
                 return
+    except StatusError as error:
+        yield _line("ERROR", encode(error.body()))
     finally:
         watcher.close()
+
+
+async def _converted(backend: Backend, resource: ServedResource, events: list[Event]) -> list[Event]:
+    """
+    Return events with objects as this version shows them.
+
+    Raises:
+        StatusError: The kind's conversion webhook failed.
+    """
+    if resource.conversion is None:
+        return events
+    items = await backend.conversions.items(resource, [event.item for event in events])
+    return [Event(event.type, item) for event, item in zip(events, items, strict=True)]
 
 
 def _next_bookmark(now: float, end: float) -> float:

@@ -22,16 +22,16 @@ def calls(*entries, resource=VALIDATING_WEBHOOK_CONFIGURATIONS, labels=None):
     """Whether creating a ConfigMap asks a webhook with these settings. Nobody answers, so it fails if it does."""
 
     async def scenario():
-        server = ApiServer(system_env())
-        client = Client(server.transport(), system_env(), field_manager="t")
-        head = {"apiVersion": resource.api_version, "kind": resource.kind}
-        await client.create(resource, {**head, "metadata": {"name": "c"}, "webhooks": list(entries)})
-        meta = {"name": "a", "namespace": "default", "labels": labels or {}}
-        try:
-            await client.create(untyped(CONFIG_MAPS), {"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta})
-        except ServerError as error:
-            return "failed to call webhook" in str(error)
-        return False
+        async with ApiServer(system_env()).running() as server:
+            client = Client(server.transport(), system_env(), field_manager="t")
+            head = {"apiVersion": resource.api_version, "kind": resource.kind}
+            await client.create(resource, {**head, "metadata": {"name": "c"}, "webhooks": list(entries)})
+            meta = {"name": "a", "namespace": "default", "labels": labels or {}}
+            try:
+                await client.create(untyped(CONFIG_MAPS), {"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta})
+            except ServerError as error:
+                return "failed to call webhook" in str(error)
+            return False
 
     return asyncio.run(scenario())
 
@@ -56,8 +56,9 @@ SELECTED = {"objectSelector": {"matchLabels": {"a": "b"}}}
         ({"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "other"}}}, False),
         (SELECTED, False),
         ({"failurePolicy": "Ignore"}, False),
-        ({"clientConfig": {"service": {"namespace": "default", "name": "hook"}}}, False),
-        ({"matchConditions": [{"name": "x", "expression": "true"}]}, False),
+        ({"clientConfig": {"service": {"namespace": "default", "name": "hook"}}}, True),
+        ({"matchConditions": [{"name": "x", "expression": "true"}]}, True),
+        ({"matchConditions": [{"name": "x", "expression": "object.metadata.name == 'b'"}]}, False),
     ],
 )
 def test_a_webhook_is_called_for_what_its_settings_cover(resource, changes, called):

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import base64
 import re
+import ssl
 from typing import TYPE_CHECKING, Final
 
 from ktrain.api.schema import Cause, structural_causes
 from ktrain.local.apiserver import causes, names
+from ktrain.local.apiserver.builtins.admission_rules import check_client, check_review_versions
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -105,15 +108,32 @@ def _validate_group(obj: Json, spec: Json) -> Iterator[Cause]:
 
 def _validate_conversion(conversion: Json) -> Iterator[Cause]:
     strategy = conversion.get("strategy", "None")
+    webhook = conversion.get("webhook") or {}
+    client, versions = webhook.get("clientConfig"), webhook.get("conversionReviewVersions")
+    # The fields are named as v1beta1 had them.
+    fields = ("spec.conversion.webhookClientConfig", "spec.conversion.conversionReviewVersions")
     if strategy == "Webhook":
-        if not (conversion.get("webhook") or {}).get("clientConfig"):
-            field = "spec.conversion.webhookClientConfig"
-            yield causes.required(field, "required when strategy is set to Webhook")
+        if client is None:
+            yield causes.required(fields[0], "required when strategy is set to Webhook")
         else:
-            detail = "this server converts between versions by changing apiVersion only: use None"
-            yield causes.forbidden("spec.conversion.strategy", detail)
-    elif strategy != "None":
+            yield from check_client(client, fields[0])
+            yield from _validate_bundle(client.get("caBundle"), f"{fields[0]}.caBundle")
+        yield from check_review_versions(versions or (), fields[1], hint=False)
+        return
+    if strategy != "None":
         yield causes.not_supported("spec.conversion.strategy", strategy, ["None", "Webhook"])
+    for value, field in zip((client, versions), fields, strict=True):
+        if value:
+            yield causes.forbidden(field, "should not be set when strategy is not set to Webhook")
+
+
+def _validate_bundle(bundle: str | None, field: str) -> Iterator[Cause]:
+    if not bundle:
+        return
+    try:
+        ssl.create_default_context(cadata=base64.b64decode(bundle).decode("ascii"))
+    except (ValueError, ssl.SSLError):
+        yield causes.invalid(field, bundle, "unable to load root certificates: unable to parse bytes as PEM block")
 
 
 def _validate_version(version: Json, index: int, versions: list[Json]) -> Iterator[Cause]:

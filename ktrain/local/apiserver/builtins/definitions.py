@@ -34,7 +34,9 @@ class DefinitionStrategy(Strategy):
     def default(self, obj: Json) -> None:
         """Fill in derived names and the strategy of conversion."""
         spec = obj.setdefault("spec", {})
-        spec.setdefault("conversion", {"strategy": "None"})
+        conversion = spec.setdefault("conversion", {"strategy": "None"})
+        if service := ((conversion.get("webhook") or {}).get("clientConfig") or {}).get("service"):
+            service.setdefault("port", 443)
         names = spec.setdefault("names", {})
         if kind := names.get("kind"):
             names.setdefault("singular", kind.lower())

@@ -59,4 +59,5 @@ class NamespaceStrategy(Strategy):
 
 def _label(obj: Json) -> None:
     meta = obj["metadata"]
-    meta["labels"] = {**meta.get("labels", {}), NAME_LABEL: meta["name"]}
+    if "name" in meta:  # without one it is about to be refused
+        meta["labels"] = {**meta.get("labels", {}), NAME_LABEL: meta["name"]}

@@ -3,9 +3,16 @@
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
-from urllib.parse import urlsplit
 
-from ktrain.local.apiserver import causes
+from ktrain.local.apiserver import causes, names
+from ktrain.local.apiserver.builtins.admission_rules import (
+    check_choice,
+    check_client,
+    check_review_versions,
+    check_rules,
+    check_selectors,
+)
+from ktrain.local.apiserver.conditions import check_conditions
 from ktrain.local.apiserver.strategy import Strategy
 
 if TYPE_CHECKING:
@@ -14,7 +21,7 @@ if TYPE_CHECKING:
     from ktrain.api.meta import Json
     from ktrain.api.schema import Cause
 
-_VERSIONS: Final = ("v1", "v1beta1")
+_HARMLESS: Final = ("None", "NoneOnDryRun")
 _DEFAULTS: Final = {
     "failurePolicy": "Fail",
     "matchPolicy": "Equivalent",
@@ -44,6 +51,9 @@ class WebhookConfigurationStrategy(Strategy):
         found: list[Cause] = []
         for index, entry in enumerate(obj.get("webhooks") or ()):
             found += _validate_entry(entry, f"webhooks[{index}]")
+            name = entry.get("name")
+            if name and name in [other.get("name") for other in obj["webhooks"][:index]]:
+                found.append(causes.duplicate(f"webhooks[{index}].name", name))
         return found
 
 
@@ -59,25 +69,29 @@ class MutatingConfigurationStrategy(WebhookConfigurationStrategy):
 
 def _validate_entry(entry: Json, field: str) -> Iterator[Cause]:
     name = entry.get("name", "")
-    if len(name.split(".")) < 3:
+    if not name:
+        yield causes.required(f"{field}.name")
+    for text in names.subdomain(name) if name else ():
+        yield causes.invalid(f"{field}.name", name, text)
+    if name and len(name.split(".")) < 3:
         detail = "should be a domain with at least three segments separated by dots"
         yield causes.invalid(f"{field}.name", name, detail)
-    if not set(entry.get("admissionReviewVersions") or ()) & set(_VERSIONS):
-        detail = f"must specify one of {', '.join(_VERSIONS)}"
-        yield causes.required(f"{field}.admissionReviewVersions", detail)
-    if entry.get("sideEffects") not in {"None", "NoneOnDryRun"}:
-        yield causes.required(f"{field}.sideEffects", "must specify one of None, NoneOnDryRun")
+    for index, rule in enumerate(entry.get("rules") or ()):
+        yield from check_rules(rule, f"{field}.rules[{index}]")
+    yield from check_choice(entry, "failurePolicy", ("Fail", "Ignore"), field)
+    yield from check_choice(entry, "matchPolicy", ("Equivalent", "Exact"), field)
+    if "reinvocationPolicy" in entry:
+        yield from check_choice(entry, "reinvocationPolicy", ("IfNeeded", "Never"), field)
+    if entry.get("sideEffects") is None:
+        yield causes.required(f"{field}.sideEffects", f"must specify one of {', '.join(_HARMLESS)}")
+    else:
+        yield from check_choice(entry, "sideEffects", _HARMLESS, field)
     limit_s = entry.get("timeoutSeconds", 10)
     if not 1 <= limit_s <= 30:
         detail = "the timeout value must be between 1 and 30 seconds"
         yield causes.invalid(f"{field}.timeoutSeconds", limit_s, detail)
-    yield from _validate_client(entry.get("clientConfig") or {}, f"{field}.clientConfig")
-
-
-def _validate_client(config: Json, field: str) -> Iterator[Cause]:
-    url = config.get("url")
-    if (url is None) is (config.get("service") is None):
-        yield causes.required(field, "exactly one of url or service is required")
-    elif url is not None and urlsplit(url).scheme != "https":
-        detail = "'https' is the only allowed URL scheme; desired format: https://host[:port]/path"
-        yield causes.invalid(f"{field}.url", url, detail)
+    yield from check_selectors(entry, field)
+    yield from check_client(entry.get("clientConfig") or {}, f"{field}.clientConfig")
+    yield from check_conditions(entry.get("matchConditions") or (), f"{field}.matchConditions")
+    offered = entry.get("admissionReviewVersions") or ()
+    yield from check_review_versions(offered, f"{field}.admissionReviewVersions")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from ktrain.local.apiserver import causes, codec, metadata
 from ktrain.local.apiserver.errors import StatusError, bad_request, invalid
-from ktrain.local.apiserver.nulls import fill_null_items
+from ktrain.local.apiserver.nulls import typed
 from ktrain.local.apiserver.store import decode, encode
 
 if TYPE_CHECKING:
@@ -95,7 +95,7 @@ def prune(call: Call, obj: Json, *, keep_nulls: bool = False) -> tuple[Json, lis
     schema = call.resource.schema
     pruned, unknown = schema.prune(obj, keep_nulls=keep_nulls)
     if not call.resource.custom:
-        pruned = fill_null_items(pruned, schema.root)
+        pruned = typed(pruned, schema.root)
     return pruned, [f'unknown field "{path}"' for path in unknown]
 
 
@@ -169,8 +169,18 @@ def check_names(call: Call, obj: Json) -> None:
 
 
 def private_copy(obj: Json) -> Json:
-    """Return a copy that shares nothing with the original: what is stored must not change under its readers."""
-    copy: Json = decode(encode(obj))
+    """
+    Return a copy that shares nothing with the original: what is stored must not change under its readers.
+
+    Raises:
+        StatusError: 400: patches have made it nested too deeply.
+    """
+    try:
+        text = encode(obj)
+        copy: Json = decode(text)
+        codec.check_depth(copy, text)
+    except (RecursionError, codec.TooDeep) as error:
+        raise bad_request("the object is nested too deeply: exceeded max depth") from error
     return copy
 
 

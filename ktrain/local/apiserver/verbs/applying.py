@@ -33,7 +33,7 @@ async def apply_patch(backend: Backend, call: Call) -> Written:
     accepting.report(call, body.duplicates, options.validation)
     for _ in range(ATTEMPTS):
         stored = backend.collection(resource).get(call.key)
-        old = views.present_item(call.resource, stored) if stored else None
+        old = await views.shown(backend, call.resource, stored) if stored else None
         _check_apply_target(call, config, old)
         merged = accepting.private_copy(_merge(backend, call, config, old, options))
         try:

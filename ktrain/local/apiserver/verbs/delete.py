@@ -118,7 +118,8 @@ async def delete_object(
             raise not_found(resource, key.name)
         resource.strategy.may_delete(item.obj)
         _check_preconditions(resource, key, item, options)
-        await backend.admission.validate(_admission_request(resource, key, item, options, user), warnings)
+        shown = await views.shown(backend, resource, item)
+        await backend.admission.validate(_admission_request(resource, key, shown.obj, options, user), warnings)
         marked, held = _marked(backend, resource, item, options)
         # What may stay for a while is shown as it would have stayed; other kinds are shown as they were.
         last = Item(marked, item.revision, item.schema) if held or resource.strategy.shows_deletion else item
@@ -277,7 +278,7 @@ def _commit(backend: Backend, resource: ServedResource, key: Key, item: Item, ma
 
 
 def _admission_request(
-    resource: ServedResource, key: Key, item: Item, options: DeleteOptions, user: User
+    resource: ServedResource, key: Key, obj: Json, options: DeleteOptions, user: User
 ) -> AdmissionRequest:
     return AdmissionRequest(
         operation="DELETE",
@@ -286,8 +287,14 @@ def _admission_request(
         namespace=key.namespace,
         name=key.name,
         object=None,
-        old_object=views.present(resource, item),
+        old_object=obj,
         user=user,
         dry_run=bool(options.dry_run),
-        options={**msgspec.to_builtins(options), "kind": "DeleteOptions", "apiVersion": "meta.k8s.io/v1"},
+        options=_shown(options),
     )
+
+
+def _shown(options: DeleteOptions) -> Json:
+    """The caller's options as admission sees them."""
+    given = {name: value for name, value in msgspec.to_builtins(options).items() if value not in (None, [], {})}
+    return {**given, "kind": "DeleteOptions", "apiVersion": "meta.k8s.io/v1"}

@@ -45,7 +45,7 @@ async def patch(backend: Backend, call: Call) -> Written:
         stored = backend.collection(call.resource).get(call.key)
         if stored is None:
             raise not_found(call.resource, call.name)
-        old = views.present_item(call.resource, stored)
+        old = await views.shown(backend, call.resource, stored)
         candidate = _accept_patched(call, _writable(call, apply(old.obj)), old, options)
         try:
             return Written(await replace(backend, call, candidate, old, options))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ktrain.api.schema import builtin
@@ -27,14 +28,14 @@ _CUSTOM_PATCHES = (JSON_PATCH, MERGE_PATCH)
 _BUILTIN_PATCHES = (*_CUSTOM_PATCHES, STRATEGIC_PATCH)
 
 
-def get(backend: Backend, call: Call, paths: Scale) -> Json:
+async def get(backend: Backend, call: Call, paths: Scale) -> Json:
     """
     Return the Scale of an object.
 
     Raises:
         StatusError: 404.
     """
-    return _view(call, paths, listing.get_object(backend, call))
+    return _view(call, paths, await views.shown(backend, call.resource, listing.get_object(backend, call)))
 
 
 async def write(backend: Backend, call: Call, paths: Scale) -> Json:
@@ -48,13 +49,30 @@ async def write(backend: Backend, call: Call, paths: Scale) -> Json:
     options = write_options("UpdateOptions" if is_put else "PatchOptions", call.request, call.parameters)
     for _ in range(ATTEMPTS):
         stored = listing.get_object(backend, call)
-        old = views.present_item(call.resource, stored)
-        desired = _desired(call, _view(call, paths, old), old, is_put=is_put)
+        old = await views.shown(backend, call.resource, stored)
+        before = _view(call, paths, old)
+        desired = _desired(call, before, old, is_put=is_put)
+        desired = await _admit(backend, call, before, desired, options)
         try:
             return _view(call, paths, await _set_replicas(backend, call, paths.spec_replicas, old, desired, options))
         except RevisionMismatch:
             continue
     raise errors.modified(call.resource, call.name)
+
+
+async def _admit(backend: Backend, call: Call, before: Json, desired: int, options: WriteOptions) -> int:
+    """
+    Show admission the Scale, not the object behind it; return the replicas it leaves.
+
+    Raises:
+        StatusError: Refused.
+    """
+    wanted = {**before, "spec": {"replicas": desired}}
+    request = writing.admission_request(call, wanted, before, options)
+    request = replace(request, view=(before["apiVersion"], before["kind"]))
+    wanted = await backend.admission.mutate(request, call.warnings) or wanted
+    await backend.admission.validate(replace(request, object=wanted), call.warnings)
+    return _replicas(call, wanted)
 
 
 async def _set_replicas(
@@ -66,7 +84,7 @@ async def _set_replicas(
         node = node.setdefault(name, {})
     node[path[-1]] = replicas
     obj = writing.track_update(backend, call, old.obj, obj, options)
-    return await writing.commit_update(backend, call, obj, old, options)
+    return await writing.commit_update(backend, call, obj, old, options, admitted=True)
 
 
 def _desired(call: Call, current: Json, old: Item, *, is_put: bool) -> int:
@@ -74,6 +92,10 @@ def _desired(call: Call, current: Json, old: Item, *, is_put: bool) -> int:
     version = (desired.get("metadata") or {}).get("resourceVersion", "")
     if version:
         check_version(call, version, old)
+    return _replicas(call, desired)
+
+
+def _replicas(call: Call, desired: Json) -> int:
     replicas = (desired.get("spec") or {}).get("replicas", 0)
     if not isinstance(replicas, int) or isinstance(replicas, bool):
         raise bad_request("Scale.spec.replicas must be an integer")

@@ -54,8 +54,9 @@ async def update(backend: Backend, call: Call) -> Written:
         check_version(call, version, old)
         _check_uid(call, obj, old)
         candidate = accepting.private_copy({**obj, "kind": resource.kind, "apiVersion": resource.api_version})
+        shown = await views.shown(backend, call.resource, old)
         try:
-            return Written(await replace(backend, call, candidate, views.present_item(call.resource, old), options))
+            return Written(await replace(backend, call, candidate, shown, options))
         except RevisionMismatch:
             if version:
                 raise errors.modified(resource, call.name) from None

@@ -14,7 +14,8 @@ from ktrain.api.meta import Key
 from ktrain.api.patch import equal
 from ktrain.local.apiserver import apply, metadata
 from ktrain.local.apiserver.admission import AdmissionRequest
-from ktrain.local.apiserver.errors import StatusError, already_exists, forbidden, invalid, not_found
+from ktrain.local.apiserver.builtins import quota_admission
+from ktrain.local.apiserver.errors import StatusError, already_exists, bad_request, forbidden, invalid, not_found
 from ktrain.local.apiserver.store import Item, RevisionMismatch, encode
 from ktrain.local.apiserver.verbs import accepting
 
@@ -81,8 +82,7 @@ async def commit_create(backend: Backend, call: Call, obj: Json, options: WriteO
     if resource.terminating:
         raise forbidden(resource, name, "create not allowed while custom resource definition is terminating")
     check_namespace(backend, call, name)
-    obj = await _mutate(backend, call, obj, None, options)
-    strategy.admit(obj, None, backend)
+    obj = await _admit(backend, call, obj, None, options)
     meta = obj["metadata"]
     metadata.prepare_create(meta, now=backend.now(), random=backend.env.random, has_generation=strategy.has_generation)
     key = _choose_name(backend, call, meta)
@@ -101,7 +101,7 @@ async def commit_create(backend: Backend, call: Call, obj: Json, options: WriteO
     if options.dry_run:
         return Item(obj, 0, resource.schema)
     try:
-        return _put(backend, resource, key, obj, 0)
+        return await _put(backend, resource, key, obj, 0)
     except RevisionMismatch:
         raise _taken(call, key, backend.collection(resource).get(key)) from None
 
@@ -120,21 +120,25 @@ def _choose_name(backend: Backend, call: Call, meta: Json) -> Key:
     raise _no_free_name(call, key, existing)
 
 
-async def commit_update(backend: Backend, call: Call, obj: Json, old: Item, options: WriteOptions) -> Item:
+async def commit_update(
+    backend: Backend, call: Call, obj: Json, old: Item, options: WriteOptions, *, admitted: bool = False
+) -> Item:
     """
     The same for an object that is there; an update that leaves it as it was stores nothing.
+
+    `admitted`: admission has had its say already, on a view of the object.
 
     Raises:
         StatusError: Refused.
         RevisionMismatch: It changed meanwhile: start over from the newest version.
     """
     resource, strategy, before = call.resource, call.resource.strategy, old.obj
-    obj = await _mutate(backend, call, obj, before, options)
+    if not admitted:
+        obj = await _admit(backend, call, obj, before, options)
     meta = obj["metadata"]
     metadata.prepare_update(meta, before["metadata"], has_generation=strategy.has_generation)
     meta["resourceVersion"] = before["metadata"]["resourceVersion"]
     if call.subresource in _MAIN:
-        strategy.admit(obj, before, backend)
         strategy.prepare_update(obj, before, backend)
     if call.subresource not in _WITHOUT_SPEC and strategy.has_generation and strategy.spec_changed(obj, before):
         meta["generation"] = before["metadata"].get("generation", 0) + 1
@@ -143,7 +147,8 @@ async def commit_update(backend: Backend, call: Call, obj: Json, old: Item, opti
     found += _validate_change(call, obj, before)
     if found:
         raise invalid(resource, meta["name"], found)
-    await _admit_final(backend, call, obj, before, options)
+    if not admitted:
+        await _admit_final(backend, call, obj, before, options)
     if unchanged(obj, before):
         return old
     if options.dry_run:
@@ -152,7 +157,7 @@ async def commit_update(backend: Backend, call: Call, obj: Json, old: Item, opti
     if is_finished(resource, obj):
         backend.store.remove(resource.collection, key, expected=old.revision)
         return Item(obj, old.revision, resource.schema)
-    return _put(backend, resource, key, obj, old.revision)
+    return await _put(backend, resource, key, obj, old.revision)
 
 
 def validate_body(call: Call, obj: Json, old: Json | None) -> list[Cause]:
@@ -220,26 +225,47 @@ def _track(backend: Backend, call: Call, old: Json | None, obj: Json, options: W
     )
 
 
-def _put(backend: Backend, resource: ServedResource, key: Key, obj: Json, expected: int) -> Item:
+async def _put(backend: Backend, resource: ServedResource, key: Key, obj: Json, expected: int) -> Item:
     if resource.strategy.converts:
         return backend.store.put(resource.collection, key, resource.strategy.to_storage(obj), expected=expected)
-    return backend.store.put(resource.collection, key, obj, expected=expected, schema=resource.schema)
+    stored, schema = await backend.conversions.stored(resource, obj)
+    item = backend.store.put(resource.collection, key, stored, expected=expected, schema=schema)
+    return await backend.conversions.item(resource, item)
+
+
+async def _admit(backend: Backend, call: Call, obj: Json, old: Json | None, options: WriteOptions) -> Json:
+    """Run mutating admission: the kind's own, then everybody's, then the kind's again on what they made of it."""
+    built_in = call.subresource in _MAIN
+    if built_in:
+        call.resource.strategy.admit(obj, old, backend)
+    admitted = await _mutate(backend, call, obj, old, options)
+    if built_in and admitted is not obj:
+        call.resource.strategy.admit(admitted, old, backend)
+    return admitted
 
 
 async def _mutate(backend: Backend, call: Call, obj: Json, old: Json | None, options: WriteOptions) -> Json:
-    request = _admission_request(call, obj, old, options)
+    request = admission_request(call, obj, old, options)
     changed = await backend.admission.mutate(request, call.warnings)
     if changed is None:
         return obj
     pruned, _ = accepting.prune(call, accepting.private_copy(changed))
+    namespace = obj["metadata"].get("namespace", "")
+    if namespace and pruned["metadata"].setdefault("namespace", namespace) != namespace:
+        raise bad_request("the namespace of the provided object does not match the namespace sent on the request")
     return accepting.default(call.resource, pruned)
 
 
 async def _admit_final(backend: Backend, call: Call, obj: Json, old: Json | None, options: WriteOptions) -> None:
-    await backend.admission.validate(_admission_request(call, obj, old, options), call.warnings)
+    if call.subresource in _MAIN:
+        call.resource.strategy.judge(call.resource, obj, old, backend)
+    await backend.admission.validate(admission_request(call, obj, old, options), call.warnings)
+    if call.subresource in _MAIN:
+        quota_admission.check(call.resource, obj, old, backend)
 
 
-def _admission_request(call: Call, obj: Json, old: Json | None, options: WriteOptions) -> AdmissionRequest:
+def admission_request(call: Call, obj: Json, old: Json | None, options: WriteOptions) -> AdmissionRequest:
+    """Return a write as admission sees it; `old` is None if it creates."""
     return AdmissionRequest(
         operation="CREATE" if old is None else "UPDATE",
         resource=call.resource,
@@ -250,16 +276,19 @@ def _admission_request(call: Call, obj: Json, old: Json | None, options: WriteOp
         old_object=old,
         user=call.request.user,
         dry_run=options.dry_run,
-        options=_options(options, "CreateOptions" if old is None else "UpdateOptions"),
+        options=_options(call, options, "CreateOptions" if old is None else "UpdateOptions"),
     )
 
 
-def _options(options: WriteOptions, kind: str) -> Json:
-    """The caller's options as admission sees them: a patch, too, creates or updates."""
-    given: Json = {"kind": kind, "apiVersion": "meta.k8s.io/v1", "fieldManager": options.manager}
+def _options(call: Call, options: WriteOptions, kind: str) -> Json:
+    """The caller's options as admission sees them, as far as it gave any: a patch, too, creates or updates."""
+    given: Json = {"kind": kind, "apiVersion": "meta.k8s.io/v1"}
     if options.dry_run:
         given["dryRun"] = ["All"]
-    return {**given, "fieldValidation": options.validation}
+    for name in ("fieldManager", "fieldValidation"):
+        if value := call.parameters.text(name):
+            given[name] = value
+    return given
 
 
 def _validate_change(call: Call, obj: Json, before: Json) -> list[Cause]:
