@@ -1,5 +1,7 @@
 """
-Extract the field tables of Kubernetes' protobuf messages into `ktrain/local/apiserver/protobuf/fields.json`.
+Extract what Go's types say and OpenAPI does not: `ktrain/local/apiserver/protobuf/fields.json`, the field tables of
+protobuf messages, and `ktrain/api/kubernetes-omitted.json`, the fields that typed encoding leaves out when they are
+empty.
 
     python hack/protobuf_fields.py "$(go env GOMODCACHE)/k8s.io" v0.36.3
 
@@ -15,7 +17,9 @@ import re
 import sys
 from pathlib import Path
 
-OUTPUT = Path(__file__).parent.parent / "ktrain" / "local" / "apiserver" / "protobuf" / "fields.json"
+PACKAGE = Path(__file__).parent.parent / "ktrain"
+OUTPUT = PACKAGE / "local" / "apiserver" / "protobuf" / "fields.json"
+OMITTED = PACKAGE / "api" / "kubernetes-omitted.json"
 
 GROUPS = {
     "v1": "core/v1",
@@ -128,6 +132,20 @@ def main() -> None:
     lines = [f"{json.dumps(name)}:{json.dumps(tables[name], separators=(',', ':'))}" for name in sorted(tables)]
     listed = json.dumps(dict(sorted(kinds.items())), separators=(",", ":"))
     OUTPUT.write_text(f'{{"kinds":{listed},\n"messages":{{\n' + ",\n".join(lines) + "\n}}\n")
+    dropped = {name: fields for name in sorted(tables) if (fields := sorted(omitted(name, tables)))}
+    lines = [f"{json.dumps(name)}:{json.dumps(fields, separators=(',', ':'))}" for name, fields in dropped.items()]
+    OMITTED.write_text("{\n" + ",\n".join(lines) + "\n}\n")
+
+
+def omitted(message: str, tables: dict[str, list[Field]]) -> set[str]:
+    """Return the fields of a message that JSON leaves out when empty: scalars, lists and maps, but no structs."""
+    found: set[str] = set()
+    for _, name, kind, flags in tables[message]:
+        if "n" in str(flags):
+            found |= omitted(str(kind), tables)
+        elif name and "k" not in str(flags) and (kind in SCALARS.values() or {"m", "r"} & set(str(flags))):
+            found.add(str(name))
+    return found
 
 
 def table(package: Package, message: str, by_name: dict[str, Package], wanted: list[str]) -> list[Field]:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from ktrain.framework import Cache, Client, Env, EventRecorder
     from ktrain.local.apiserver.backend import NodeAgents
+    from ktrain.local.kubelet.environment import ServiceAddress
     from ktrain.local.sandbox.executor import Executor
 
 NODE_NAME: Final = "local"
@@ -74,6 +75,8 @@ class NodeServices:
     """Where pods start whose containers name no working directory."""
     claims: Path | None = None
     """Where the data of PersistentVolumeClaims lies; default: with the executor, and gone with it."""
+    service: ServiceAddress | None = None
+    """Where pods find the API server; None: nowhere, it has no socket."""
 
 
 async def start_kubelets(group: TaskGroup, agents: NodeAgents, services: NodeServices, options: NodeOptions) -> None:
@@ -88,9 +91,11 @@ async def start_kubelets(group: TaskGroup, agents: NodeAgents, services: NodeSer
     from ktrain.local.kubelet.kubelet import Kubelet
     from ktrain.local.kubelet.logs import LogStore
     from ktrain.local.kubelet.node import divide
+    from ktrain.local.kubelet.remote import RemoteShell
 
     logs = LogStore(services.env)
     group.start_soon(logs.run, name="logs")
+    remote = RemoteShell(services.env, services.executor.directory / "rsh")
     base_env = base_environment(os.environ, Path(sys.executable))
     labels = [options.labels_of(number) for number in range(options.count or 1)]
     nodes = divide(
@@ -108,6 +113,8 @@ async def start_kubelets(group: TaskGroup, agents: NodeAgents, services: NodeSer
             cwd=str(services.directory),
             claims=services.claims,
             logs=logs,
+            remote=remote,
+            service=services.service,
             restarts=RESTARTS,
         )
         agents.register(node.name, kubelet)

@@ -222,13 +222,6 @@ async def test_a_name_that_is_no_domain_name_is_quoted_on_its_way(client, contro
         await client.delete(roles, Key("", name))
 
 
-@pytest.fixture
-def all_subresources(control_plane):
-    if not control_plane.is_real:
-        pytest.skip("the embedded server does not serve eviction and ephemeralcontainers")
-
-
-@pytest.mark.usefixtures("all_subresources")
 async def test_a_pod_is_evicted_unless_that_is_only_tried(client, key, pod):
     await client.create(PODS, pod)
 
@@ -252,7 +245,6 @@ async def test_a_token_of_a_service_account_can_be_had(client, key):
     assert given.status.expiration_timestamp is not None
 
 
-@pytest.mark.usefixtures("all_subresources")
 async def test_a_container_to_look_around_is_added_to_a_pod(client, key, pod):
     await client.create(PODS, pod)
     debugger = {"spec": {"ephemeralContainers": [{"name": "look", "image": "none"}]}}

@@ -12,6 +12,8 @@ from ..meta import Json  # noqa: TC001 -- msgspec resolves annotations at run ti
 from .node import Node, compile_node
 
 _FILE: Final = Path(__file__).parent.parent / "kubernetes.json"
+_OMITTED: Final = _FILE.with_name("kubernetes-omitted.json")
+"""Of each definition, the fields that Go leaves out of JSON when they are empty: OpenAPI does not say it."""
 _DESCRIPTIONS: Final = _FILE.with_name("kubernetes-descriptions.json.gz")
 
 
@@ -34,6 +36,11 @@ def _document() -> _Document:
     return msgspec.json.decode(_FILE.read_bytes(), type=_Document)
 
 
+@lru_cache(maxsize=1)
+def _omitted() -> dict[str, list[str]]:
+    return msgspec.json.decode(_OMITTED.read_bytes(), type=dict[str, list[str]])
+
+
 _nodes: dict[str, Node] = {}
 
 
@@ -42,6 +49,8 @@ def builtin_node(name: str) -> Node:
     node = _nodes.get(name)
     if node is None:
         node = _nodes[name] = Node()
+        # First: definitions that refer to each other in circles copy from nodes that are still being filled.
+        node.omit_empty = frozenset(_omitted().get(name, ()))
         compile_node(_document().definitions[name], builtin_node, into=node)
     return node
 

@@ -30,6 +30,7 @@ class Node:
 
     Attributes are plain slots because validation reads them for every field of every request. The branches of
     anyOf, oneOf, allOf and not are nodes, too. `rules` are the raw entries of `x-kubernetes-validations`;
+    `omit_empty` are the fields that typed encoding leaves out when they are empty, which only built-in kinds have;
     `has_special`: expressions see something below in another form than it has as JSON.
     """
 
@@ -56,6 +57,7 @@ class Node:
         "map_type",
         "none_of",
         "nullable",
+        "omit_empty",
         "one_of",
         "patch_merge_key",
         "patch_strategies",
@@ -90,6 +92,7 @@ class Node:
     map_type: str
     none_of: Node | None
     nullable: bool
+    omit_empty: frozenset[str]
     one_of: tuple[Node, ...]
     patch_merge_key: str
     patch_strategies: frozenset[str]
@@ -105,6 +108,7 @@ class Node:
         # What a circle of definitions may read of a node that is still being filled.
         self.default = MISSING
         self.format = ""
+        self.omit_empty = frozenset()
         self.nullable = False
         self.has_defaults = self.has_special = self.has_rules = self.has_uniqueness = False
 

@@ -1,4 +1,4 @@
-"""Cutting what the schema does not know, and nulls where null is no value."""
+"""Cutting what the schema does not know, nulls where null is no value, and what typed encoding never shows."""
 
 from __future__ import annotations
 
@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 def prune(node: Node, value: JsonValue, path: str, unknown: list[str], *, keep_nulls: bool) -> JsonValue:
     """
     The value without unknown fields, whose paths are appended to `unknown`; the value itself if nothing was cut.
+
+    Empty values of built-in kinds go where Go's types say `omitempty`: `data: {}` of a ConfigMap is no data.
 
     Nulls of fields that are not nullable and have no default go as well, unless `keep_nulls`: server-side apply refuses
     them instead. What has another type than the schema says stays, for validation to report.
@@ -36,8 +38,8 @@ def _prune_object(node: Node, value: Json, path: str, unknown: list[str], keep_n
             if not node.preserve_unknown:
                 unknown.append(f"{path}.{key}" if path else key)
                 changed[key] = MISSING
-        elif item is None:
-            if not (keep_nulls or child.nullable or child.type == "" or child.default is not MISSING):
+        elif not item:
+            if _vanishes(item, key, node, child, keep_nulls):
                 changed[key] = MISSING
         elif type(item) is dict:
             pruned = _prune_object(child, item, f"{path}.{key}" if path else key, unknown, keep_nulls)
@@ -51,6 +53,13 @@ def _prune_object(node: Node, value: Json, path: str, unknown: list[str], keep_n
         return value
     merged = {**value, **changed}
     return {key: item for key, item in merged.items() if item is not MISSING}
+
+
+def _vanishes(item: JsonValue, key: str, node: Node, child: Node, keep_nulls: bool) -> bool:  # noqa: FBT001 -- hot path
+    """Whether a null or an empty value is no value here."""
+    if item is None:
+        return not (keep_nulls or child.nullable or child.type == "" or child.default is not MISSING)
+    return key in node.omit_empty
 
 
 def _prune_list(node: Node, value: list[JsonValue], path: str, unknown: list[str], keep_nulls: bool) -> list[JsonValue]:  # noqa: FBT001 -- hot path

@@ -25,8 +25,8 @@ COMPONENT: Final = "jobset"
 """For the event recorder: who reports. Upstream's name, as that of the controller."""
 FIELD_MANAGER: Final = "manager"
 """Owner of the fields that are written; upstream's name, too."""
-CONCURRENCY: Final = 32
-"""Passes mostly wait for the API server, four calls each: so many of them keep it busy."""
+CONCURRENCY: Final = 16
+"""Passes mostly wait for the API server, one call at a time: so many keep it busy. Each may take a connection."""
 BATCH_S: Final = 0.05
 """In a cluster: the Jobs of a JobSet change together, and each change seen alone costs a write of its status."""
 

@@ -18,6 +18,8 @@ from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, cast
 
+from ktrain.local.sandbox.ns import SERVICE_NAMES, NamespaceExecutor
+
 if TYPE_CHECKING:
     from datetime import datetime
 
@@ -104,8 +106,9 @@ def self_signed(host: str, *, now: datetime, lifetime: timedelta = LIFETIME) -> 
 
     key = ec.generate_private_key(ec.SECP256R1())
     subject = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, _NAME)])
-    addresses = dict.fromkeys((host, "127.0.0.1", "::1"))
-    names = [*(x509.IPAddress(ipaddress.ip_address(one)) for one in addresses), x509.DNSName("localhost")]
+    addresses = dict.fromkeys((host, "127.0.0.1", "::1", NamespaceExecutor.gateway))
+    known = (*(x509.DNSName(name) for name in ("localhost", *SERVICE_NAMES)),)
+    names = [*(x509.IPAddress(ipaddress.ip_address(one)) for one in addresses), *known]
     usage = x509.KeyUsage(
         digital_signature=True,
         key_cert_sign=True,

@@ -24,7 +24,8 @@ from ktrain.local.apiserver.requests import Answer, Request
 from ktrain.local.apiserver.websockets import upgraded
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable
+    import socket
+    from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 
     from ktrain.local.apiserver.access.credentials import PeerCertificate
     from ktrain.local.apiserver.certificates import ServerIdentity
@@ -43,13 +44,21 @@ log = structlog.get_logger(__name__)
 
 @asynccontextmanager
 async def serve_http(
-    server: ApiServer, *, host: str = "127.0.0.1", port: int = 0, token: str, tls: ServerIdentity | None = None
+    server: ApiServer,
+    *,
+    host: str = "127.0.0.1",
+    port: int = 0,
+    token: str,
+    tls: ServerIdentity | None = None,
+    sockets: Sequence[socket.socket] = (),
 ) -> AsyncIterator[str]:
     """
     Serve on a loopback address and yield the URL; port 0 takes a free one. `token` is an administrator's.
 
     kubectl needs `tls` (`certificates.self_signed`): it does not send its token without. Certificates that this
     identity issued make their owners users.
+
+    `sockets` are served instead of `host` and `port`, if there are any, and closed in the end; the URL is the first's.
 
     Leaving the context closes the socket, ends the running streams, and waits at most a second for requests in
     progress.
@@ -66,8 +75,11 @@ async def serve_http(
     runner = web.ServerRunner(Front(_guarded(server)), shutdown_timeout=STOP_TIMEOUT_S)
     await runner.setup()
     try:
-        site = web.TCPSite(runner, host, port, ssl_context=tls.context() if tls else None)
-        await site.start()
+        context = tls.context() if tls else None
+        for one in sockets:
+            await web.SockSite(runner, one, ssl_context=context).start()
+        if not sockets:
+            await web.TCPSite(runner, host, port, ssl_context=context).start()
         bound_host, bound_port = runner.addresses[0][:2]
         shown = f"[{bound_host}]" if ":" in bound_host else bound_host
         yield f"{'https' if tls else 'http'}://{shown}:{bound_port}"

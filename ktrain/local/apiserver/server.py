@@ -28,6 +28,7 @@ from ktrain.local.apiserver.access.accounts import AccountController
 from ktrain.local.apiserver.access.aggregation import Aggregator
 from ktrain.local.apiserver.access.escalation import Escalation
 from ktrain.local.apiserver.access.gate import Gate
+from ktrain.local.apiserver.access.owner_references import OwnerReferences
 from ktrain.local.apiserver.admission import AdmissionPlugin, Chain
 from ktrain.local.apiserver.backend import Backend, Call, NodeAgents
 from ktrain.local.apiserver.callouts import Callouts
@@ -40,6 +41,7 @@ from ktrain.local.apiserver.errors import NOT_FOUND_TEXT, PageNotFound, StatusEr
 from ktrain.local.apiserver.gc import GarbageCollector
 from ktrain.local.apiserver.inprocess import InProcessTransport
 from ktrain.local.apiserver.namespaces import NamespaceController
+from ktrain.local.apiserver.quotas import QuotaController
 from ktrain.local.apiserver.registry import Registry
 from ktrain.local.apiserver.representation import Format, negotiate
 from ktrain.local.apiserver.requests import ADMIN, Answer, Parameters, Request, User, warning_headers
@@ -74,6 +76,7 @@ class ApiServer:
     `authorization` says whether users need roles; administrators (`system:masters`) never do. `tokens` are bearer
     tokens that HTTP accepts beside those of service accounts, which are signed with `signing_key`
     (`access.signing.new_signing_key`): kept by whoever keeps the objects, else a new one.
+    `enforce_owner_references` turns the admission plugin OwnerReferencesPermissionEnforcement on.
 
     With a `journal`, objects are those of its database and outlive the server; `running` must then be entered, and no
     write is answered before it is stored.
@@ -93,6 +96,7 @@ class ApiServer:
         authorization: Authorization = "RBAC",
         tokens: Mapping[str, User] | None = None,
         signing_key: bytes | None = None,
+        enforce_owner_references: bool = False,
         journal: Journal | None = None,
     ) -> None:
         self.journal = journal
@@ -100,7 +104,9 @@ class ApiServer:
         gated = [resource for name in features for resource in builtins.FEATURES[name]]
         registry = Registry([*builtins.RESOURCES, *gated])
         self._gate = Gate(self.store, env, authorization=authorization, tokens=tokens, signing_key=signing_key)
-        plugins = (*admission, AdmissionPlugin("rbac-escalation", Escalation(self._gate).admit))
+        plugins = [*admission, AdmissionPlugin("rbac-escalation", Escalation(self._gate).admit)]
+        if enforce_owner_references:
+            plugins.append(AdmissionPlugin("owner-references", OwnerReferences(self._gate, registry).admit))
         self._callouts = Callouts(self.store)
         conversions = Conversions(self._callouts, registry, env)
         chain = Chain(plugins, self.store, registry, env, self._callouts, conversions, self._gate.decide)
@@ -111,6 +117,7 @@ class ApiServer:
         self._gc = GarbageCollector(self._backend)
         self._budgets = DisruptionController(self._backend)
         self._namespaces = NamespaceController(self._backend)
+        self._quotas = QuotaController(self._backend)
         self._accounts = AccountController(self._backend)
         self._aggregator = Aggregator(self._backend)
         if journal is not None:
@@ -138,6 +145,7 @@ class ApiServer:
             for name, controller in (
                 ("gc", self._gc),
                 ("namespaces", self._namespaces),
+                ("quotas", self._quotas),
                 ("crds", self._crds),
                 ("budgets", self._budgets),
                 ("accounts", self._accounts),
@@ -250,34 +258,29 @@ class ApiServer:
             if self.journal is not None and request.method not in _READS:
                 await self.journal.durable(committed=self.store.revision != began)
         except NotStored as error:
-            answer = self.failure(StatusError(500, "InternalError", f"Internal error occurred: {error}"), request)
+            answer = _failure(StatusError(500, "InternalError", f"Internal error occurred: {error}"), request)
         except StatusError as error:
-            answer = self.failure(error, request)
+            answer = _failure(error, request)
         except PageNotFound:
             answer = Answer(404, NOT_FOUND_TEXT, (("content-type", "text/plain; charset=utf-8"),))
         except Exception as error:
             log.exception("request.failed", method=request.method, path=request.path)
             message = f"Internal error occurred: {type(error).__name__}: {error}"
-            answer = self.failure(StatusError(500, "InternalError", message), request)
+            answer = _failure(StatusError(500, "InternalError", message), request)
         self._backend.requests.add(request, answer.status)
-        audit_id = str(uuid.UUID(int=self._backend.env.random.getrandbits(128), version=4))
-        common = (("audit-id", audit_id), ("cache-control", "no-cache, private"))
-        headers = (*answer.headers, *common, *warning_headers(warnings))
+        headers = (*answer.headers, *self._headers(), *warning_headers(warnings))
         body = b"" if request.method == "HEAD" else answer.body
         return Answer(answer.status, body, headers, answer.chunks, answer.upgrade)
 
-    def failure(self, error: StatusError, request: Request | None = None) -> Answer:
-        """Return the answer to a refused request, in the form it accepts if possible."""
-        fmt = Format()
-        if request is not None and error.code != 406:
-            try:
-                fmt = negotiate(request.headers.get("accept", ""), forms=False)
-            except StatusError:
-                fmt = Format()
-        headers = [("content-type", fmt.content_type)]
-        if retry := (error.details or {}).get("retryAfterSeconds"):
-            headers.append(("retry-after", str(retry)))
-        return Answer(error.code, fmt.encode(error.body()), tuple(headers))
+    def failure(self, error: StatusError) -> Answer:
+        """Return the answer to what is refused before it is a request."""
+        answer = _failure(error)
+        return Answer(answer.status, answer.body, (*answer.headers, *self._headers()))
+
+    def _headers(self) -> tuple[tuple[str, str], ...]:
+        """Return the headers of every answer."""
+        audit_id = str(uuid.UUID(int=self._backend.env.random.getrandbits(128), version=4))
+        return (("audit-id", audit_id), ("cache-control", "no-cache, private"))
 
     async def _answer(self, request: Request, warnings: list[str]) -> Answer:
         request = self._gate.enter(request)
@@ -298,6 +301,20 @@ class ApiServer:
         parameters = Parameters(request.query)
         call = Call(request, parameters, resource, route.namespace, route.name, route.subresource, warnings)
         return await dispatch(self._backend, call)
+
+
+def _failure(error: StatusError, request: Request | None = None) -> Answer:
+    """Return the answer to a refused request, in the form it accepts if possible."""
+    fmt = Format()
+    if request is not None and error.code != 406:
+        try:
+            fmt = negotiate(request.headers.get("accept", ""), forms=False)
+        except StatusError:
+            fmt = Format()
+    headers = [("content-type", fmt.content_type)]
+    if retry := (error.details or {}).get("retryAfterSeconds"):
+        headers.append(("retry-after", str(retry)))
+    return Answer(error.code, fmt.encode(error.body()), tuple(headers))
 
 
 def _log_crash(task: asyncio.Task[None]) -> None:

@@ -22,6 +22,7 @@ from . import pods as pod_factory
 from . import status as statuses
 from .backoff import Backoff, Tuning
 from .claims import PARALLEL_CALLS, Claims, make_orphan_controller
+from .counting import is_ready, is_terminal
 from .decide import Decision, Event, decide
 from .types import JOBS, Job
 
@@ -45,12 +46,20 @@ def make_controllers(
     controller = Controller("job", reconciler.reconcile, env=env, cache=cache, max_concurrent_reconciles=8)
     controller.watches(jobs, predicate=Changed(_what_calls_for_a_pass))
     jobs.add_handler(_StatusWrites(controller))
-    controller.watches(pods, claims.jobs_of)
+    controller.watches(pods, claims.jobs_of, predicate=Changed(_what_counts_of_a_pod))
     return [controller, make_orphan_controller(cache, env, claims)]
 
 
 def _what_calls_for_a_pass(job: Job) -> object:
     return job.metadata.generation, job.metadata.deletion_timestamp, job.is_finished
+
+
+def _what_counts_of_a_pod(pod: Pod) -> object:
+    """Most writes to a pod, its binding and the steps of its start among them, change nothing for its Job."""
+    status, meta = pod.status, pod.metadata
+    restarts = sum(s.restart_count for s in (*status.container_statuses, *status.init_container_statuses))
+    judged = status.conditions if is_terminal(pod) else is_ready(pod)
+    return status.phase, judged, restarts, meta.deletion_timestamp, meta.labels, meta.finalizers, meta.owner_references
 
 
 class _StatusWrites:
@@ -119,9 +128,9 @@ class JobReconciler:
         return Result(requeue_after_s=max(decision.requeue_after.total_seconds(), 0.0))
 
     async def _act(self, job: Job, decision: Decision) -> None:
-        await self._claims.release(decision.drop)
-        doomed = (*decision.drop, *decision.delete)
-        await run_all([partial(self._delete, job, pod) for pod in doomed], limit=PARALLEL_CALLS)
+        if doomed := (*decision.drop, *decision.delete):
+            await self._claims.release(decision.drop)
+            await run_all([partial(self._delete, job, pod) for pod in doomed], limit=PARALLEL_CALLS)
         missing, refusal = await self._create(job, decision.create)
         self._send(job, decision.events)
         before, after = (_with_fewer_active(status, missing) for status in (decision.record, decision.status))

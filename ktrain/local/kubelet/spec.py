@@ -122,9 +122,11 @@ class ProjectedSecret(Struct, frozen=True):
 
 
 class ServiceAccountToken(Struct, frozen=True):
-    """A token of the pod's service account; decoded to be refused with a reason."""
+    """A token of the pod's service account, renewed while the pod lives. Without an audience: the API server's."""
 
     path: str = ""
+    audience: str = ""
+    expiration_seconds: int = 3600
 
 
 class Projection(Struct, frozen=True):
@@ -347,6 +349,13 @@ class ReadinessGate(Struct, frozen=True):
     condition_type: str
 
 
+class HostAlias(Struct, frozen=True):
+    """Names that a pod has for an address."""
+
+    ip: str = ""
+    hostnames: tuple[str, ...] = ()
+
+
 class PodSpec(Struct, frozen=True):
     """What a pod asks of the kubelet."""
 
@@ -359,6 +368,7 @@ class PodSpec(Struct, frozen=True):
     subdomain: str = ""
     service_account_name: str = ""
     host_network: bool = False
+    host_aliases: tuple[HostAlias, ...] = ()
     termination_grace_period_seconds: int = 30
     active_deadline_seconds: int | None = None
     security_context: PodSecurity = PodSecurity()

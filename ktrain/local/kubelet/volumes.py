@@ -8,8 +8,9 @@ except through subPath.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import anyio.to_thread
 
@@ -28,28 +29,42 @@ from .spec import (
     ProjectedSecret,
     ProjectedVolume,
     SecretVolume,
+    ServiceAccountToken,
     Volume,
 )
+from .tokens import PodTokens
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from ktrain.framework import Client
+    from ktrain.framework.env import Clock
 
     from .spec import Container
 
 Payload = dict[str, File]
+ACCOUNT_DIRECTORY: Final = "/var/run/secrets/kubernetes.io/serviceaccount"
+"""Where clients in a pod look for their credentials; no variable tells them otherwise."""
 
 
 class PodVolumes:
     """The volumes of one pod. Owned by its worker; not safe for concurrent use."""
 
     def __init__(
-        self, pod: Pod, *, directory: Path, claims: Path, client: Client, facts: PodFacts, rewrite: Callable[[str], str]
+        self,
+        pod: Pod,
+        *,
+        directory: Path,
+        claims: Path,
+        client: Client,
+        clock: Clock,
+        facts: PodFacts,
+        rewrite: Callable[[str], str],
     ) -> None:
         self._directory = directory
         self._claims = claims / pod.metadata.namespace
         self._client = client
+        self._tokens = PodTokens(client, clock)
         self._facts = facts
         self._rewrite = rewrite
         self._paths: dict[str, Path] = {}
@@ -69,6 +84,7 @@ class PodVolumes:
             return
         try:
             found = await api_objects.fetch(self._client, pod.metadata.namespace, *referenced(volumes))
+            found = replace(found, tokens=await self._tokens.fetch(pod, _wanted_tokens(volumes)))
         except FrameworkError as error:
             raise VolumeError(f"cannot read what the volumes refer to: {error}") from error
         for volume in volumes:
@@ -90,7 +106,10 @@ class PodVolumes:
             if mount.sub_path or mount.sub_path_expr:
                 inside = mount.sub_path or _expanded_sub_path(mount.sub_path_expr, variables)
                 path = await anyio.to_thread.run_sync(prepare_sub_path, path, inside)
-            found.append(Mount(path, mount.mount_path, mount.read_only or mount.name in self._read_only))
+            read_only = mount.read_only or mount.name in self._read_only
+            # On a shared host only one pod can have it there; the others have other uses for their time.
+            optional = mount.mount_path.rstrip("/") == ACCOUNT_DIRECTORY
+            found.append(Mount(path, mount.mount_path, read_only, optional=optional))
         return tuple(sorted(found, key=lambda m: m.target.rstrip("/").count("/")))
 
     def _path(self, name: str) -> Path:
@@ -181,6 +200,16 @@ def payload(volume: Volume, pod: Pod, facts: PodFacts, found: Sources) -> Payloa
     return None
 
 
+def _wanted_tokens(volumes: Iterable[Volume]) -> set[ServiceAccountToken]:
+    projections = (source for volume in volumes for source in (volume.projected or ProjectedVolume()).sources)
+    return {one for source in projections if (one := source.service_account_token) is not None}
+
+
+def _check_path(path: str, what: str) -> None:
+    if escapes(path) or path.startswith(".."):
+        raise VolumeError(f"{what}: path {path!r} must be relative and must not contain '..'")
+
+
 def _projected_files(volume: ProjectedVolume, pod: Pod, facts: PodFacts, found: Sources) -> Payload:
     files: Payload = {}
     mode = volume.default_mode
@@ -191,10 +220,13 @@ def _projected_files(volume: ProjectedVolume, pod: Pod, facts: PodFacts, found: 
             files |= _secret_files(source.secret.name, source.secret, found, mode)
         elif source.downward_api is not None:
             files |= _downward_files(source.downward_api, pod, facts, mode)
+        elif (wanted := source.service_account_token) is not None:
+            _check_path(wanted.path, "serviceAccountToken")
+            files[wanted.path] = File(found.tokens[wanted].encode(), mode)
         else:
             raise VolumeError(
-                "projected sources other than configMap, secret and downwardAPI are not supported here; "
-                "for service account tokens set automountServiceAccountToken: false"
+                "projected sources other than configMap, secret, downwardAPI and serviceAccountToken "
+                "are not supported here"
             )
     return files
 
@@ -222,8 +254,7 @@ def _chosen(
         raise VolumeError(f"{what} not found")
     files: Payload = {}
     for item in items or tuple(KeyToPath(key, key) for key in sorted(data)):
-        if escapes(item.path) or item.path.startswith(".."):
-            raise VolumeError(f"{what}: path {item.path!r} must be relative and must not contain '..'")
+        _check_path(item.path, what)
         if item.key in data:
             files[item.path] = File(data[item.key], mode if item.mode is None else item.mode)
         elif not optional:
@@ -234,8 +265,7 @@ def _chosen(
 def _downward_files(volume: DownwardVolume, pod: Pod, facts: PodFacts, mode: int) -> Payload:
     files: Payload = {}
     for item in volume.items:
-        if escapes(item.path) or item.path.startswith(".."):
-            raise VolumeError(f"downwardAPI: path {item.path!r} must be relative and must not contain '..'")
+        _check_path(item.path, "downwardAPI")
         if item.field_ref is not None:
             text = field_value(item.field_ref.field_path, pod, facts)
         elif item.resource_field_ref is not None:

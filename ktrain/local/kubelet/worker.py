@@ -13,6 +13,7 @@ SIGKILL. Only when nothing of the pod runs any more is a terminal phase written,
 from __future__ import annotations
 
 import asyncio
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -24,6 +25,7 @@ from ktrain.framework.backoff import Backoff
 from ktrain.framework.parallel import first_cause
 from ktrain.local.sandbox.executor import SandboxError
 
+from . import mpi
 from .container import ContainerRunner, PodSide
 from .deadline import Deadline
 from .environment import PodFacts
@@ -36,7 +38,7 @@ from .status import LOST, ContainerRecord, PodRecord, Role, new_records, pod_sta
 from .volumes import PodVolumes
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import AsyncIterator, Mapping, Sequence
     from pathlib import Path
 
     from anyio.abc import TaskGroup
@@ -47,6 +49,7 @@ if TYPE_CHECKING:
 
     from .gpus import GpuSlots
     from .logs import LogStore
+    from .remote import RemoteShell
     from .restarts import RestartPolicy
 
 REFRESH_S: Final = 60.0
@@ -66,6 +69,7 @@ class Surroundings:
     logs: LogStore
     gpus: GpuSlots
     machine: Machine
+    remote: RemoteShell
     restarts: RestartPolicy
     pods_directory: Path
     claims_directory: Path
@@ -156,7 +160,8 @@ class PodWorker:
                 background.start_soon(self._reporter.run)
                 background.start_soon(self._keep_active_deadline)
                 background.start_soon(self._refresh_volumes)
-                await self._run_containers()
+                async with self._remote_commands():
+                    await self._run_containers()
                 background.cancel_scope.cancel()
         except Exception as error:  # noqa: BLE001 - a pod's boundary: a defect costs this pod and is told in its status
             self._failure = self._explain(error)
@@ -165,6 +170,20 @@ class PodWorker:
         finally:
             with anyio.CancelScope(shield=True):
                 await self._clear_away()
+
+    @asynccontextmanager
+    async def _remote_commands(self) -> AsyncIterator[None]:
+        """Be found by launchers of other pods, and serve those of this one."""
+        remote, pod = self._shared.remote, self.pod
+        remote.enter(self)
+        try:
+            if mpi.launches(pod):
+                async with remote.serving(pod.uid, pod.metadata.namespace):
+                    yield
+            else:
+                yield
+        finally:
+            remote.leave(self)
 
     async def _run_containers(self) -> None:
         async with anyio.create_task_group() as tasks:
@@ -230,6 +249,7 @@ class PodWorker:
             directory=self._directory / "volumes",
             claims=shared.claims_directory,
             client=shared.client,
+            clock=shared.env.clock,
             facts=facts,
             rewrite=sandbox.rewrite,
         )
@@ -242,6 +262,7 @@ class PodWorker:
             machine=shared.machine,
             gpus=gpus,
             logs=shared.logs,
+            agent=shared.remote.agent(self.pod.uid),
         )
         return _Place(sandbox, volumes, launcher)
 
@@ -289,6 +310,11 @@ class PodWorker:
     def container(self, name: str) -> ContainerRunner | None:
         """Return the runner of a container."""
         return next((runner for runner in self._containers if runner.name == name), None)
+
+    @property
+    def default_container(self) -> str:
+        """The container that commands for the pod go to."""
+        return mpi.default_container(self.pod)
 
     def _of(self, *roles: Role) -> list[ContainerRunner]:
         return [runner for runner in self._containers if runner.record.role in roles]

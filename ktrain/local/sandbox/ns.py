@@ -27,6 +27,13 @@ if TYPE_CHECKING:
 
 # The kernel allows 1024 ports on a bridge (BR_MAX_PORTS); addresses are reused oldest first.
 _ADDRESSES: Final = 1016
+SERVICE_NAMES: Final = (
+    "kubernetes.default.svc",
+    "kubernetes.default",
+    "kubernetes",
+    "kubernetes.default.svc.cluster.local",
+)
+"""Names of the API server in the pods' network, where it listens at `gateway`."""
 
 
 class NamespaceSandbox(SupervisedSandbox):
@@ -109,10 +116,14 @@ class NamespaceExecutor(SupervisedExecutor):
             return []
         group = _group(spec)
         if group not in self._hosts:
-            self._hosts[group] = HostsFile(self.directory / f"hosts.{group}")
+            self._hosts[group] = HostsFile(self.directory / f"hosts.{group}", {self.gateway: SERVICE_NAMES})
+        hosts, path = self._hosts[group], self._hosts[group].path
         # The own hostname must resolve, or gloo binds to the loopback; peers may use the short name, too (MPI does).
-        self._hosts[group].add(ip, (*spec.names, spec.hostname))
-        return [(str(self._hosts[group].path), "/etc/hosts", False)]
+        hosts.add(ip, (*spec.names, spec.hostname))
+        if spec.aliases:
+            path = spec.root / "hosts"
+            hosts.copy(ip, path, spec.aliases)
+        return [(str(path), "/etc/hosts", False)]
 
 
 def _group(spec: SandboxSpec) -> str:

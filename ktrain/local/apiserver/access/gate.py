@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 Authorization = Literal["RBAC", "AlwaysAllow"]
 _REMEMBERED: Final = 1024
+_STREAMS: Final = frozenset({"pods/exec", "pods/attach", "pods/portforward"})
 _EVERYTHING: Final = (Rule(("*",), ("*",), ("*",)), Rule(("*",), urls=("*",)))
 
 log = structlog.get_logger(__name__)
@@ -86,6 +87,9 @@ class Gate:
             impersonation.authorize(wanted, request.user, asked, self.decide)
             request = replace(request, user=wanted.user(), impersonation=())
         self.require(request.user, asked)
+        if asked.verb == "get" and asked.whole_resource in _STREAMS and "upgrade" in request.headers:
+            # A WebSocket begins with GET, and reading is not what it is for.
+            self.require(request.user, replace(asked, verb="create"))
         return request
 
     def decide(self, user: User, asked: Attributes) -> Decision:

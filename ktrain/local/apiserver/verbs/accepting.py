@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from ktrain.local.apiserver import causes, codec, metadata
 from ktrain.local.apiserver.errors import StatusError, bad_request, invalid
-from ktrain.local.apiserver.nulls import fill_null_items
+from ktrain.local.apiserver.nulls import typed
 from ktrain.local.apiserver.store import decode, encode
 
 if TYPE_CHECKING:
@@ -95,7 +95,7 @@ def prune(call: Call, obj: Json, *, keep_nulls: bool = False) -> tuple[Json, lis
     schema = call.resource.schema
     pruned, unknown = schema.prune(obj, keep_nulls=keep_nulls)
     if not call.resource.custom:
-        pruned = fill_null_items(pruned, schema.root)
+        pruned = typed(pruned, schema.root)
     return pruned, [f'unknown field "{path}"' for path in unknown]
 
 
