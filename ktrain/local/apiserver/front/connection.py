@@ -12,14 +12,16 @@ request, which is what ends an idle watch.
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, cast
 
 import structlog
+
+from ktrain.local.apiserver.inprocess import aclose_chunks
 
 from .messages import CONTINUE, HEAD_END, LAST_CHUNK, BadMessage, Chunks, Head, answer_head, chunk, parse_head
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import AsyncIterator, Awaitable, Callable
     from typing import Protocol
 
     from ktrain.local.apiserver.requests import Answer
@@ -39,6 +41,9 @@ if TYPE_CHECKING:
 
         def upgrade(self) -> asyncio.Protocol:
             """Return the protocol of a connection that becomes something else."""
+
+        def enter(self, connection: Connection) -> None:
+            """The connection has begun."""
 
         def leave(self, connection: Connection) -> None:
             """The connection has ended."""
@@ -71,8 +76,10 @@ class Connection(asyncio.Protocol):
         self._loop = asyncio.get_running_loop()
         self._transport: asyncio.Transport
         self._timer: asyncio.TimerHandle | None = None
-        self._deadline = self._loop.time() + HEAD_TIMEOUT_S
+        self._deadline = _FOREVER
+        self._is_tls = False
         self._buffer = bytearray()
+        self._scanned = 0
         self._head: Head | None = None
         self._chunks: Chunks | None = None
         self._task: asyncio.Task[None] | None = None
@@ -81,9 +88,9 @@ class Connection(asyncio.Protocol):
         self._writable: asyncio.Future[None] | None = None
 
     @property
-    def is_busy(self) -> bool:
-        """Whether a request is in progress."""
-        return self._task is not None
+    def task(self) -> asyncio.Task[None] | None:
+        """The request in progress, if there is one."""
+        return self._task
 
     def abort(self) -> None:
         """End the connection at once."""
@@ -93,9 +100,10 @@ class Connection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Begin."""
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
-        self._timer = self._loop.call_at(self._deadline, self._look_at_deadline)
+        self._transport = cast("asyncio.Transport", transport)
+        self._shop.enter(self)
+        self._is_tls = transport.get_extra_info("sslcontext") is not None
+        self._set_deadline(HEAD_TIMEOUT_S)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """End the request in progress: nobody waits for its answer."""
@@ -137,7 +145,12 @@ class Connection(asyncio.Protocol):
             self._refuse(400, f"400 Bad Request: {error}\n".encode())
 
     def _read_head(self) -> bool:
-        end = self._buffer.find(HEAD_END)
+        while self._buffer.startswith(b"\r\n"):
+            del self._buffer[:2]  # some clients end a body with one too many
+        if self._buffer and not self._buffer[:1].isalpha():
+            raise BadMessage("malformed request line")
+        end = self._buffer.find(HEAD_END, max(self._scanned - len(HEAD_END), 0))
+        self._scanned = len(self._buffer) if end < 0 else 0
         if end > HEAD_LIMIT or (end < 0 and len(self._buffer) > HEAD_LIMIT):
             self._refuse(431, b"431 Request Header Fields Too Large\n")
             return False
@@ -151,8 +164,7 @@ class Connection(asyncio.Protocol):
         self._head = head
         self._chunks = Chunks() if head.length < 0 else None
         if head.length:
-            self._deadline = self._loop.time() + BODY_TIMEOUT_S
-            self._watch_deadline()
+            self._set_deadline(BODY_TIMEOUT_S)
             if head.continues and not self._buffer and head.length <= BODY_LIMIT:
                 self._transport.write(CONTINUE)
         return True
@@ -184,7 +196,7 @@ class Connection(asyncio.Protocol):
                 if self._writable is not None:
                     await self._until_writable()
             else:
-                await self._stream(head, answer)
+                await self._stream(head, answer, answer.chunks)
         except TimeoutError:
             log.debug("http.client_stalled", path=head.target)
             self.abort()
@@ -202,8 +214,7 @@ class Connection(asyncio.Protocol):
         if not keep_alive:
             self._transport.close()
             return
-        self._deadline = self._loop.time() + KEEP_ALIVE_S
-        self._watch_deadline()
+        self._set_deadline(KEEP_ALIVE_S)
         if self._is_paused:
             self._is_paused = False
             self._transport.resume_reading()
@@ -217,19 +228,22 @@ class Connection(asyncio.Protocol):
         head = answer_head(
             answer.status, answer.headers, date=self._shop.date(), length=len(body), keep_alive=keep_alive
         )
-        self._transport.write(head + body)
+        if len(body) > _AHEAD:
+            self._transport.write(head)
+            self._transport.write(body)
+        else:
+            self._transport.write(head + body)
 
-    async def _stream(self, head: Head, answer: Answer) -> None:
-        assert answer.chunks is not None
+    async def _stream(self, head: Head, answer: Answer, chunks: AsyncIterator[bytes]) -> None:
         framed = not head.old
         # Without chunks only the connection's end says where the body ends.
         headers = [*answer.headers, ("transfer-encoding", "chunked")] if framed else answer.headers
-        keep_alive = head.keep_alive and framed
-        written = answer_head(answer.status, headers, date=self._shop.date(), length=None, keep_alive=keep_alive)
+        date = self._shop.date()
+        written = answer_head(answer.status, headers, date=date, length=None, keep_alive=head.keep_alive)
         self._transport.write(written)
         try:
             if head.method != "HEAD":
-                async for data in answer.chunks:
+                async for data in chunks:
                     if data:
                         self._transport.write(chunk(data) if framed else data)
                     if self._writable is not None:
@@ -237,11 +251,7 @@ class Connection(asyncio.Protocol):
                 if framed:
                     self._transport.write(LAST_CHUNK)
         finally:
-            close = getattr(answer.chunks, "aclose", None)
-            if close is not None:
-                await close()
-        if not framed:
-            self._transport.close()
+            await aclose_chunks(chunks)
 
     async def _until_writable(self) -> None:
         async with asyncio.timeout(STALLED_S):
@@ -262,29 +272,36 @@ class Connection(asyncio.Protocol):
         """Let the client read the refusal: closing a socket with unread bytes would take it away."""
         self._refused = True
         self._buffer.clear()
-        if self._transport.can_write_eof():
+        if not self._is_tls:
             self._transport.write_eof()
-        self._deadline = self._loop.time() + LINGER_S
-        self._watch_deadline()
+        self._set_deadline(LINGER_S)
 
     # Time, and the end
 
-    def _watch_deadline(self) -> None:
-        """Have the timer go off in time for a deadline that has come nearer."""
-        if self._timer is not None and self._timer.when() > self._deadline:
-            self._timer.cancel()
-            self._timer = self._loop.call_at(self._deadline, self._look_at_deadline)
+    def _set_deadline(self, seconds: float) -> None:
+        self._deadline = self._loop.time() + seconds
+        if self._timer is None or self._timer.when() > self._deadline:
+            self._stop_timer()
+            if seconds < _FOREVER:
+                self._timer = self._loop.call_at(self._deadline, self._look_at_deadline)
 
     def _look_at_deadline(self) -> None:
+        self._timer = None
         if self._deadline > self._loop.time():
-            # While a request is in progress there is none; the next one is at least this far.
-            when = min(self._deadline, self._loop.time() + LINGER_S if self._task is not None else self._deadline)
-            self._timer = self._loop.call_at(when, self._look_at_deadline)
-        elif self._head is not None and not self._refused:
+            # It has moved on meanwhile; while a request is in progress there is none.
+            if self._deadline < _FOREVER:
+                self._timer = self._loop.call_at(self._deadline, self._look_at_deadline)
+        elif self._refused:
+            self._transport.abort()
+        elif self._head is not None:
             self._refuse_with(self._shop.too_slow)
-            self._timer = self._loop.call_at(self._deadline, self._look_at_deadline)
         else:
-            self._transport.abort() if self._refused else self._transport.close()
+            self._transport.close()
+
+    def _stop_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
 
     def _hand_over(self) -> None:
         received = bytes(self._buffer)
@@ -296,9 +313,7 @@ class Connection(asyncio.Protocol):
         protocol.data_received(received)
 
     def _end(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
+        self._stop_timer()
         if self._task is not None:
             self._task.cancel()
         self.resume_writing()

@@ -38,7 +38,9 @@ class Head(NamedTuple):
     length: int
     """Bytes of the body; -1: it comes in chunks."""
     keep_alive: bool
+    """Whether more requests may follow. Not in HTTP/1.0, whose few clients have one each."""
     upgrade: bool
+    """It asks for a WebSocket; other protocols that are offered (h2c) are left alone."""
     continues: bool
     """The client waits to be told to send the body."""
     old: bool
@@ -75,8 +77,8 @@ def parse_head(data: bytes) -> Head:
         target=found[2].decode("ascii"),
         headers=tuple(headers),
         length=_length(special),
-        keep_alive="keep-alive" in connection if old else "close" not in connection,
-        upgrade="upgrade" in connection and "upgrade" in special,
+        keep_alive=not old and "close" not in connection,
+        upgrade="upgrade" in connection and special.get("upgrade") == "websocket",
         continues=special.get("expect") == "100-continue",
         old=old,
     )
