@@ -170,7 +170,8 @@ def check_names(call: Call, obj: Json) -> None:
         meta.pop("namespace", None)
     if call.name:
         if not meta.get("name"):
-            meta["name"] = call.name
+            message = f"the name of the object ({call.name} based on URL) was undeterminable: name must be provided"
+            raise bad_request(message)
         if meta["name"] != call.name:
             raise bad_request(
                 f"the name of the object ({meta['name']}) does not match the name on the URL ({call.name})"
