@@ -11,6 +11,7 @@ from ktrain.local.apiserver.builtins.definitions import DefinitionStrategy
 from ktrain.local.apiserver.builtins.events import CoreEventStrategy, EventStrategy
 from ktrain.local.apiserver.builtins.jobs import JobStrategy
 from ktrain.local.apiserver.builtins.leases import LeaseStrategy
+from ktrain.local.apiserver.builtins.limits import LimitRangeStrategy
 from ktrain.local.apiserver.builtins.namespaces import NamespaceStrategy
 from ktrain.local.apiserver.builtins.pods import PodStrategy
 from ktrain.local.apiserver.builtins.rbac import BindingStrategy, RoleStrategy
@@ -73,12 +74,13 @@ RESOURCES: Final = (
     ),
     _served("v1", "ConfigMap", "configmaps", ConfigMapStrategy(), short=("cm",)),
     _served("v1", "Event", "events", CoreEventStrategy(), short=("ev",), fields=_CORE_EVENT_FIELDS),
-    _served("v1", "LimitRange", "limitranges", simple.PlainStrategy(), short=("limits",)),
+    _served("v1", "LimitRange", "limitranges", LimitRangeStrategy(), short=("limits",)),
     _served(
         "v1",
         "Namespace",
         "namespaces",
         NamespaceStrategy(),
+        lacks=("deletecollection",),
         short=("ns",),
         namespaced=False,
         status=True,
