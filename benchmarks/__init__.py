@@ -5,6 +5,7 @@ What ktrain costs, measured: `python -m benchmarks [NAME...]`, or `make bench`.
     first_line        `ktrain run` to the first line that rank 0 prints
     burst             200 TrainJobs applied to `ktrain up --pods off`
     life              what the operator asks of an API server in a TrainJob's whole life
+    jobsets           200 JobSets and the JobSet controller, also on a real kube-apiserver
     apiserver         the embedded API server in process
     serving           the embedded API server over TLS, to a real kube-apiserver
     durable           what `--state` costs
@@ -26,5 +27,6 @@ Machines differ and are never quiet, so every figure stands beside a baseline th
 taking turns; a ratio travels better than a time. `docs/performance.md` says how to read the table.
 
 `figures` is the table; `processes` starts programs, `servers` API servers; `weigh`, `stages`, `null_controller`,
-`plain_server`, `load_program`, `sync_program` and `manager_program` are programs of their own that benchmarks start.
+`null_jobsets`, `plain_server`, `load_program`, `sync_program`, `jobset_program` and `manager_program` are programs of
+their own that benchmarks start.
 """

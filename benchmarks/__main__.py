@@ -14,6 +14,7 @@ from ktrain.framework.telemetry.logging import configure
 from .applying import applies
 from .burst import burst
 from .figures import Outcome, render
+from .jobsets import jobsets
 from .life import life
 from .micro import apiserver, watch_decode
 from .reconciling import reconcile_noop
@@ -38,6 +39,7 @@ BENCHMARKS: Final[dict[str, Benchmark]] = {
     "first_line": first_line,
     "burst": burst,
     "life": life,
+    "jobsets": jobsets,
     "watch_decode": watch_decode,
     "watch_store": watch_store,
     "reconcile_noop": reconcile_noop,

@@ -18,6 +18,10 @@ async def run_all(calls: Iterable[Callable[[], Awaitable[Any]]], *, limit: int) 
     the first error is raised as it is. Cancellation cancels all.
     """
     queue = list(calls)
+    if len(queue) <= 1:  # most often there is nothing to do, or one thing: a task group costs more than that
+        for call in queue:
+            await call()
+        return
     pending = iter(queue)
     errors: list[Exception] = []
 

@@ -15,12 +15,9 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
-from urllib.parse import urlsplit
 
 import anyio
 
-from ktrain.api import assets
-from ktrain.api.documents import load, resource_of
 from ktrain.controllers import jobset, runtimes, trainjob
 from ktrain.framework.cache.cache import Cache
 from ktrain.framework.client.client import Client
@@ -29,10 +26,10 @@ from ktrain.framework.manager.manager import Manager
 from ktrain.local.apiserver.access.signing import new_signing_key
 from ktrain.local.jobs import Tuning
 from ktrain.local.jobs import make_controllers as make_job_controllers
-from ktrain.local.scheduler import make_scheduler
 from ktrain.pipeline.registry import Registry
 
 from . import kubeconfig
+from .installing import install
 from .nodes import NodeOptions, NodeServices, start_kubelets
 from .server import make_server
 
@@ -43,7 +40,9 @@ if TYPE_CHECKING:
     from ktrain.local.apiserver.access.gate import Authorization
     from ktrain.local.apiserver.certificates import ServerIdentity
     from ktrain.local.apiserver.server import ApiServer
+    from ktrain.local.kubelet.environment import ServiceAddress
     from ktrain.local.sandbox.executor import Executor
+    from ktrain.local.sockets import Sockets
     from ktrain.local.state import StateDirectory
 
 FIELD_MANAGER: Final = "trainer"
@@ -141,14 +140,16 @@ class ControlPlane:
                 journal=state.journal if state else None,
             )
             await stack.enter_async_context(server.running())
-            identity = self._identity(server, state)
+            identity = await self._identity(server, state, admit_accounts=executor is not None)
+            sockets = await self._bind(stack, executor, state)
             transport = server.transport()
             client = Client(transport, self._env, field_manager=FIELD_MANAGER)
-            await _install_runtimes(client)
-            await stack.enter_async_context(self._controllers(client, registry, server, executor))
+            await install(client)
+            service = sockets.service if sockets is not None else None
+            await stack.enter_async_context(self._controllers(client, registry, server, executor, service))
             plane = Plane(server, transport, notes, executor=executor)
-            if self._listen is not None and identity is not None:
-                plane = await self._serve(stack, plane, self._listen, identity, state)
+            if sockets is not None and identity is not None:
+                plane = await self._serve(stack, plane, sockets, identity, state)
             yield plane
 
     def _open_state(self) -> StateDirectory | None:
@@ -158,20 +159,43 @@ class ControlPlane:
 
         return StateDirectory(self._state)
 
-    def _identity(self, server: ApiServer, state: StateDirectory | None) -> ServerIdentity | None:
+    async def _bind(
+        self, stack: AsyncExitStack, executor: Executor | None, state: StateDirectory | None
+    ) -> Sockets | None:
+        """Take the address to serve on: before there are pods, which are told it."""
+        if self._listen is None:
+            return None
+        from ktrain.local.sockets import bind
+
+        host, port = self._listen
+        try:
+            sockets = await bind(host, port or (state.port if state is not None else 0), executor)
+        except OSError as error:
+            raise PlaneError(f"cannot listen on {host}:{port}: {error.strerror or error}") from error
+        stack.callback(sockets.close)
+        if state is not None:
+            state.remember_port(sockets.service.machine[1])
+        return sockets
+
+    async def _identity(
+        self, server: ApiServer, state: StateDirectory | None, *, admit_accounts: bool
+    ) -> ServerIdentity | None:
         """Make the certificate to serve with, and have pods get it: before there are any."""
         if self._listen is None:
             return None
-        from ktrain.local.apiserver.certificates import LASTING, ServerIdentity, self_signed
+        from ktrain.local.apiserver.certificates import LASTING, LIFETIME, ServerIdentity
+        from ktrain.local.apiserver.certify import make_identity
 
-        host, now = self._listen[0], self._env.clock.now()
-        if state is None:
-            identity = self_signed(host, now=now)
+        # What kubeconfigs name stays the same where there is state, so that those of before still work.
+        kept = state.find("server.pem") if state is not None else None
+        if kept is not None:
+            identity = ServerIdentity.of(kept)
         else:
-            # What kubeconfigs name stays the same, so that those of before still work.
-            pem = state.kept("server.pem", lambda: self_signed(host, now=now, lifetime=LASTING).pem)
-            identity = ServerIdentity.of(pem)
-        server.publish_authority(identity.certificate)
+            lifetime = LIFETIME if state is None else LASTING
+            identity = await make_identity(self._listen[0], now=self._env.clock.now(), lifetime=lifetime)
+            if state is not None:
+                state.keep("server.pem", identity.pem)
+        server.publish_authority(identity.certificate, admit_accounts=admit_accounts)
         return identity
 
     async def _start_executor(self, stack: AsyncExitStack) -> tuple[Executor | None, tuple[str, ...]]:
@@ -194,6 +218,7 @@ class ControlPlane:
         registry: Registry,
         server: ApiServer,
         executor: Executor | None,
+        service: ServiceAddress | None,
     ) -> AsyncIterator[None]:
         cache = Cache(client, self._env)
         env = self._env
@@ -203,10 +228,9 @@ class ControlPlane:
         def writes_as(field_manager: str) -> Client:
             return Client(client.transport, env, field_manager=field_manager)
 
-        for_train_jobs, for_jobsets, for_jobs, for_pods = (
-            EventRecorder(client, env, component=name, by_version=name == jobset.COMPONENT)
-            for name in (trainjob.COMPONENT, jobset.COMPONENT, "job-controller", "kubelet")
-        )
+        names = (trainjob.COMPONENT, jobset.COMPONENT, "job-controller", "kubelet")
+        services = [EventRecorder(client, env, component=name, by_version=name == jobset.COMPONENT) for name in names]
+        for_train_jobs, for_jobsets, for_jobs, for_pods = services
         controllers: list[Controller] = [
             trainjob.make_controller(client, cache, env, for_train_jobs, registry),
             *runtimes.make_controllers(client, cache, env),
@@ -217,8 +241,14 @@ class ControlPlane:
                 writes_as(jobset.FIELD_MANAGER), cache, env, for_jobsets, gates=self._gates
             )
         if executor is not None:
-            controllers.append(make_scheduler(writes_as("kube-scheduler"), cache, env))
-        services = (for_train_jobs, for_jobsets, for_jobs, for_pods)
+            # Loaded only where there are pods to place.
+            from . import scheduler
+
+            gangs = await scheduler.serves_pod_groups(client)
+            for_placing = EventRecorder(client, env, component=scheduler.COMPONENT)
+            services.append(for_placing)
+            places = writes_as("kube-scheduler")
+            controllers.append(scheduler.make_scheduler(places, cache, env, for_placing, has_pod_groups=gangs))
         manager = Manager(cache=cache, controllers=controllers, services=services)
         async with anyio.create_task_group() as managing:
             await managing.start(manager.run)
@@ -227,7 +257,9 @@ class ControlPlane:
                     directory = self._directory or Path.cwd()
                     kubelets = writes_as("kubelet")
                     claims = None if self._state is None else self._state.absolute() / "claims"
-                    services_of_nodes = NodeServices(kubelets, cache, env, for_pods, executor, directory, claims)
+                    services_of_nodes = NodeServices(
+                        kubelets, cache, env, for_pods, executor, directory, claims, service
+                    )
                     await start_kubelets(nodes, server.nodes, services_of_nodes, self._nodes)
                 try:
                     yield
@@ -239,24 +271,17 @@ class ControlPlane:
         self,
         stack: AsyncExitStack,
         plane: Plane,
-        listen: tuple[str, int],
+        sockets: Sockets,
         identity: ServerIdentity,
         state: StateDirectory | None,
     ) -> Plane:
         from ktrain.local.apiserver.http import serve_http
 
-        host, port = listen
         token = kubeconfig.new_token()
         if state is not None:
             token = state.kept("token", token.encode).decode()
-            port = port or state.port
-        serving = serve_http(plane.server, host=host, port=port, token=token, tls=identity)
-        try:
-            url = await stack.enter_async_context(serving)
-        except OSError as error:
-            raise PlaneError(f"cannot listen on {host}:{port}: {error.strerror or error}") from error
-        if state is not None:
-            state.remember_port(urlsplit(url).port or 0)
+        serving = serve_http(plane.server, token=token, tls=identity, sockets=sockets.all)
+        url = await stack.enter_async_context(serving)
         path = self._kubeconfig_file or await _temporary_directory(stack, plane.executor) / "kubeconfig"
         try:
             kubeconfig.write(path, url, token, identity.certificate)
@@ -276,8 +301,3 @@ async def _temporary_directory(stack: AsyncExitStack, executor: Executor | None)
     stack.callback(scratch.remove, directory)
     await anyio.to_thread.run_sync(scratch.sweep, str(Path(directory).parent))
     return Path(directory)
-
-
-async def _install_runtimes(client: Client) -> None:
-    for document in load(assets.runtime_files()):
-        await client.apply(resource_of(document.object), document.object)

@@ -36,8 +36,6 @@ def webhooks(control_plane):
 
     @asynccontextmanager
     async def run(*, validate=None, mutate=None, conversion=None, policy="Fail", timeout_s=5, **rotation):
-        if conversion is not None and not control_plane.is_real:
-            pytest.skip("this API server does not convert by webhook")
         client, name = control_plane.client(), control_plane.namespace
         address = WebhookAddress.of_hosts("127.0.0.1")
         wanted = [

@@ -1,37 +1,50 @@
 """
-RE2 patterns, as schemas and expressions use them.
+RE2 patterns, as schemas, expressions and failure policies use them.
 
-Python's `re` goes back and tries again, so some patterns take it longer than anybody waits; RE2 never does. Short texts
-and plain patterns go to `re`, which is at hand; the others to the linear engine in the `common-expression-language`
-package (Rust's `regex`), which is loaded when first needed.
+Python's `re` goes back and tries again, so some patterns take it longer than anybody waits; RE2 never does. Plain
+patterns on short texts, nearly all there are, go to `re`, which is at hand and fast; whatever could be long, or is
+spelled as only one of the two knows it, goes to RE2 itself (`google-re2`), which is loaded when first needed.
 """
 
 from __future__ import annotations
 
 import re
 from functools import cached_property, lru_cache
-from importlib.machinery import PathFinder
-from importlib.util import find_spec, module_from_spec
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-_POSIX: Final = {
-    "alnum": "0-9A-Za-z",
-    "alpha": "A-Za-z",
-    "digit": "0-9",
-    "lower": "a-z",
-    "space": r"\t\n\v\f\r ",
-    "upper": "A-Z",
-    "word": r"0-9A-Za-z_",
-    "xdigit": "0-9A-Fa-f",
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_CLASS: Final = r"\[\^?-?(?:[A-Za-z0-9]-[A-Za-z0-9]|[A-Za-z0-9_.+/:@%,])+-?\]"
+_ATOM: Final = rf"(?:[A-Za-z0-9_/:@ ,=-]|\\[./+*?|-]|{_CLASS})"
+_COUNT: Final = r"(?:[*+?]|\{\d{1,2}(?:,\d{0,2})?\})?"
+
+
+def _sequence(depth: int) -> str:
+    """What spells a row of atoms and of groups of such rows, which are optional but not repeated."""
+    if not depth:
+        return rf"(?:{_ATOM}{_COUNT})+"
+    inner = _sequence(depth - 1)
+    return rf"(?:{_ATOM}{_COUNT}|\({inner}(?:\|{inner})*\)\??)+"
+
+
+_SPELLED_ALIKE: Final = re.compile(rf"\^?{_sequence(2)}\$?")
+"""Both engines understand these in the same way."""
+_UNBOUNDED: Final = re.compile(r"[*+]|,\}")
+_WORK: Final = 1_000_000
+"""Steps that `re` may take: at most the text's length, to the power of how many parts repeat without bound."""
+_IN_GO: Final = {
+    "missing )": "missing closing )",
+    "missing ]": "missing closing ]",
+    "invalid perl operator": "invalid or unsupported Perl syntax",
+    "bad repetition operator": "invalid nested repetition operator",
+    "no argument for repetition operator": "missing argument to repetition operator",
+    "invalid repetition size": "invalid repeat count",
+    "invalid named capture group": "invalid named capture",
+    "trailing \\": "trailing backslash at end of expression",
 }
-_TOKEN: Final = re.compile(r"\\.|\[\^?\]?(?:\[:\w+:\]|\\.|[^\]\\])*\]|\$|.", re.DOTALL)
-
-
-_UNBOUNDED: Final = re.compile(r"[*+]|\{\d+,\d*\}")
-_GROUPED: Final = re.compile(r"\)[*+{]")
-_SHORT: Final = 256
-_PLAIN: Final = 2
-"""How many unbounded repetitions `re` may try against each other: the work is at most their power of the length."""
+_MEMORY: Final = 8 * 1024 * 1024
+"""Bytes that one pattern may take, compiled, and while it searches."""
 
 
 class Pattern:
@@ -45,57 +58,61 @@ class Pattern:
             ValueError: If the pattern is not valid.
         """
         self.source: Final = source
-        try:
-            self._re: Final = re.compile("".join(_translate(token) for token in _TOKEN.findall(source)), re.ASCII)
-        except (re.error, OverflowError, RecursionError) as error:
-            raise ValueError(f"error parsing regexp: {error}: `{source}`") from error
         bare = re.sub(r"\\.|\[[^\]]*\]", "x", source)
-        self._is_plain: Final = not _GROUPED.search(bare) and len(_UNBOUNDED.findall(bare)) <= _PLAIN
+        self._short: Final = int(_WORK ** (1 / max(len(_UNBOUNDED.findall(bare)), 1)))
+        if _SPELLED_ALIKE.fullmatch(source):
+            self._plain: re.Pattern[str] | None = self._compile_plain()
+        else:
+            self._plain = None
+            self._linear  # noqa: B018 - what RE2 refuses is refused now
 
     def matches(self, text: str) -> bool:
         """Whether the pattern is anywhere in the text."""
-        if len(text) <= _SHORT and self._is_plain:
-            return self._re.search(text) is not None
-        try:
-            return bool(self._linear.execute({"text": text}))
-        except (RuntimeError, TypeError, ValueError):
-            # What the other engine does not know (it is nearly nothing) is left to this one.
-            return self._re.search(text[:_SHORT]) is not None
+        if self._plain is not None and len(text) <= self._short:
+            return self._plain.search(text) is not None
+        return self._linear.search(text) is not None
 
     def find(self, text: str, limit: int = -1) -> list[str]:
-        """
-        The parts of the text that match, at most `limit` of them.
-
-        Raises:
-            ValueError: If that could take too long for this pattern and text.
-        """
-        if limit == 0 or not self.matches(text):
-            return []
-        if not (self._is_plain and len(text) <= _SHORT * _SHORT):
-            raise ValueError(f"the pattern is too complex to find in this text: `{self.source}`")
-        found = []
-        for match in self._re.finditer(text):
+        """The parts of the text that match, at most `limit` of them."""
+        found: list[str] = []
+        for match in self._every(text) if limit else ():
             found.append(match[0])
             if len(found) == limit:
                 break
         return found
 
+    def _every(self, text: str) -> Iterator[Any]:
+        if self._plain is not None and len(text) <= self._short:
+            return self._plain.finditer(text)
+        found: Iterator[Any] = self._linear.finditer(text)
+        return found
+
+    def _compile_plain(self) -> re.Pattern[str]:
+        try:
+            # In `re`, `$` is also before a last newline.
+            return re.compile(f"{self.source[:-1]}\\Z" if self.source.endswith("$") else self.source, re.ASCII)
+        except re.error as error:
+            raise ValueError(f"error parsing regexp: {error}: `{self.source}`") from error
+
     @cached_property
-    def _linear(self) -> Any:  # noqa: ANN401 - a program of an untyped package
-        quoted = "".join(f"\\U{ord(char):08x}" for char in self.source)
-        return _engine().compile(f"text.matches('{quoted}')")
+    def _linear(self) -> Any:  # noqa: ANN401 - an untyped package
+        import re2
+
+        options = re2.Options()
+        options.log_errors = False
+        options.max_mem = _MEMORY
+        try:
+            return re2.compile(self.source, options)
+        except re2.error as error:
+            raise ValueError(f"error parsing regexp: {_said(error)}") from error
 
 
-@lru_cache(maxsize=1)
-def _engine() -> Any:  # noqa: ANN401 - an untyped package
-    # The package's __init__ also loads its command line, with prompt_toolkit: a quarter of a second for nothing.
-    package = find_spec("cel")
-    spec = PathFinder.find_spec("cel.cel", package.submodule_search_locations) if package else None
-    if spec is None or spec.loader is None:
-        raise ModuleNotFoundError("common-expression-language is not installed")
-    module = module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+def _said(error: Exception) -> str:
+    """What RE2 has against a pattern, and the part of it that it means, in the words of Go's RE2."""
+    text = error.args[0] if error.args else ""
+    text = text.decode(errors="replace") if isinstance(text, bytes) else str(text)
+    what, _, part = text.partition(": ")
+    return f"{_IN_GO.get(what, what)}: `{part}`" if part else _IN_GO.get(what, what)
 
 
 @lru_cache(maxsize=1024)
@@ -103,18 +120,7 @@ def compile_pattern(source: str) -> Pattern:
     """
     Compile an RE2 pattern.
 
-    The two dialects differ where schemas can tell: in RE2 `$` is the very end (not before a last newline), `\\z` is
-    spelled so, classes have POSIX names, and `\\d`, `\\w`, `\\s` are ASCII.
-
     Raises:
         ValueError: If the pattern is not valid.
     """
     return Pattern(source)
-
-
-def _translate(token: str) -> str:
-    if token in {"$", r"\z"}:
-        return r"\Z"
-    if token.startswith("[") and "[:" in token:
-        return re.sub(r"\[:(\w+):\]", lambda m: _POSIX.get(m[1], m[0]), token)
-    return token

@@ -10,12 +10,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from functools import cache
 from typing import TYPE_CHECKING, Final
 
 from ktrain.api.jobset import REPLICATED_JOB_NAME, ChildJob, FailurePolicy, FailurePolicyRule, JobSetSpec
 from ktrain.api.meta import Condition, find_condition
-from ktrain.api.schema.cel import CelError, Expression
+from ktrain.api.schema.patterns import compile_pattern
 
 from .attempts import restarted, slot_of
 from .conditions import Notice, StatusDraft, fail, restarting
@@ -99,18 +98,13 @@ def _finds(pattern: str, message: str) -> bool:
     """
     Search for an RE2 pattern anywhere in the message. A pattern that is no RE2 finds nothing.
 
-    Patterns come from users. CEL's `matches` is this search in linear time; Python's `re` knows another syntax, and a
-    pattern that backtracks would stop the controller for everybody.
+    Patterns come from users: Python's `re` knows another syntax, and one that backtracks would stop the controller for
+    everybody.
     """
     try:
-        return bool(_search().evaluate({"message": message, "pattern": pattern}))
-    except CelError:
+        return compile_pattern(pattern).matches(message)
+    except ValueError:
         return False
-
-
-@cache
-def _search() -> Expression:
-    return Expression("message.matches(pattern)")
 
 
 def apply_failure_policy(

@@ -102,10 +102,13 @@ def self_signed(host: str, *, now: datetime, lifetime: timedelta = LIFETIME) -> 
     from cryptography.hazmat.primitives import hashes
     from cryptography.hazmat.primitives.asymmetric import ec
 
+    from ktrain.local.sandbox.ns import SERVICE_NAMES, NamespaceExecutor
+
     key = ec.generate_private_key(ec.SECP256R1())
     subject = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, _NAME)])
-    addresses = dict.fromkeys((host, "127.0.0.1", "::1"))
-    names = [*(x509.IPAddress(ipaddress.ip_address(one)) for one in addresses), x509.DNSName("localhost")]
+    addresses = dict.fromkeys((host, "127.0.0.1", "::1", NamespaceExecutor.gateway))
+    known = (*(x509.DNSName(name) for name in ("localhost", *SERVICE_NAMES)),)
+    names = [*(x509.IPAddress(ipaddress.ip_address(one)) for one in addresses), *known]
     usage = x509.KeyUsage(
         digital_signature=True,
         key_cert_sign=True,

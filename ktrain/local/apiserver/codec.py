@@ -23,8 +23,14 @@ _JSON_TYPES: Final = frozenset({"", "application/json", "*/*"})
 _YAML_TYPES: Final = frozenset({"application/yaml", "application/x-yaml", "text/yaml"})
 _PROTOBUF_TYPE: Final = "application/vnd.kubernetes.protobuf"
 _SHOWN_BYTES: Final = 120
-_decode: Final = msgspec.json.Decoder().decode
+MAX_DEPTH: Final = 200
+"""Of objects and lists in each other. Kubernetes' own have a few dozen; up to this, whatever walks them may recurse."""
+_parse: Final = msgspec.json.Decoder().decode
 _encode: Final = msgspec.json.Encoder().encode
+
+
+class TooDeep(msgspec.DecodeError):
+    """A document nested deeper than anything may be."""
 
 
 class Body:
@@ -74,6 +80,8 @@ def decode_yaml(body: bytes, *, kind: str) -> Body:
     """
     try:
         return _checked(_decode(body), body, kind)
+    except TooDeep as error:
+        raise bad_request(f"error converting YAML to JSON: {error}") from error
     except (msgspec.DecodeError, UnicodeDecodeError):
         pass
     # Reading YAML loads PyYAML, which our own clients never need.
@@ -103,6 +111,38 @@ def decode_patch(body: bytes) -> object:
     except msgspec.DecodeError as error:
         raise bad_request(f"error decoding patch: {_go_text(error)}") from error
     return document
+
+
+def _decode(body: bytes) -> object:
+    try:
+        value: object = _parse(body)
+    except RecursionError as error:
+        raise TooDeep("exceeded max depth") from error
+    check_depth(value, body)
+    return value
+
+
+def check_depth(value: object, text: bytes) -> None:
+    """
+    Refuse a JSON value that is nested too deeply; `text` is its JSON.
+
+    Raises:
+        TooDeep: It is.
+    """
+    # Nearly all have fewer containers in all than may be in each other.
+    if text.count(b"{") + text.count(b"[") <= MAX_DEPTH:
+        return
+    level = [value]
+    for _ in range(MAX_DEPTH):
+        level = [
+            child
+            for container in level
+            for child in (container.values() if isinstance(container, dict) else container)  # type: ignore[attr-defined]
+            if isinstance(child, dict | list)
+        ]
+        if not level:
+            return
+    raise TooDeep("exceeded max depth")
 
 
 def _decode_json(body: bytes, kind: str) -> Body:

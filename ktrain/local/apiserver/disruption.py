@@ -67,7 +67,8 @@ class DisruptionController:
 
     def _count(self, budget: Json) -> None:
         """Write a budget's status from the pods there are."""
-        spec, status, namespace = budget["spec"], budget["status"], budget["metadata"]["namespace"]
+        spec, status = budget.get("spec", {}), budget.setdefault("status", {})
+        namespace = budget["metadata"]["namespace"]
         entries = self._backend.store.collection(_PODS).entries(namespace)
         pods = [item.obj for _, item in entries if matches(spec.get("selector"), item.obj["metadata"].get("labels"))]
         staying = {pod["metadata"]["name"] for pod in pods if "deletionTimestamp" not in pod["metadata"]}

@@ -28,6 +28,7 @@ from ktrain.local.apiserver.access.accounts import AccountController
 from ktrain.local.apiserver.access.aggregation import Aggregator
 from ktrain.local.apiserver.access.escalation import Escalation
 from ktrain.local.apiserver.access.gate import Gate
+from ktrain.local.apiserver.access.owner_references import OwnerReferences
 from ktrain.local.apiserver.admission import AdmissionPlugin, Chain
 from ktrain.local.apiserver.backend import Backend, Call, NodeAgents
 from ktrain.local.apiserver.callouts import Callouts
@@ -35,10 +36,12 @@ from ktrain.local.apiserver.conversion import Conversions
 from ktrain.local.apiserver.crds import CrdController
 from ktrain.local.apiserver.dispatch import dispatch
 from ktrain.local.apiserver.disruption import DisruptionController
+from ktrain.local.apiserver.durability.errors import StateError
 from ktrain.local.apiserver.errors import NOT_FOUND_TEXT, PageNotFound, StatusError
 from ktrain.local.apiserver.gc import GarbageCollector
 from ktrain.local.apiserver.inprocess import InProcessTransport
 from ktrain.local.apiserver.namespaces import NamespaceController
+from ktrain.local.apiserver.quotas import QuotaController
 from ktrain.local.apiserver.registry import Registry
 from ktrain.local.apiserver.representation import Format, negotiate
 from ktrain.local.apiserver.requests import ADMIN, Answer, Parameters, Request, User, warning_headers
@@ -46,6 +49,7 @@ from ktrain.local.apiserver.store import DEFAULT_HISTORY, NotStored, Store
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+    from datetime import datetime
 
     from ktrain.api.meta import Json, Key
     from ktrain.framework.client.transport import Transport
@@ -73,6 +77,7 @@ class ApiServer:
     `authorization` says whether users need roles; administrators (`system:masters`) never do. `tokens` are bearer
     tokens that HTTP accepts beside those of service accounts, which are signed with `signing_key`
     (`access.signing.new_signing_key`): kept by whoever keeps the objects, else a new one.
+    `enforce_owner_references` turns the admission plugin OwnerReferencesPermissionEnforcement on.
 
     With a `journal`, objects are those of its database and outlive the server; `running` must then be entered, and no
     write is answered before it is stored.
@@ -92,6 +97,7 @@ class ApiServer:
         authorization: Authorization = "RBAC",
         tokens: Mapping[str, User] | None = None,
         signing_key: bytes | None = None,
+        enforce_owner_references: bool = False,
         journal: Journal | None = None,
     ) -> None:
         self.journal = journal
@@ -99,7 +105,9 @@ class ApiServer:
         gated = [resource for name in features for resource in builtins.FEATURES[name]]
         registry = Registry([*builtins.RESOURCES, *gated])
         self._gate = Gate(self.store, env, authorization=authorization, tokens=tokens, signing_key=signing_key)
-        plugins = (*admission, AdmissionPlugin("rbac-escalation", Escalation(self._gate).admit))
+        plugins = [*admission, AdmissionPlugin("rbac-escalation", Escalation(self._gate).admit)]
+        if enforce_owner_references:
+            plugins.append(AdmissionPlugin("owner-references", OwnerReferences(self._gate, registry).admit))
         self._callouts = Callouts(self.store)
         conversions = Conversions(self._callouts, registry, env)
         chain = Chain(plugins, self.store, registry, env, self._callouts, conversions, self._gate.decide)
@@ -110,6 +118,7 @@ class ApiServer:
         self._gc = GarbageCollector(self._backend)
         self._budgets = DisruptionController(self._backend)
         self._namespaces = NamespaceController(self._backend)
+        self._quotas = QuotaController(self._backend)
         self._accounts = AccountController(self._backend)
         self._aggregator = Aggregator(self._backend)
         if journal is not None:
@@ -128,7 +137,7 @@ class ApiServer:
         Stopped on leaving.
 
         Raises:
-            NotStored: The disk does not even take what a server begins with.
+            StateError: There is a journal, and its disk takes nothing.
             Exception: On leaving, what a controller died of; it is logged when it happens.
         """
         # Tasks, not a task group: test frameworks enter and leave a fixture's contexts in different tasks.
@@ -137,6 +146,7 @@ class ApiServer:
             for name, controller in (
                 ("gc", self._gc),
                 ("namespaces", self._namespaces),
+                ("quotas", self._quotas),
                 ("crds", self._crds),
                 ("budgets", self._budgets),
                 ("accounts", self._accounts),
@@ -148,9 +158,7 @@ class ApiServer:
         for task in tasks:
             task.add_done_callback(_log_crash)
         try:
-            if self.journal is not None:
-                # What a server begins with must not be taken back when somebody's write cannot be stored.
-                await self.journal.durable(committed=bool(self.store.revision))
+            await self._keep_bootstrap()
             yield self
         finally:
             self.end_streams()
@@ -162,6 +170,15 @@ class ApiServer:
             for task in tasks:
                 if not task.cancelled() and (error := task.exception()) is not None:
                     raise error
+
+    async def _keep_bootstrap(self) -> None:
+        """Have what a fresh server holds on disk before anybody builds on it."""
+        if self.journal is None:
+            return
+        try:
+            await self.journal.durable(committed=True)
+        except NotStored as error:
+            raise StateError(str(error)) from error
 
     def transport(self, user: str | User = ADMIN) -> Transport:
         """Return a transport that calls this server in process as one user; a mere name is an administrator's."""
@@ -205,6 +222,10 @@ class ApiServer:
         self._gate.admits_accounts = admit_accounts
         self._accounts.publish()
 
+    def now(self) -> datetime:
+        """Return the wall time."""
+        return self._backend.now()
+
     def install_crds(self, documents: Sequence[Json]) -> None:
         """
         Store CustomResourceDefinitions and serve their kinds at once.
@@ -242,34 +263,29 @@ class ApiServer:
             if self.journal is not None and request.method not in _READS:
                 await self.journal.durable(committed=self.store.revision != began)
         except NotStored as error:
-            answer = self.failure(StatusError(500, "InternalError", f"Internal error occurred: {error}"), request)
+            answer = _failure(StatusError(500, "InternalError", f"Internal error occurred: {error}"), request)
         except StatusError as error:
-            answer = self.failure(error, request)
+            answer = _failure(error, request)
         except PageNotFound:
             answer = Answer(404, NOT_FOUND_TEXT, (("content-type", "text/plain; charset=utf-8"),))
         except Exception as error:
             log.exception("request.failed", method=request.method, path=request.path)
             message = f"Internal error occurred: {type(error).__name__}: {error}"
-            answer = self.failure(StatusError(500, "InternalError", message), request)
+            answer = _failure(StatusError(500, "InternalError", message), request)
         self._backend.requests.add(request, answer.status)
-        audit_id = str(uuid.UUID(int=self._backend.env.random.getrandbits(128), version=4))
-        common = (("audit-id", audit_id), ("cache-control", "no-cache, private"))
-        headers = (*answer.headers, *common, *warning_headers(warnings))
+        headers = (*answer.headers, *self._headers(), *warning_headers(warnings))
         body = b"" if request.method == "HEAD" else answer.body
         return Answer(answer.status, body, headers, answer.chunks, answer.upgrade)
 
-    def failure(self, error: StatusError, request: Request | None = None) -> Answer:
-        """Return the answer to a refused request, in the form it accepts if possible."""
-        fmt = Format()
-        if request is not None and error.code != 406:
-            try:
-                fmt = negotiate(request.headers.get("accept", ""), forms=False)
-            except StatusError:
-                fmt = Format()
-        headers = [("content-type", fmt.content_type)]
-        if retry := (error.details or {}).get("retryAfterSeconds"):
-            headers.append(("retry-after", str(retry)))
-        return Answer(error.code, fmt.encode(error.body()), tuple(headers))
+    def failure(self, error: StatusError) -> Answer:
+        """Return the answer to what is refused before it is a request."""
+        answer = _failure(error)
+        return Answer(answer.status, answer.body, (*answer.headers, *self._headers()))
+
+    def _headers(self) -> tuple[tuple[str, str], ...]:
+        """Return the headers of every answer."""
+        audit_id = str(uuid.UUID(int=self._backend.env.random.getrandbits(128), version=4))
+        return (("audit-id", audit_id), ("cache-control", "no-cache, private"))
 
     async def _answer(self, request: Request, warnings: list[str]) -> Answer:
         request = self._gate.enter(request)
@@ -290,6 +306,20 @@ class ApiServer:
         parameters = Parameters(request.query)
         call = Call(request, parameters, resource, route.namespace, route.name, route.subresource, warnings)
         return await dispatch(self._backend, call)
+
+
+def _failure(error: StatusError, request: Request | None = None) -> Answer:
+    """Return the answer to a refused request, in the form it accepts if possible."""
+    fmt = Format()
+    if request is not None and error.code != 406:
+        try:
+            fmt = negotiate(request.headers.get("accept", ""), forms=False)
+        except StatusError:
+            fmt = Format()
+    headers = [("content-type", fmt.content_type)]
+    if retry := (error.details or {}).get("retryAfterSeconds"):
+        headers.append(("retry-after", str(retry)))
+    return Answer(error.code, fmt.encode(error.body()), tuple(headers))
 
 
 def _log_crash(task: asyncio.Task[None]) -> None:

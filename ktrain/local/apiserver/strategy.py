@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from ktrain.api.meta import Json
     from ktrain.api.schema import Cause
     from ktrain.local.apiserver.backend import Backend
+    from ktrain.local.apiserver.registry import ServedResource
 
 Propagation = Literal["Background", "Foreground", "Orphan"]
 
@@ -66,7 +67,14 @@ class Strategy:
         """Fill in what the kind defaults. Idempotent."""
 
     def admit(self, obj: Json, old: Json | None, backend: Backend) -> None:
-        """Do what built-in admission does; raise StatusError to refuse. `old` is None on create."""
+        """
+        Do what built-in admission does; raise StatusError to refuse. `old` is None on create.
+
+        Called before webhooks, and again if they changed the object: what was done before must stay as it is.
+        """
+
+    def judge(self, resource: ServedResource, obj: Json, old: Json | None, backend: Backend) -> None:
+        """Refuse, by StatusError, what built-in admission refuses of an object that is final and valid otherwise."""
 
     def prepare_create(self, obj: Json, backend: Backend) -> None:
         """Set the fields that the server owns; uid, name and creationTimestamp are there."""

@@ -53,6 +53,8 @@ class Claims:
         if job.metadata.deletion_timestamp is not None:
             return mine
         found = [pod for pod in self._uncontrolled(job.metadata.namespace) if selector.matches(pod.metadata.labels)]
+        if not found and not strangers:
+            return mine
         if found and not await self._is_alive(job):
             return mine
         await run_all([partial(self._let_go, job, pod) for pod in strangers], limit=PARALLEL_CALLS)
@@ -89,7 +91,8 @@ class Claims:
     async def release(self, pods: Iterable[Pod]) -> None:
         """Take the finalizer from pods that have it."""
         tracked = [partial(self._release, pod) for pod in pods if is_tracked(pod)]
-        await run_all(tracked, limit=PARALLEL_CALLS)
+        if tracked:
+            await run_all(tracked, limit=PARALLEL_CALLS)
 
     def _uncontrolled(self, namespace: str) -> Iterable[Pod]:
         found = self._pods.by_index(_UNCONTROLLED, namespace)

@@ -22,10 +22,13 @@ from . import pods as pod_factory
 from . import status as statuses
 from .backoff import Backoff, Tuning
 from .claims import PARALLEL_CALLS, Claims, make_orphan_controller
+from .counting import is_ready, is_terminal
 from .decide import Decision, Event, decide
 from .types import JOBS, Job
 
 STATUS_DELAY_S: Final = 1.0
+REFUSED_BASE_S: Final = 0.25
+REFUSED_CAP_S: Final = 60.0
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -45,12 +48,20 @@ def make_controllers(
     controller = Controller("job", reconciler.reconcile, env=env, cache=cache, max_concurrent_reconciles=8)
     controller.watches(jobs, predicate=Changed(_what_calls_for_a_pass))
     jobs.add_handler(_StatusWrites(controller))
-    controller.watches(pods, claims.jobs_of)
+    controller.watches(pods, claims.jobs_of, predicate=Changed(_what_counts_of_a_pod))
     return [controller, make_orphan_controller(cache, env, claims)]
 
 
 def _what_calls_for_a_pass(job: Job) -> object:
     return job.metadata.generation, job.metadata.deletion_timestamp, job.is_finished
+
+
+def _what_counts_of_a_pod(pod: Pod) -> object:
+    """Most writes to a pod, its binding and the steps of its start among them, change nothing for its Job."""
+    status, meta = pod.status, pod.metadata
+    restarts = sum(s.restart_count for s in (*status.container_statuses, *status.init_container_statuses))
+    judged = status.conditions if is_terminal(pod) else is_ready(pod)
+    return status.phase, judged, restarts, meta.deletion_timestamp, meta.labels, meta.finalizers, meta.owner_references
 
 
 class _StatusWrites:
@@ -96,16 +107,16 @@ class JobReconciler:
         self._tuning = tuning
         # With the UID of the Job that it belongs to: a new Job of the same name starts without the failures of the old.
         self._backoff: dict[Key, tuple[str, Backoff]] = {}
+        # How often in a row pods of a Job were refused.
+        self._refusals: dict[Key, int] = {}
 
     async def reconcile(self, key: Key) -> Result | None:
         """Run one pass."""
         job = self._jobs.get(key)
-        if job is None:
+        if job is None or job.is_finished:
             self._backoff.pop(key, None)
-            return None
-        if job.is_finished:
-            self._backoff.pop(key, None)
-            return await self._expire(job)
+            self._refusals.pop(key, None)
+            return None if job is None else await self._expire(job)
         if not job.is_ours:
             return None
         pods = await self._claims.pods_of(job)
@@ -113,15 +124,20 @@ class JobReconciler:
         if uid != job.metadata.uid:
             backoff = Backoff()
         decision = decide(job, pods, backoff, self._env.clock.now(), self._tuning)
-        await self._act(job, decision)
+        if await self._act(job, decision):
+            # What an admission rule or a quota refuses it may allow later; the Job's events tell about it meanwhile.
+            count = self._refusals[key] = self._refusals.get(key, 0) + 1
+            return Result(requeue_after_s=min(REFUSED_BASE_S * 2.0 ** min(count - 1, 10), REFUSED_CAP_S))
+        self._refusals.pop(key, None)
         if decision.requeue_after is None:
             return None
         return Result(requeue_after_s=max(decision.requeue_after.total_seconds(), 0.0))
 
-    async def _act(self, job: Job, decision: Decision) -> None:
-        await self._claims.release(decision.drop)
-        doomed = (*decision.drop, *decision.delete)
-        await run_all([partial(self._delete, job, pod) for pod in doomed], limit=PARALLEL_CALLS)
+    async def _act(self, job: Job, decision: Decision) -> bool:
+        """Carry it out; returns whether pods were refused."""
+        if doomed := (*decision.drop, *decision.delete):
+            await self._claims.release(decision.drop)
+            await run_all([partial(self._delete, job, pod) for pod in doomed], limit=PARALLEL_CALLS)
         missing, refusal = await self._create(job, decision.create)
         self._send(job, decision.events)
         before, after = (_with_fewer_active(status, missing) for status in (decision.record, decision.status))
@@ -131,8 +147,9 @@ class JobReconciler:
         await self._claims.release(decision.release)
         await self._write_status(job, before, after)
         self._send(job, decision.final_events)
-        if refusal is not None:
+        if refusal is not None and not isinstance(refusal, ApiError):
             raise refusal
+        return refusal is not None
 
     def _send(self, job: Job, events: Iterable[Event]) -> None:
         for event in events:

@@ -18,11 +18,13 @@ from typing import TYPE_CHECKING, Final, TypeVar
 from ktrain.api import quantity
 from ktrain.local.sandbox.executor import StartError
 
-from .spec import ConfigMap, Container, EnvFromSource, EnvVarSource, KeySelector, Pod, ResourceSelector, Secret
+from .spec import ConfigMap, Container, EnvFromSource, EnvVarSource, Pod, Secret
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import PurePath
+
+    from .volume_spec import KeySelector, ResourceSelector, ServiceAccountToken
 
 V = TypeVar("V")
 
@@ -51,11 +53,22 @@ class PodFacts:
 
 
 @dataclass(frozen=True, slots=True)
+class ServiceAddress:
+    """Where the API server is found, as (host, port)."""
+
+    pods: tuple[str, int]
+    """From the network of pods."""
+    machine: tuple[str, int]
+    """From this machine's own network."""
+
+
+@dataclass(frozen=True, slots=True)
 class Sources:
     """The ConfigMaps and Secrets a pod refers to, by name. A name that is absent does not exist."""
 
     config_maps: Mapping[str, ConfigMap] = field(default_factory=dict)
     secrets: Mapping[str, Secret] = field(default_factory=dict)
+    tokens: Mapping[ServiceAccountToken, str] = field(default_factory=dict)
 
 
 def base_environment(environ: Mapping[str, str], interpreter: PurePath) -> dict[str, str]:
@@ -106,9 +119,25 @@ def referenced(containers: Sequence[Container]) -> tuple[set[str], set[str]]:
     return config_maps, secrets
 
 
-def container_variables(pod: Pod, container: Container, facts: PodFacts, sources: Sources) -> dict[str, str]:
+def service_variables(service: ServiceAddress | None, *, host_network: bool) -> dict[str, str]:
+    """Return the variables of the service `kubernetes`; there are no others, since services have no addresses here."""
+    if service is None:
+        return {}
+    host, port = service.machine if host_network else service.pods
+    return {
+        "KUBERNETES_SERVICE_HOST": host,
+        "KUBERNETES_SERVICE_PORT": str(port),
+        "KUBERNETES_SERVICE_PORT_HTTPS": str(port),
+    }
+
+
+def container_variables(
+    pod: Pod, container: Container, facts: PodFacts, sources: Sources, service: Mapping[str, str] | None = None
+) -> dict[str, str]:
     """
     Compute the variables that the pod's author gave to this container, in order of definition.
+
+    They may refer to those of services, too.
 
     Raises:
         ConfigError: A reference that is not optional leads nowhere.
@@ -118,7 +147,7 @@ def container_variables(pod: Pod, container: Container, facts: PodFacts, sources
         variables.update(_imported(entry, pod, sources))
     for variable in container.env:
         if variable.value_from is None:
-            variables[variable.name] = expand(variable.value, variables)
+            variables[variable.name] = expand(variable.value, {**(service or {}), **variables})
             continue
         value = _referenced_value(variable.value_from, pod, container, facts, sources)
         if value is not None:

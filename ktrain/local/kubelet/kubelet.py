@@ -18,6 +18,7 @@ from .files import remove_tree
 from .launch import Machine, temporary_directory
 from .logs import LogStore
 from .node import LocalNode, register
+from .remote import RemoteShell
 from .reporter import delete_finally
 from .restarts import KUBERNETES_RESTARTS, RestartPolicy
 from .spec import PODS, Pod
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
     from ktrain.api.meta import Key
     from ktrain.framework import Cache, Client, Env, EventRecorder
     from ktrain.local.sandbox.executor import Executor
+
+    from .environment import ServiceAddress
 
 STOP_GRACE_S: Final = 5.0
 """How long pods have to stop by themselves when the kubelet stops."""
@@ -57,6 +60,8 @@ class Kubelet:
         cwd: Where processes start whose container names no workingDir.
         claims: Where the data of PersistentVolumeClaims lies; default: in the executor's directory, and gone with it.
         logs: Where what containers print is found, shared with other nodes; whoever made it runs it. Default: its own.
+        remote: Runs commands of MPI launchers; kubelets of one machine share it, so that their pods find each other.
+        service: Where pods find the API server; None: nowhere.
         restarts: Delays between restarts of containers.
         stop_grace_s: How long pods have when `run` is cancelled.
     """
@@ -74,6 +79,8 @@ class Kubelet:
         cwd: str,
         claims: Path | None = None,
         logs: LogStore | None = None,
+        remote: RemoteShell | None = None,
+        service: ServiceAddress | None = None,
         restarts: RestartPolicy = KUBERNETES_RESTARTS,
         stop_grace_s: float = STOP_GRACE_S,
     ) -> None:
@@ -95,6 +102,8 @@ class Kubelet:
             base_env=base_env,
             cwd=cwd,
             has_gpus=node.has_gpus,
+            shared_host=executor.name == "host",
+            service=service,
         )
         self._shared = Surroundings(
             client=client,
@@ -104,6 +113,7 @@ class Kubelet:
             logs=self.logs,
             gpus=node.gpu_slots(),
             machine=self._machine,
+            remote=remote or RemoteShell(env, executor.directory / "rsh"),
             restarts=restarts,
             pods_directory=executor.directory / "pods",
             claims_directory=claims or executor.directory / "claims",

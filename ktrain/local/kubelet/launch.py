@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import os
+import shutil
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
@@ -13,7 +15,14 @@ from ktrain.api import quantity
 from ktrain.api.jobset import RESTART_ATTEMPT
 from ktrain.local.sandbox.executor import ProcessSpec, SandboxSpec, pod_names
 
-from .environment import command_line, container_variables, process_environment, referenced
+from . import mpi
+from .environment import (
+    command_line,
+    container_variables,
+    process_environment,
+    referenced,
+    service_variables,
+)
 from .files import VolumeError
 from .logs import KEPT_ATTEMPTS, AttemptLog, LogStore, tail
 from .sources import fetch
@@ -24,7 +33,7 @@ if TYPE_CHECKING:
 
     from ktrain.framework import Client
 
-    from .environment import PodFacts
+    from .environment import PodFacts, ServiceAddress
     from .spec import Container, Pod
     from .status import ContainerRecord
     from .volumes import PodVolumes
@@ -50,6 +59,10 @@ class Machine:
     cwd: str
     """Where processes start whose container names no workingDir."""
     has_gpus: bool
+    shared_host: bool = False
+    """Pods share the network and the host name of this machine."""
+    service: ServiceAddress | None = None
+    """Where pods find the API server, if it has a socket."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,8 +100,11 @@ class Launcher:
         machine: Machine,
         gpus: Mapping[str, Sequence[str]],
         logs: LogStore,
+        agent: Path,
     ) -> None:
+        """`agent` is what an MPI launcher of this pod may call (`remote`)."""
         self._pod = pod
+        self._agent = agent
         self._directory = directory
         self._client = client
         self._facts = facts
@@ -109,8 +125,9 @@ class Launcher:
         """
         pod, container = self._pod(), record.container
         found = await fetch(self._client, pod.metadata.namespace, *referenced([container]))
-        variables = container_variables(pod, container, self._facts, found)
-        argv = command_line(container, variables)
+        service = service_variables(self._machine.service, host_network=pod.spec.host_network)
+        variables = container_variables(pod, container, self._facts, found, service)
+        argv = command_line(container, {**service, **variables})
         gpus = self._gpus.get(container.name, ()) if self._machine.has_gpus else None
         mounts = await self._volumes.mounts(container, variables)
         directory, number = self._directory / container.name, record.attempts + 1
@@ -118,12 +135,21 @@ class Launcher:
         temporary = temporary_directory(self._directory)
         await anyio.to_thread.run_sync(_make_room, directory, number, temporary)
         security, shared = container.security_context, pod.spec.security_context
+        uid = shared.run_as_user if security.run_as_user is None else security.run_as_user
+        as_root = os.geteuid() == 0 and (uid in {None, 0} or self._machine.shared_host)
+        base = {
+            **self._machine.base_env,
+            "TMPDIR": str(temporary),
+            **_threads(container),
+            **service,
+        } | mpi.launcher_variables(variables, str(self._agent), as_root=as_root, shared_host=self._machine.shared_host)
         process = ProcessSpec(
-            argv=tuple(argv),
-            env=process_environment({**self._machine.base_env, "TMPDIR": str(temporary)}, pod, variables, gpus),
+            argv=mpi.worker_command(argv, can_serve=as_root and not self._machine.shared_host and _exists(argv[0])),
+            env=process_environment(base, pod, variables, gpus),
             cwd=container.working_dir or self._machine.cwd,
             log=path,
-            uid=shared.run_as_user if security.run_as_user is None else security.run_as_user,
+            uid=uid,
+            groups=(*filter(None, (shared.fs_group,)), *shared.supplemental_groups),
             gid=shared.run_as_group if security.run_as_group is None else security.run_as_group,
             mounts=mounts,
             termination_log=message,
@@ -142,8 +168,8 @@ def temporary_directory(pod_directory: Path) -> Path:
     return pod_directory.parent.parent / "tmp" / pod_directory.name[:8]
 
 
-def sandbox_spec(pod: Pod, directory: Path) -> SandboxSpec:
-    """Tell the executor about a pod; its directory must exist."""
+def sandbox_spec(pod: Pod, directory: Path, in_memory: Mapping[Path, int | None]) -> SandboxSpec:
+    """Tell the executor about a pod; its directory, and those that are to be `in_memory`, must exist."""
     labels = pod.metadata.labels
     restart = (labels[key] for key in (_JOBSET_UID, RESTART_ATTEMPT) if key in labels)
     return SandboxSpec(
@@ -156,7 +182,20 @@ def sandbox_spec(pod: Pod, directory: Path) -> SandboxSpec:
         attempt="-".join(restart) or labels.get(_JOB_UID, ""),
         root=directory,
         host_network=pod.spec.host_network,
+        in_memory=in_memory,
+        aliases={alias.ip: alias.hostnames for alias in pod.spec.host_aliases},
+        rewrites_names=not mpi.launches(pod),
     )
+
+
+def _threads(container: Container) -> dict[str, str]:
+    """Keep numerical libraries from starting a thread for each core where the container may use fewer."""
+    limit = container.resources.limits.get("cpu")
+    return {} if limit is None else {"OMP_NUM_THREADS": str(max(1, math.ceil(quantity.parse(limit))))}
+
+
+def _exists(program: str) -> bool:
+    return shutil.which(program) is not None
 
 
 def _memory_limit(container: Container) -> int | None:

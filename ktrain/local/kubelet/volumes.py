@@ -8,11 +8,13 @@ except through subPath.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import anyio.to_thread
 
+from ktrain.api import quantity
 from ktrain.api.core import PERSISTENT_VOLUME_CLAIMS
 from ktrain.framework.errors import FrameworkError, NotFound
 from ktrain.local.sandbox.executor import Mount
@@ -20,14 +22,15 @@ from ktrain.local.sandbox.executor import Mount
 from . import sources as api_objects
 from .environment import ConfigError, PodFacts, Sources, expand, field_value, resource_value
 from .files import File, VolumeError, check_host_path, escapes, make_directory, prepare_sub_path, write_payload
-from .spec import (
+from .tokens import PodTokens
+from .volume_spec import (
     ConfigMapVolume,
     DownwardVolume,
     KeyToPath,
-    Pod,
     ProjectedSecret,
     ProjectedVolume,
     SecretVolume,
+    ServiceAccountToken,
     Volume,
 )
 
@@ -35,26 +38,42 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from ktrain.framework import Client
+    from ktrain.framework.env import Clock
 
-    from .spec import Container
+    from .spec import Container, Pod
 
 Payload = dict[str, File]
+ACCOUNT_DIRECTORY: Final = "/var/run/secrets/kubernetes.io/serviceaccount"
+"""Where clients in a pod look for their credentials; no variable tells them otherwise."""
 
 
 class PodVolumes:
     """The volumes of one pod. Owned by its worker; not safe for concurrent use."""
 
     def __init__(
-        self, pod: Pod, *, directory: Path, claims: Path, client: Client, facts: PodFacts, rewrite: Callable[[str], str]
+        self,
+        pod: Pod,
+        *,
+        directory: Path,
+        claims: Path,
+        client: Client,
+        clock: Clock,
+        facts: PodFacts,
+        rewrite: Callable[[str], str],
+        in_memory: bool,
     ) -> None:
+        """`in_memory`: the sandbox has put a file system of its own in place of `memory_volumes`."""
         self._directory = directory
         self._claims = claims / pod.metadata.namespace
         self._client = client
+        self._tokens = PodTokens(client, clock)
         self._facts = facts
         self._rewrite = rewrite
         self._paths: dict[str, Path] = {}
         # What shows API objects is read-only in a cluster, too; a write would be lost with the next refresh.
         self._read_only = {v.name for v in pod.spec.volumes if v.shows_api or (v.claim and v.claim.read_only)}
+        # Only the pod itself sees into what it has in memory.
+        self._in_memory = {v.name for v in pod.spec.volumes if v.in_memory} if in_memory else set()
         self.shows_api = any(v.shows_api for v in pod.spec.volumes)
 
     async def set_up(self, pod: Pod) -> None:
@@ -69,6 +88,7 @@ class PodVolumes:
             return
         try:
             found = await api_objects.fetch(self._client, pod.metadata.namespace, *referenced(volumes))
+            found = replace(found, tokens=await self._tokens.fetch(pod, _wanted_tokens(volumes)))
         except FrameworkError as error:
             raise VolumeError(f"cannot read what the volumes refer to: {error}") from error
         for volume in volumes:
@@ -86,11 +106,17 @@ class PodVolumes:
         """
         found = []
         for mount in container.volume_mounts:
-            path = self._path(mount.name)
+            path, inside = self._path(mount.name), ""
             if mount.sub_path or mount.sub_path_expr:
                 inside = mount.sub_path or _expanded_sub_path(mount.sub_path_expr, variables)
-                path = await anyio.to_thread.run_sync(prepare_sub_path, path, inside)
-            found.append(Mount(path, mount.mount_path, mount.read_only or mount.name in self._read_only))
+                if mount.name not in self._in_memory:
+                    path, inside = await anyio.to_thread.run_sync(prepare_sub_path, path, inside), ""
+                elif escapes(inside):
+                    raise VolumeError(f"subPath {inside!r} must be a relative path inside the volume, without '..'")
+            read_only = mount.read_only or mount.name in self._read_only
+            # On a shared host only one pod can have it there; the others have other uses for their time.
+            optional = mount.mount_path.rstrip("/") == ACCOUNT_DIRECTORY
+            found.append(Mount(path, mount.mount_path, read_only, optional=optional, inside=inside))
         return tuple(sorted(found, key=lambda m: m.target.rstrip("/").count("/")))
 
     def _path(self, name: str) -> Path:
@@ -99,10 +125,11 @@ class PodVolumes:
         return self._paths[name]
 
     async def _set_up(self, volume: Volume, pod: Pod, found: Sources) -> Path:
-        content = payload(volume, pod, self._facts, found)
+        content, group = payload(volume, pod, self._facts, found), pod.spec.security_context.fs_group
         if content is not None:
             path = self._directory / "api" / volume.name
-            await anyio.to_thread.run_sync(write_payload, path, self._rewritten(content))
+            files = self._rewritten(content)
+            await anyio.to_thread.run_sync(lambda: write_payload(path, files, group=group))
             return path
         if (host := volume.host_path) is not None:
             await anyio.to_thread.run_sync(check_host_path, Path(host.path), host.type)
@@ -111,14 +138,13 @@ class PodVolumes:
             await self._check_claim(claim.claim_name, pod)
             path = self._claims / claim.claim_name
         elif volume.empty_dir is not None:
-            # `medium: Memory` is a plain directory, too: the page cache gives the speed, and nothing outlives the pod.
-            path = self._directory / "empty" / volume.name
+            # `medium: Memory` is a plain directory, too, if the sandbox has not made it a file system in memory.
+            path = _empty_directory(self._directory, volume)
         else:
             raise VolumeError(
                 "its kind is not supported here; use emptyDir, configMap, secret, downwardAPI, "
                 "projected, persistentVolumeClaim or hostPath"
             )
-        group = pod.spec.security_context.fs_group
         await anyio.to_thread.run_sync(lambda: make_directory(path, mode=0o777, group=group))
         return path
 
@@ -139,6 +165,19 @@ class PodVolumes:
             except UnicodeDecodeError:
                 result[path] = file
         return result
+
+
+def memory_volumes(pod: Pod, directory: Path) -> dict[Path, int | None]:
+    """Return where a pod's volumes in memory will be below that of its volumes, with their limits in bytes."""
+    return {
+        _empty_directory(directory, volume): int(quantity.parse(volume.empty_dir.size_limit)) or None
+        for volume in pod.spec.volumes
+        if volume.in_memory and volume.empty_dir is not None
+    }
+
+
+def _empty_directory(directory: Path, volume: Volume) -> Path:
+    return directory / "empty" / volume.name
 
 
 def _expanded_sub_path(expression: str, variables: Mapping[str, str]) -> str:
@@ -181,6 +220,16 @@ def payload(volume: Volume, pod: Pod, facts: PodFacts, found: Sources) -> Payloa
     return None
 
 
+def _wanted_tokens(volumes: Iterable[Volume]) -> set[ServiceAccountToken]:
+    projections = (source for volume in volumes for source in (volume.projected or ProjectedVolume()).sources)
+    return {one for source in projections if (one := source.service_account_token) is not None}
+
+
+def _check_path(path: str, what: str) -> None:
+    if escapes(path) or path.startswith(".."):
+        raise VolumeError(f"{what}: path {path!r} must be relative and must not contain '..'")
+
+
 def _projected_files(volume: ProjectedVolume, pod: Pod, facts: PodFacts, found: Sources) -> Payload:
     files: Payload = {}
     mode = volume.default_mode
@@ -191,10 +240,13 @@ def _projected_files(volume: ProjectedVolume, pod: Pod, facts: PodFacts, found: 
             files |= _secret_files(source.secret.name, source.secret, found, mode)
         elif source.downward_api is not None:
             files |= _downward_files(source.downward_api, pod, facts, mode)
+        elif (wanted := source.service_account_token) is not None:
+            _check_path(wanted.path, "serviceAccountToken")
+            files[wanted.path] = File(found.tokens[wanted].encode(), mode)
         else:
             raise VolumeError(
-                "projected sources other than configMap, secret and downwardAPI are not supported here; "
-                "for service account tokens set automountServiceAccountToken: false"
+                "projected sources other than configMap, secret, downwardAPI and serviceAccountToken "
+                "are not supported here"
             )
     return files
 
@@ -222,8 +274,7 @@ def _chosen(
         raise VolumeError(f"{what} not found")
     files: Payload = {}
     for item in items or tuple(KeyToPath(key, key) for key in sorted(data)):
-        if escapes(item.path) or item.path.startswith(".."):
-            raise VolumeError(f"{what}: path {item.path!r} must be relative and must not contain '..'")
+        _check_path(item.path, what)
         if item.key in data:
             files[item.path] = File(data[item.key], mode if item.mode is None else item.mode)
         elif not optional:
@@ -234,8 +285,7 @@ def _chosen(
 def _downward_files(volume: DownwardVolume, pod: Pod, facts: PodFacts, mode: int) -> Payload:
     files: Payload = {}
     for item in volume.items:
-        if escapes(item.path) or item.path.startswith(".."):
-            raise VolumeError(f"downwardAPI: path {item.path!r} must be relative and must not contain '..'")
+        _check_path(item.path, "downwardAPI")
         if item.field_ref is not None:
             text = field_value(item.field_ref.field_path, pod, facts)
         elif item.resource_field_ref is not None:

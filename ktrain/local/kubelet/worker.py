@@ -13,7 +13,9 @@ SIGKILL. Only when nothing of the pod runs any more is a terminal phase written,
 from __future__ import annotations
 
 import asyncio
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import anyio
@@ -24,6 +26,7 @@ from ktrain.framework.backoff import Backoff
 from ktrain.framework.parallel import first_cause
 from ktrain.local.sandbox.executor import SandboxError
 
+from . import mpi
 from .container import ContainerRunner, PodSide
 from .deadline import Deadline
 from .environment import PodFacts
@@ -33,10 +36,10 @@ from .reporter import StatusReporter, delete_finally
 from .resume import goes_on, resumed_records
 from .spec import PODS, Pod
 from .status import LOST, ContainerRecord, PodRecord, Role, new_records, pod_status
-from .volumes import PodVolumes
+from .volumes import PodVolumes, memory_volumes
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import AsyncIterator, Mapping, Sequence
     from pathlib import Path
 
     from anyio.abc import TaskGroup
@@ -47,6 +50,7 @@ if TYPE_CHECKING:
 
     from .gpus import GpuSlots
     from .logs import LogStore
+    from .remote import RemoteShell
     from .restarts import RestartPolicy
 
 REFRESH_S: Final = 60.0
@@ -66,6 +70,7 @@ class Surroundings:
     logs: LogStore
     gpus: GpuSlots
     machine: Machine
+    remote: RemoteShell
     restarts: RestartPolicy
     pods_directory: Path
     claims_directory: Path
@@ -90,6 +95,7 @@ class PodWorker:
         self._deadline = Deadline(shared.env.clock)
         self._sequence = anyio.CancelScope()
         self._place: _Place | None = None
+        self._refresh = asyncio.Event()
         self._failure: tuple[str, str] | None = None
         self._ended = False
         self.finished = asyncio.Event()
@@ -120,7 +126,11 @@ class PodWorker:
         """Take notice of a newer version of the pod. Never waits."""
         if _version(pod) < _version(self.pod):
             return
-        self.pod = pod
+        before, self.pod = self.pod, pod
+        if pod.spec.readiness_gates and pod.status.conditions != before.status.conditions:
+            self._reporter.changed()
+        if (pod.metadata.labels, pod.metadata.annotations) != (before.metadata.labels, before.metadata.annotations):
+            self._refresh.set()  # The downward API may show them.
         if pod.metadata.deletion_timestamp is not None:
             self.stop(pod.grace_s)
 
@@ -156,7 +166,8 @@ class PodWorker:
                 background.start_soon(self._reporter.run)
                 background.start_soon(self._keep_active_deadline)
                 background.start_soon(self._refresh_volumes)
-                await self._run_containers()
+                async with self._remote_commands():
+                    await self._run_containers()
                 background.cancel_scope.cancel()
         except Exception as error:  # noqa: BLE001 - a pod's boundary: a defect costs this pod and is told in its status
             self._failure = self._explain(error)
@@ -165,6 +176,20 @@ class PodWorker:
         finally:
             with anyio.CancelScope(shield=True):
                 await self._clear_away()
+
+    @asynccontextmanager
+    async def _remote_commands(self) -> AsyncIterator[None]:
+        """Be found by launchers of other pods, and serve those of this one."""
+        remote, pod = self._shared.remote, self.pod
+        remote.enter(self)
+        try:
+            if mpi.launches(pod):
+                async with remote.serving(pod.uid, pod.metadata.namespace):
+                    yield
+            else:
+                yield
+        finally:
+            remote.leave(self)
 
     async def _run_containers(self) -> None:
         async with anyio.create_task_group() as tasks:
@@ -222,16 +247,20 @@ class PodWorker:
 
     async def _make_place(self, gpus: Mapping[str, Sequence[str]]) -> _Place:
         shared = self._shared
-        await anyio.to_thread.run_sync(lambda: self._directory.mkdir(parents=True, exist_ok=True))
-        sandbox = await shared.executor.create_sandbox(sandbox_spec(self.pod, self._directory))
+        in_memory = memory_volumes(self.pod, self._directory / "volumes")
+        for path in (self._directory, *in_memory):
+            await anyio.to_thread.run_sync(partial(path.mkdir, parents=True, exist_ok=True))
+        sandbox = await shared.executor.create_sandbox(sandbox_spec(self.pod, self._directory, in_memory))
         facts = PodFacts(shared.machine.node_name, shared.machine.host_ip, sandbox.ip, shared.machine.allocatable)
         volumes = PodVolumes(
             self.pod,
             directory=self._directory / "volumes",
             claims=shared.claims_directory,
             client=shared.client,
+            clock=shared.env.clock,
             facts=facts,
             rewrite=sandbox.rewrite,
+            in_memory=not shared.machine.shared_host,
         )
         launcher = Launcher(
             lambda: self.pod,
@@ -242,6 +271,7 @@ class PodWorker:
             machine=shared.machine,
             gpus=gpus,
             logs=shared.logs,
+            agent=shared.remote.agent(self.pod.uid),
         )
         return _Place(sandbox, volumes, launcher)
 
@@ -255,7 +285,9 @@ class PodWorker:
 
     async def _refresh_volumes(self) -> None:
         while any(volume.shows_api for volume in self.pod.spec.volumes):
-            await self._shared.env.clock.sleep(REFRESH_S)
+            with anyio.move_on_after(REFRESH_S):
+                await self._refresh.wait()
+            self._refresh.clear()
             # Not before the first container: until then the sequence itself sets them up.
             if self._place is not None and any(runner.record.attempts for runner in self._containers):
                 try:
@@ -289,6 +321,16 @@ class PodWorker:
     def container(self, name: str) -> ContainerRunner | None:
         """Return the runner of a container."""
         return next((runner for runner in self._containers if runner.name == name), None)
+
+    @property
+    def sandbox(self) -> Sandbox | None:
+        """Where its processes run, as long as they do."""
+        return self._place.sandbox if self._place is not None and not self._ended else None
+
+    @property
+    def default_container(self) -> str:
+        """The container that commands for the pod go to."""
+        return mpi.default_container(self.pod)
 
     def _of(self, *roles: Role) -> list[ContainerRunner]:
         return [runner for runner in self._containers if runner.record.role in roles]

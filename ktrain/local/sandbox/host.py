@@ -44,7 +44,7 @@ class HostSandbox(SupervisedSandbox):
         super().__init__(spec, helper, key, LOOPBACK)
         self._links = links
         self._attempt = attempt
-        self._rewriter = Rewriter(spec.namespace, spec.subdomain, attempt.ports.port_of)
+        self._rewriter = Rewriter(spec.namespace, spec.subdomain if spec.rewrites_names else "", attempt.ports.port_of)
 
     def rewrite(self, text: str) -> str:
         """Peer names become 127.0.0.1, ports beside them this attempt's."""
@@ -71,6 +71,7 @@ class HostSandbox(SupervisedSandbox):
             "cwd": cwd,
             "uid": None,
             "gid": None,
+            "groups": (),
             "mounts": [],
             "memory_limit": process.memory_limit,
             "terminal": process.stdio is not None and process.stdio.terminal,
@@ -92,7 +93,7 @@ class HostSandbox(SupervisedSandbox):
             paths[process.termination_path] = (str(process.termination_log), "")
         for mount in sorted((*self.spec.mounts, *process.mounts), key=lambda mount: mount.target):
             if mount.target not in _SHARED_WITH_HOST and (why := await self._links.make(self._key, mount)):
-                paths[mount.target] = (str(mount.source), why)
+                paths[mount.target] = (str(mount.source), "" if mount.optional else why)
         return dict(sorted(paths.items(), key=lambda item: -len(item[0])))
 
 

@@ -11,17 +11,21 @@ import os
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
 _HEAD = "127.0.0.1 localhost\n::1 localhost ip6-localhost ip6-loopback\n"
 
 
 class HostsFile:
-    """Who is where, in memory and in the file."""
+    """Who is where, in memory and in the file; a pod with names of its own (`hostAliases`) has a copy with them."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, fixed: Mapping[str, tuple[str, ...]]) -> None:
+        """`fixed` are addresses, and their names, that are no pods."""
         self.path = path
+        self._fixed = fixed
         self._names: dict[str, tuple[str, ...]] = {}
+        self._copies: dict[str, tuple[Path, str]] = {}
         self._write()
 
     def add(self, ip: str, names: tuple[str, ...]) -> None:
@@ -29,25 +33,38 @@ class HostsFile:
         self._names[ip] = names
         self._write()
 
+    def copy(self, ip: str, path: Path, aliases: Mapping[str, tuple[str, ...]]) -> None:
+        """Keep a copy for the pod with this address that also has these names."""
+        self._copies[ip] = (path, "".join(f"{address} {' '.join(names)}\n" for address, names in aliases.items()))
+        self._write()
+
     def remove(self, ip: str) -> bool:
         """Forget an address; a name it had goes back to the pod that had it before. Whether any is left."""
         self._names.pop(ip, None)
+        self._copies.pop(ip, None)
         self._write()
         return bool(self._names)
 
     def _write(self) -> None:
-        """
-        Write over the file, then cut it: a bind mount shows this file, and would not see one renamed into its place.
+        text = _text(dict(self._fixed) | self._names)
+        _write_over(self.path, text)
+        for path, aliases in self._copies.values():
+            _write_over(path, text + aliases)
 
-        Readers may look at any moment, so there is none at which the file is empty.
-        """
-        data = _text(self._names).encode()
-        fd = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-        try:
-            os.pwrite(fd, data, 0)
-            os.ftruncate(fd, len(data))
-        finally:
-            os.close(fd)
+
+def _write_over(path: Path, text: str) -> None:
+    """
+    Write over a file, then cut it: a bind mount shows this file, and would not see one renamed into its place.
+
+    Readers may look at any moment, so there is none at which the file is empty.
+    """
+    data = text.encode()
+    fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    try:
+        os.pwrite(fd, data, 0)
+        os.ftruncate(fd, len(data))
+    finally:
+        os.close(fd)
 
 
 def _text(entries: dict[str, tuple[str, ...]]) -> str:

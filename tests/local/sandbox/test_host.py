@@ -132,3 +132,27 @@ async def test_what_the_helper_refuses_to_clear_away_is_left_and_the_rest_is_not
 
     assert [target.is_symlink() for target in targets] == [True, False]
     assert await process.wait() == 137
+
+
+async def test_directories_made_for_a_link_go_with_it(host_pod, tmp_path):
+    place = await host_pod()
+    (tmp_path / "source").mkdir()
+    target = tmp_path / "a" / "b" / "c"
+
+    await place.run("ls", str(target), mounts=(Mount(tmp_path / "source", str(target)),))
+    assert target.is_symlink()
+    await place.sandbox.kill()
+
+    assert not (tmp_path / "a").exists()
+
+
+async def test_a_mount_that_the_program_can_do_without_does_not_stop_it(host_pod, tmp_path):
+    place, other = await host_pod(), await host_pod()
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+    target = str(tmp_path / "target")
+    await place.run("true", mounts=(Mount(tmp_path / "one", target),))
+
+    code, _ = await other.run("true", mounts=(Mount(tmp_path / "two", target, optional=True),))
+
+    assert code == 0

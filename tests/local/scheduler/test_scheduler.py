@@ -5,15 +5,16 @@ from dataclasses import dataclass
 import anyio
 import pytest
 
-from ktrain.api.core import PERSISTENT_VOLUME_CLAIMS
 from ktrain.api.meta import Key
-from ktrain.framework import Cache, Client, Manager
-from ktrain.framework.cache.informer import Informer, Scope
+from ktrain.framework import Cache, Client, EventRecorder, Manager
+from ktrain.framework.cache.informer import Informer
 from ktrain.framework.client.transport import Response
 from ktrain.framework.env import system_env
 from ktrain.framework.errors import ServerError
 from ktrain.local.apiserver.server import ApiServer
-from ktrain.local.scheduler import NODES, PODS, Scheduler, make_scheduler
+from ktrain.local.scheduler import make_scheduler
+from ktrain.local.scheduler.controller import Scheduler, View
+from ktrain.local.scheduler.objects import NODES, PODS
 
 GPU = "nvidia.com/gpu"
 
@@ -52,9 +53,9 @@ class World:
     async def bound(self, *names):
         return [name for name in names if (await self.client.get(PODS, name, "default")).spec.node_name]
 
-    async def judge(self, *names):
-        for name in names:
-            await self.scheduler.reconcile(Key("default", name))
+    async def run(self):
+        """One pass."""
+        await self.scheduler.reconcile(Key("", "cluster"))
 
 
 def gpu_pod(name):
@@ -78,9 +79,10 @@ async def a_world(names, transport=lambda inner: inner):
     env = system_env()
     client = Client(transport(ApiServer(env).transport()), env, field_manager="test")
     node = await one_gpu(client)
-    pods, nodes = Informer(PODS, Scope()), Informer(NODES, Scope())
-    await nodes.replace({node.key: node}, 1)
-    world = World(client, Scheduler(client, env, pods, nodes, Informer(PERSISTENT_VOLUME_CLAIMS, Scope())), pods)
+    view = View(Cache(client, env))
+    await view.nodes.replace({node.key: node}, 1)
+    recorder = EventRecorder(client, env, component="test")
+    world = World(client, Scheduler(client, env, recorder, view), view.pods)
     for name in names:
         await client.create(PODS, gpu_pod(name))
         await world.show(name)
@@ -90,7 +92,8 @@ async def a_world(names, transport=lambda inner: inner):
 async def test_a_gpu_is_promised_once_although_the_cache_does_not_show_the_binding_yet():
     world = await a_world(["a", "b", "c"])
 
-    await world.judge("a", "b", "c")
+    await world.run()
+    await world.run()
 
     assert await world.bound("a", "b", "c") == ["a"]
 
@@ -98,17 +101,18 @@ async def test_a_gpu_is_promised_once_although_the_cache_does_not_show_the_bindi
 async def test_a_bound_pod_keeps_its_gpu_when_it_is_judged_again_before_the_cache_shows_it():
     world = await a_world(["a", "b"])
 
-    await world.judge("a", "a", "b")
+    await world.run()
+    await world.run()
 
     assert await world.bound("a", "b") == ["a"]
 
 
 async def test_a_gpu_is_free_again_when_the_pod_that_was_bound_is_gone():
     world = await a_world(["a", "b"])
-    await world.judge("a")
+    await world.run()
 
     world.pods.remove(Key("default", "a"), None, 100)
-    await world.judge("b")
+    await world.run()
 
     assert await world.bound("b") == ["b"]
 
@@ -117,10 +121,10 @@ async def test_a_refused_binding_promises_nothing():
     world = await a_world(["a", "b"], Refusing)
 
     with pytest.raises(ServerError):
-        await world.judge("a")
-    await world.judge("b")
+        await world.run()
+    await world.run()
 
-    assert await world.bound("a", "b") == ["b"]
+    assert await world.bound("a", "b") == ["a"]
 
 
 async def test_the_end_of_a_pod_wakes_those_that_wait_for_its_gpu():
@@ -131,7 +135,9 @@ async def test_the_end_of_a_pod_wakes_those_that_wait_for_its_gpu():
         watch = Watcher(cache.informer(PODS))
         await one_gpu(client)
         async with anyio.create_task_group() as tasks:
-            await tasks.start(Manager(cache=cache, controllers=[make_scheduler(client, cache, env)]).run)
+            recorder = EventRecorder(client, env, component="test")
+            scheduler = make_scheduler(client, cache, env, recorder)
+            await tasks.start(Manager(cache=cache, controllers=[scheduler], recorder=recorder).run)
             for name in ("a", "b"):
                 await client.create(PODS, gpu_pod(name))
                 await watch.until(name, lambda pod: pod.spec.node_name or pod.status.conditions)

@@ -6,7 +6,7 @@ Who asks, and whether they may: users, rights and tokens.
     impersonation.py                       the headers that ask to be somebody else
     attributes.py                          what a request does, in the words that rights are given in
     rules.py, rbac.py                      one rule; all bindings, indexed by whom they are for
-    escalation.py                          admission: nobody gives away what they do not have
+    escalation.py, owner_references.py     admission: nobody gives away what they do not have
     aggregation.py, default_roles.py       ClusterRoles made of others, and those that every cluster has
     signing.py, account_tokens.py          JWTs; those of service accounts
     token_requests.py, issuer.py           where these come from, and what others check them by

@@ -23,7 +23,7 @@ async def serve(backend: Backend, call: Call) -> Answer:
     Raises:
         StatusError: No such pod, it has a node already, is being deleted, or is gated.
     """
-    return representation.plain_answer(call, _bind(backend, call, _read(call)), status=201)
+    return representation.plain_answer(call, _bind(backend, call, _read(backend, call)), status=201)
 
 
 async def bind_named(backend: Backend, call: Call) -> Json:
@@ -33,13 +33,15 @@ async def bind_named(backend: Backend, call: Call) -> Json:
     Raises:
         StatusError: As `serve`.
     """
-    binding = _read(call)
+    binding = _read(backend, call)
     name = (binding.get("metadata") or {}).get("name", "")
     return _bind(backend, replace(call, resource=backend.registry.builtin("v1", "Pod"), name=name), binding)
 
 
-def _read(call: Call) -> Json:
-    return codec.decode_object(call.request.body, call.header("content-type"), kind="Binding").obj
+def _read(backend: Backend, call: Call) -> Json:
+    binding = codec.decode_object(call.request.body, call.header("content-type"), kind="Binding").obj
+    accepting.check_shape(backend.registry.builtin("v1", "Binding"), binding)
+    return binding
 
 
 def _bind(backend: Backend, call: Call, binding: Json) -> Json:

@@ -37,12 +37,12 @@ _HTTP_PATH: Final = re.compile(r"[A-Za-z0-9/\-._~%!$&'()*+,;=:]+")
 def validate_job(job: Json) -> list[Cause]:
     """Return what is wrong with a Job."""
     spec = job.get("spec") or {}
-    return [
-        *_validate_generated_selector(job),
-        *_validate_spec(spec),
-        *_validate_selector(spec),
-        *_validate_hostname(job),
-    ]
+    return [*_validate_generated_selector(job), *validate_job_spec(spec), *_validate_hostname(job)]
+
+
+def validate_job_spec(spec: Json) -> list[Cause]:
+    """Return what is wrong with a Job's spec."""
+    return [*_validate_spec(spec), *_validate_selector(spec)]
 
 
 def validate_template_spec(spec: Json, field: str) -> list[Cause]:
@@ -103,7 +103,7 @@ def _validate_manager(manager: str) -> Iterator[Cause]:
         for problem in names.subdomain(domain):
             yield causes.invalid("spec.managedBy", domain, problem)
         if not _HTTP_PATH.fullmatch(path):
-            detail = f"Invalid path (e.g. regex used for validation is '{_HTTP_PATH.pattern}')"
+            detail = f"Invalid path (regex used for validation is '{_HTTP_PATH.pattern}')"
             yield causes.invalid("spec.managedBy", path, detail)
     if len(manager) > _MAX_MANAGER:
         yield causes.too_long("spec.managedBy", _MAX_MANAGER)

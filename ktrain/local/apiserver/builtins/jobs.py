@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from ktrain.local.apiserver import causes, names
 from ktrain.local.apiserver.builtins import job_status
-from ktrain.local.apiserver.builtins.job_validation import validate_job
+from ktrain.local.apiserver.builtins.job_validation import validate_job, validate_job_spec
 from ktrain.local.apiserver.builtins.pod_defaults import default_pod_spec
 from ktrain.local.apiserver.strategy import Propagation, Strategy
 
@@ -90,6 +90,8 @@ class JobStrategy(Strategy):
         """Refuse changes of what running pods were made from."""
         spec, before = obj["spec"], old["spec"]
         return [
+            # Upstream looks twice, and lists the causes twice.
+            *validate_job_spec(spec),
             *_validate_completions(spec, before),
             *_validate_immutable(spec, before, ("selector",)),
             *_validate_template(spec, old),

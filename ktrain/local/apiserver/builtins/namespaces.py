@@ -71,5 +71,5 @@ class NamespaceStrategy(Strategy):
 
 def _label(obj: Json) -> None:
     meta = obj["metadata"]
-    if name := meta.get("name"):
+    if name := meta.get("name"):  # without one it is about to be refused
         meta["labels"] = {**meta.get("labels", {}), NAME_LABEL: name}

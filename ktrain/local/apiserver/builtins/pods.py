@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from ktrain.api.meta import Key, format_time
+from ktrain.api.meta import format_time
 from ktrain.local.apiserver import causes
-from ktrain.local.apiserver.builtins import pod_parts
-from ktrain.local.apiserver.builtins.pod_accounts import admit_account
+from ktrain.local.apiserver.builtins import limits, pod_parts
+from ktrain.local.apiserver.builtins.pod_admission import admit_pod
 from ktrain.local.apiserver.builtins.pod_defaults import containers, default_pod_spec
 from ktrain.local.apiserver.builtins.pod_validation import validate_pod_spec
-from ktrain.local.apiserver.errors import StatusError, forbidden
 from ktrain.local.apiserver.strategy import Strategy
 
 if TYPE_CHECKING:
@@ -19,9 +18,8 @@ if TYPE_CHECKING:
     from ktrain.api.meta import Json
     from ktrain.api.schema import Cause
     from ktrain.local.apiserver.backend import Backend
+    from ktrain.local.apiserver.registry import ServedResource
 
-_TAINTS: Final = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
-_EVICT_AFTER_S: Final = 300
 _FINISHED: Final = frozenset({"Succeeded", "Failed"})
 _UPDATE_TEXT: Final = (
     "pod updates may not change fields other than `spec.containers[*].image`,`spec.initContainers[*].image`,"
@@ -48,17 +46,14 @@ class PodStrategy(Strategy):
             condition.setdefault("lastTransitionTime", None)
 
     def admit(self, obj: Json, old: Json | None, backend: Backend) -> None:
-        """Fill in the account, the priority and the usual tolerations; refuse classes that do not exist."""
-        if old is not None:
-            return
-        spec = obj.setdefault("spec", {})
-        admit_account(obj, backend)
-        _admit_priority(obj, backend)
-        _admit_runtime_class(obj, backend)
-        tolerations = spec.setdefault("tolerations", [])
-        tolerated = {t.get("key") for t in tolerations if t.get("effect", "NoExecute") == "NoExecute"}
-        if None not in tolerated and "" not in tolerated:
-            tolerations += [_toleration(taint) for taint in _TAINTS if taint not in tolerated]
+        """Fill in what a new pod does not say; refuse classes that do not exist."""
+        if old is None:
+            admit_pod(obj, backend)
+
+    def judge(self, resource: ServedResource, obj: Json, old: Json | None, backend: Backend) -> None:
+        """Hold new pods to the limits of their namespace."""
+        if old is None:
+            limits.check(resource, obj, backend)
 
     def prepare_create(self, obj: Json, backend: Backend) -> None:
         """Start in Pending; gated pods say so."""
@@ -114,50 +109,6 @@ def quality_class(spec: Json) -> str:
             burstable = burstable or name in limits or name in requests
             guaranteed = guaranteed and name in limits and requests.get(name, limits[name]) == limits[name]
     return "Guaranteed" if guaranteed else "Burstable" if burstable else "BestEffort"
-
-
-def _admit_priority(obj: Json, backend: Backend) -> None:
-    spec = obj["spec"]
-    name = spec.get("priorityClassName", "")
-    found = None
-    if name:
-        item = backend.find("scheduling.k8s.io", "v1", "priorityclasses", Key("", name))
-        if item is None:
-            raise _forbidden(obj, backend, f"no PriorityClass with name {name} was found")
-        found = item.obj
-    else:
-        classes = backend.registry.find("scheduling.k8s.io", "v1", "priorityclasses")
-        if classes is not None:
-            found = next((i.obj for _, i in backend.collection(classes).entries() if i.obj.get("globalDefault")), None)
-    if found is not None:
-        spec["priorityClassName"] = found["metadata"]["name"]
-    spec["priority"] = found["value"] if found else 0
-    spec.setdefault("preemptionPolicy", (found or {}).get("preemptionPolicy", "PreemptLowerPriority"))
-
-
-def _admit_runtime_class(obj: Json, backend: Backend) -> None:
-    spec = obj["spec"]
-    name = spec.get("runtimeClassName")
-    if not name:
-        return
-    item = backend.find("node.k8s.io", "v1", "runtimeclasses", Key("", name))
-    if item is None:
-        raise _forbidden(obj, backend, f'pod rejected: RuntimeClass "{name}" not found')
-    if overhead := item.obj.get("overhead", {}).get("podFixed"):
-        spec["overhead"] = dict(overhead)
-    scheduling = item.obj.get("scheduling", {})
-    if selector := scheduling.get("nodeSelector"):
-        spec["nodeSelector"] = {**spec.get("nodeSelector", {}), **selector}
-    spec.setdefault("tolerations", []).extend(dict(t) for t in scheduling.get("tolerations", ()))
-
-
-def _forbidden(obj: Json, backend: Backend, detail: str) -> StatusError:
-    pods = backend.registry.builtin("v1", "Pod")
-    return forbidden(pods, obj["metadata"].get("name", ""), detail)
-
-
-def _toleration(taint: str) -> Json:
-    return {"key": taint, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": _EVICT_AFTER_S}
 
 
 def _comparable(spec: Json, old: Json) -> Json:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from ktrain.api.selectors import LabelSelector, SelectorError
 from ktrain.local.apiserver import causes, names
 from ktrain.local.apiserver.access.rbac import GROUP
+from ktrain.local.apiserver.builtins.selectors import validate_selector
 from ktrain.local.apiserver.builtins.simple import PlainStrategy
 
 if TYPE_CHECKING:
@@ -110,9 +110,9 @@ def _check_aggregation(gathering: Json) -> Iterator[Cause]:
     if not selectors:
         yield causes.required(field, "at least one clusterRoleSelector required if aggregationRule is non-nil")
     for index, selector in enumerate(selectors or ()):
-        try:
-            LabelSelector.from_object(selector)
-        except SelectorError:
+        found = list(validate_selector(selector, f"{field}[{index}]"))
+        yield from found
+        if found:
             yield causes.invalid(f"{field}[{index}]", None, "invalid label selector.")
 
 

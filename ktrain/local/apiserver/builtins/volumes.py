@@ -8,6 +8,7 @@ from ktrain.api import quantity
 from ktrain.api.meta import format_time
 from ktrain.api.selectors import label_key_errors
 from ktrain.local.apiserver import causes
+from ktrain.local.apiserver.builtins import limits
 from ktrain.local.apiserver.strategy import Strategy
 
 if TYPE_CHECKING:
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from ktrain.api.meta import Json
     from ktrain.api.schema import Cause
     from ktrain.local.apiserver.backend import Backend
+    from ktrain.local.apiserver.registry import ServedResource
 
 PROTECTION: Final = "kubernetes.io/pvc-protection"
 _MODES: Final = ("ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod")
@@ -63,6 +65,11 @@ class ClaimStrategy(Strategy):
     def default(self, obj: Json) -> None:
         """Fill in the volume mode; write the size canonically."""
         default_claim(obj)
+
+    def judge(self, resource: ServedResource, obj: Json, old: Json | None, backend: Backend) -> None:
+        """Hold claims to the limits of their namespace."""
+        if old is None or "deletionTimestamp" not in old["metadata"]:
+            limits.check(resource, obj, backend)
 
     def prepare_create(self, obj: Json, backend: Backend) -> None:
         """Start unbound."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
+from ktrain.api.schema import builtin_node
 from ktrain.local.apiserver import causes, codec, metadata
 from ktrain.local.apiserver.errors import StatusError, bad_request, invalid
 from ktrain.local.apiserver.nulls import fill_null_items
@@ -96,7 +97,15 @@ def prune(call: Call, obj: Json, *, keep_nulls: bool = False) -> tuple[Json, lis
     pruned, unknown = schema.prune(obj, keep_nulls=keep_nulls)
     if not call.resource.custom:
         pruned = fill_null_items(pruned, schema.root)
+    elif (meta := _without_empties(pruned["metadata"])) != pruned["metadata"]:
+        pruned = {**pruned, "metadata": meta}
     return pruned, [f'unknown field "{path}"' for path in unknown]
+
+
+def _without_empties(meta: Json) -> Json:
+    """Return a custom object's metadata as typed encoding leaves it; that of built-in kinds is pruned with the rest."""
+    omitted = builtin_node("meta.v1.ObjectMeta").omit_empty
+    return {name: value for name, value in meta.items() if value or name not in omitted}
 
 
 def report(call: Call, complaints: Sequence[str], validation: str) -> None:
@@ -173,8 +182,18 @@ def check_names(call: Call, obj: Json) -> None:
 
 
 def private_copy(obj: Json) -> Json:
-    """Return a copy that shares nothing with the original: what is stored must not change under its readers."""
-    copy: Json = decode(encode(obj))
+    """
+    Return a copy that shares nothing with the original: what is stored must not change under its readers.
+
+    Raises:
+        StatusError: 400: patches have made it nested too deeply.
+    """
+    try:
+        text = encode(obj)
+        copy: Json = decode(text)
+        codec.check_depth(copy, text)
+    except (RecursionError, codec.TooDeep) as error:
+        raise bad_request("the object is nested too deeply: exceeded max depth") from error
     return copy
 
 

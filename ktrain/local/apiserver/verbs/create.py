@@ -41,7 +41,9 @@ async def create(backend: Backend, call: Call) -> Written:
 async def create_object(backend: Backend, call: Call, obj: Json, options: WriteOptions) -> Item:
     """Create a pruned object of the request; PUT of a missing object ends here, too."""
     resource = call.resource
-    obj = accepting.default(resource, {"kind": resource.kind, "apiVersion": resource.api_version, **obj})
+    # A body may leave them out, and also have them empty.
+    head = {"kind": resource.kind, "apiVersion": resource.api_version}
+    obj = accepting.default(resource, {**head, **obj, **head})
     if resource.has_status:
         obj.pop("status", None)
     return await writing.commit_create(backend, call, writing.track_create(backend, call, obj, options), options)

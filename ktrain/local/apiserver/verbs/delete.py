@@ -290,5 +290,11 @@ def _admission_request(
         old_object=obj,
         user=user,
         dry_run=bool(options.dry_run),
-        options={**msgspec.to_builtins(options), "kind": "DeleteOptions", "apiVersion": "meta.k8s.io/v1"},
+        options=_shown(options),
     )
+
+
+def _shown(options: DeleteOptions) -> Json:
+    """The caller's options as admission sees them."""
+    given = {name: value for name, value in msgspec.to_builtins(options).items() if value not in (None, [], {})}
+    return {**given, "kind": "DeleteOptions", "apiVersion": "meta.k8s.io/v1"}

@@ -14,11 +14,14 @@ from ktrain.api.meta import Key
 from ktrain.api.patch import equal
 from ktrain.local.apiserver import apply, metadata
 from ktrain.local.apiserver.admission import AdmissionRequest
+from ktrain.local.apiserver.builtins import quota_admission
 from ktrain.local.apiserver.errors import StatusError, already_exists, bad_request, forbidden, invalid, not_found
 from ktrain.local.apiserver.store import Item, RevisionMismatch, encode
 from ktrain.local.apiserver.verbs import accepting
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from ktrain.api.meta import Json
     from ktrain.api.schema import Cause
     from ktrain.local.apiserver.backend import Backend, Call
@@ -81,14 +84,14 @@ async def commit_create(backend: Backend, call: Call, obj: Json, options: WriteO
     if resource.terminating:
         raise forbidden(resource, name, "create not allowed while custom resource definition is terminating")
     check_namespace(backend, call, name)
-    obj = await _mutate(backend, call, obj, None, options)
-    strategy.admit(obj, None, backend)
+    obj = await _admit(backend, call, obj, None, options)
     meta = obj["metadata"]
     metadata.prepare_create(meta, now=backend.now(), random=backend.env.random, has_generation=strategy.has_generation)
     key = _choose_name(backend, call, meta)
     strategy.prepare_create(obj, backend)
     _warn(call, obj)
-    found = [*metadata.validate(meta, strategy), *validate_body(call, obj, None), *strategy.validate(obj)]
+    found = metadata.validate(meta, strategy)
+    found = [*found, *validate_body(call, obj, None, blocked=_blocks(found)), *strategy.validate(obj)]
     found += strategy.validate_create(obj)
     if found:
         raise invalid(resource, meta.get("name", ""), found)
@@ -134,12 +137,11 @@ async def commit_update(
     """
     resource, strategy, before = call.resource, call.resource.strategy, old.obj
     if not admitted:
-        obj = await _mutate(backend, call, obj, before, options)
+        obj = await _admit(backend, call, obj, before, options)
     meta = obj["metadata"]
     metadata.prepare_update(meta, before["metadata"], has_generation=strategy.has_generation)
     meta["resourceVersion"] = before["metadata"]["resourceVersion"]
     if call.subresource in _MAIN:
-        strategy.admit(obj, before, backend)
         strategy.prepare_update(obj, before, backend)
     if call.subresource not in _WITHOUT_SPEC and strategy.has_generation and strategy.spec_changed(obj, before):
         meta["generation"] = before["metadata"].get("generation", 0) + 1
@@ -161,14 +163,22 @@ async def commit_update(
     return await _put(backend, resource, key, obj, old.revision)
 
 
-def validate_body(call: Call, obj: Json, old: Json | None) -> list[Cause]:
-    """Check a custom object against its schema; built-in kinds are checked by their strategies."""
+def _blocks(found: Sequence[Cause]) -> bool:
+    return any(cause.blocks_rules for cause in found)
+
+
+def validate_body(call: Call, obj: Json, old: Json | None, *, blocked: bool = False) -> list[Cause]:
+    """
+    Check a custom object against its schema; built-in kinds are checked by their strategies.
+
+    `blocked`: its metadata is so wrong that rules are not run.
+    """
     resource = call.resource
     if not resource.custom:
         return []
     if call.subresource == "status":
         return resource.schema.validate_status(obj, old, warnings=call.warnings)
-    return resource.schema.validate(obj, old, warnings=call.warnings)
+    return resource.schema.validate(obj, old, warnings=call.warnings, blocked=blocked)
 
 
 def is_finished(resource: ServedResource, obj: Json) -> bool:
@@ -217,6 +227,7 @@ def _track(backend: Backend, call: Call, old: Json | None, obj: Json, options: W
     return apply.track_update(
         old,
         obj,
+        empty=call.resource.empty,
         schema=call.resource.schema,
         manager=options.manager,
         api_version=call.resource.api_version,
@@ -234,6 +245,17 @@ async def _put(backend: Backend, resource: ServedResource, key: Key, obj: Json, 
     return await backend.conversions.item(resource, item)
 
 
+async def _admit(backend: Backend, call: Call, obj: Json, old: Json | None, options: WriteOptions) -> Json:
+    """Run mutating admission: the kind's own, then everybody's, then the kind's again on what they made of it."""
+    built_in = call.subresource in _MAIN
+    if built_in:
+        call.resource.strategy.admit(obj, old, backend)
+    admitted = await _mutate(backend, call, obj, old, options)
+    if built_in and admitted is not obj:
+        call.resource.strategy.admit(admitted, old, backend)
+    return admitted
+
+
 async def _mutate(backend: Backend, call: Call, obj: Json, old: Json | None, options: WriteOptions) -> Json:
     request = admission_request(call, obj, old, options)
     changed = await backend.admission.mutate(request, call.warnings)
@@ -247,7 +269,11 @@ async def _mutate(backend: Backend, call: Call, obj: Json, old: Json | None, opt
 
 
 async def _admit_final(backend: Backend, call: Call, obj: Json, old: Json | None, options: WriteOptions) -> None:
+    if call.subresource in _MAIN:
+        call.resource.strategy.judge(call.resource, obj, old, backend)
     await backend.admission.validate(admission_request(call, obj, old, options), call.warnings)
+    if call.subresource in _MAIN:
+        quota_admission.check(call.resource, obj, old, backend)
 
 
 def admission_request(call: Call, obj: Json, old: Json | None, options: WriteOptions) -> AdmissionRequest:
@@ -262,16 +288,19 @@ def admission_request(call: Call, obj: Json, old: Json | None, options: WriteOpt
         old_object=old,
         user=call.request.user,
         dry_run=options.dry_run,
-        options=_options(options, "CreateOptions" if old is None else "UpdateOptions"),
+        options=_options(call, options, "CreateOptions" if old is None else "UpdateOptions"),
     )
 
 
-def _options(options: WriteOptions, kind: str) -> Json:
-    """The caller's options as admission sees them: a patch, too, creates or updates."""
-    given: Json = {"kind": kind, "apiVersion": "meta.k8s.io/v1", "fieldManager": options.manager}
+def _options(call: Call, options: WriteOptions, kind: str) -> Json:
+    """The caller's options as admission sees them, as far as it gave any: a patch, too, creates or updates."""
+    given: Json = {"kind": kind, "apiVersion": "meta.k8s.io/v1"}
     if options.dry_run:
         given["dryRun"] = ["All"]
-    return {**given, "fieldValidation": options.validation}
+    for name in ("fieldManager", "fieldValidation"):
+        if value := call.parameters.text(name):
+            given[name] = value
+    return given
 
 
 def _validate_change(call: Call, obj: Json, before: Json) -> list[Cause]:

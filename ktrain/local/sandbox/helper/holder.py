@@ -46,8 +46,9 @@ class Holder:
         linux.adopt_orphans()
         if namespaces:
             mounts.isolate()
-            # Every pod needs it: made once here, the pods inherit it.
+            # Every pod needs them: made once here, the pods inherit them.
             self._view.make_target("/dev/termination-log", is_directory=False)
+            self._view.make_target("/var/run/secrets/kubernetes.io/serviceaccount", is_directory=True)
             self._network = Network.make()
             self._own_pids = os.open("/proc/self/ns/pid_for_children", os.O_RDONLY | os.O_CLOEXEC)
 
@@ -76,7 +77,7 @@ class Holder:
         """Kill everything below and take the links away."""
         if not self._namespaces:
             tree.kill_below(os.getpid())
-        for target in list(self._links):
+        for target in reversed([target for target, source in self._links.items() if source]):
             self._unlink(target)
 
     def _stop(self, _signum: int, _frame: object) -> None:
@@ -144,12 +145,30 @@ class Holder:
             tree.kill_below(os.getpid(), spare=frozenset(self._pods.values()))
 
     def _link(self, target: str, source: str) -> None:
-        scratch.note_links(self._directory, self._links | {target: source})
+        made = dict.fromkeys(_missing_parents(target), "")
+        scratch.note_links(self._directory, self._links | made | {target: source})
+        for directory in made:
+            os.mkdir(directory)
         os.symlink(source, target)
-        self._links[target] = source
+        self._links |= made | {target: source}
 
     def _unlink(self, target: str) -> None:
-        source = self._links.pop(target, None)
+        source = self._links.get(target)
         if source is not None:
             scratch.unlink(target, source)
+            del self._links[target]
+            for directory in [place for place, source in reversed(self._links.items()) if not source]:
+                scratch.unlink(directory, "")
+                if not os.path.isdir(directory):
+                    del self._links[directory]
             scratch.note_links(self._directory, self._links)
+
+
+def _missing_parents(path: str) -> list[str]:
+    """Return the directories above a path that do not exist, the topmost first."""
+    missing: list[str] = []
+    directory = os.path.dirname(path)
+    while not os.path.lexists(directory):
+        missing.insert(0, directory)
+        directory = os.path.dirname(directory)
+    return missing

@@ -11,6 +11,7 @@ only, as the helper must.
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import json
 import os
@@ -41,7 +42,11 @@ def make() -> tuple[str, int]:
 
 
 def note_links(directory: str, links: dict[str, str]) -> None:
-    """Write down which symbolic links, target -> source, are to go with the directory. OSError if that fails."""
+    """
+    Write down which symbolic links, target -> source, are to go with the directory. OSError if that fails.
+
+    A target without a source is a directory that was made for links, and goes if it is empty. The outer come first.
+    """
     path = os.path.join(directory, _LINKS)
     with open(f"{path}.new", "w", encoding="utf-8") as file:
         json.dump(links, file)
@@ -49,7 +54,11 @@ def note_links(directory: str, links: dict[str, str]) -> None:
 
 
 def unlink(target: str, source: str) -> None:
-    """Remove a link, unless it is somebody else's by now. OSError if that fails."""
+    """Remove a link, unless it is somebody else's by now, or a directory unless it is in use. OSError if that fails."""
+    if not source:
+        with contextlib.suppress(OSError):
+            os.rmdir(target)
+        return
     if os.path.islink(target) and os.readlink(target) == source:
         os.unlink(target)
 
@@ -113,7 +122,7 @@ def _remove_links(directory: int) -> None:
             os.open(_LINKS, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=directory), encoding="utf-8"
         ) as file:
             links: dict[str, str] = json.load(file)
-        for target, source in links.items():
+        for target, source in reversed(links.items()):
             unlink(target, source)
     except (OSError, ValueError):
         return  # None were made, or their directory may not be written to any more.

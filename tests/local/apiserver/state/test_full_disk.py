@@ -11,6 +11,10 @@ import asyncio
 import pytest
 
 from ktrain.local.apiserver.durability import journal as journals
+from ktrain.local.apiserver.durability.database import Database
+from ktrain.local.apiserver.durability.errors import StateError
+from ktrain.local.apiserver.durability.journal import Journal
+from ktrain.local.apiserver.server import ApiServer
 
 MAPS = "configmaps"
 BIG = {"k": "v" * 200_000}
@@ -102,6 +106,15 @@ async def test_a_server_that_ends_with_a_full_disk_keeps_what_was_acknowledged(l
     async with life() as server:
         listed = (await api_of(server).send("GET", api.path(MAPS))).body["items"]
     assert [item["metadata"]["uid"] for item in listed] == [made["metadata"]["uid"]]
+
+
+async def test_a_server_does_not_start_on_a_disk_that_takes_nothing(env, file):
+    server = ApiServer(env, journal=Journal(Database(file)))
+    limit(server, 0)
+
+    with pytest.raises(StateError, match=r"ktrain\.db: database or disk is full; free some space there"):
+        async with server.running():
+            pass
 
 
 async def test_asking_who_may_do_what_needs_no_disk(life, api_of):

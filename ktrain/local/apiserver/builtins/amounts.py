@@ -1,0 +1,54 @@
+"""What pods ask for, added up: requests and limits of their containers as exact numbers."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import TYPE_CHECKING, Literal
+
+from ktrain.api import quantity
+
+if TYPE_CHECKING:
+    from ktrain.api.meta import Json
+
+Part = Literal["requests", "limits"]
+Amounts = dict[str, Fraction]
+
+
+def read(amounts: Json | None) -> Amounts:
+    """Return quantities by their names. They have been validated, so each is one."""
+    return {name: quantity.parse(amount) for name, amount in (amounts or {}).items()}
+
+
+def of_pod(spec: Json, part: Part) -> Amounts:
+    """
+    Return what a pod asks for as a whole.
+
+    Containers run together, after the init containers, which run one by one; an init container that is restarted
+    always runs beside all that follow. What the pod says of itself as a whole counts before that of its containers.
+    """
+    running: Amounts = {}
+    peak: Amounts = {}
+    for container in spec.get("initContainers") or ():
+        own = _of(container, part)
+        if container.get("restartPolicy") == "Always":
+            running = _sum(running, own)
+            peak = _most(peak, running)
+        else:
+            peak = _most(peak, _sum(running, own))
+    for container in spec.get("containers") or ():
+        running = _sum(running, _of(container, part))
+    total = {**_most(peak, running), **read((spec.get("resources") or {}).get(part))}
+    overhead = read(spec.get("overhead"))
+    return _sum(total, overhead if part == "requests" else {name: v for name, v in overhead.items() if name in total})
+
+
+def _of(container: Json, part: Part) -> Amounts:
+    return read((container.get("resources") or {}).get(part))
+
+
+def _sum(a: Amounts, b: Amounts) -> Amounts:
+    return {name: a.get(name, Fraction()) + b.get(name, Fraction()) for name in a.keys() | b.keys()}
+
+
+def _most(a: Amounts, b: Amounts) -> Amounts:
+    return {name: max(a.get(name, Fraction()), b.get(name, Fraction())) for name in a.keys() | b.keys()}

@@ -1,0 +1,137 @@
+"""
+The scheduler, in situations that were shown to the real kube-scheduler and recorded.
+
+Without KUBEBUILDER_ASSETS ours decides, in virtual time; with it the real one does. To record, also KTRAIN_RECORD=1.
+"""
+
+import asyncio
+import ctypes
+import json
+import os
+import signal
+import subprocess
+from pathlib import Path
+
+import anyio
+import pytest
+import yaml
+
+from ktrain.framework import Cache, EventRecorder, Manager
+from ktrain.local.scheduler import make_scheduler
+from ktrain.testing.planes import embedded_plane, real_plane
+from ktrain.testing.time import simulate
+
+from .staging import Stage
+
+HERE = Path(__file__).parent
+RECORDS = HERE / "recorded" / "placing.json"
+IS_RECORDING = bool(os.environ.get("KTRAIN_RECORD"))
+STABLE_S = 2.0
+PATIENCE_S = 30.0
+
+
+def load():
+    text = (HERE / "scenarios" / "placing.yaml").read_text()
+    return {scenario["name"]: scenario for scenario in yaml.safe_load_all(text)}
+
+
+SCENARIOS = load()
+
+
+def recorded():
+    return json.loads(RECORDS.read_text()) if RECORDS.exists() else {}
+
+
+@pytest.fixture(scope="module")
+def real_scheduler(real_server, tmp_path_factory):
+    """Run kube-scheduler beside the real server."""
+    if real_server is None:
+        yield
+        return
+    binary = Path(os.environ["KUBEBUILDER_ASSETS"], "kube-scheduler")
+    log = tmp_path_factory.mktemp("scheduler") / "log"
+    options = [f"--kubeconfig={real_server.kubeconfig}", "--leader-elect=false", "--secure-port=0"]
+    with log.open("wb") as output:
+        process = subprocess.Popen(
+            [binary, *options],
+            stdout=output,
+            stderr=output,
+            preexec_fn=_die_with_parent,  # noqa: PLW1509 -- only a prctl call
+        )
+        yield
+        process.kill()
+        process.wait()
+
+
+def _die_with_parent():
+    ctypes.CDLL(None).prctl(1, signal.SIGKILL)
+
+
+@pytest.mark.parametrize("name", SCENARIOS)
+def test_pods_go_where_upstream_puts_them_and_those_that_go_nowhere_say_why(name, real_server, real_scheduler):
+    scenario = SCENARIOS[name]
+    seen = on_embedded(scenario) if real_server is None else asyncio.run(on_real(real_server, scenario))
+    if IS_RECORDING and real_server is not None:
+        RECORDS.write_text(json.dumps(recorded() | {name: seen}, indent=1, sort_keys=True) + "\n")
+
+    assert seen == recorded()[name]
+
+
+def on_embedded(scenario):
+    async def run(env):
+        async with embedded_plane(env) as plane:
+            client = plane.client("kube-scheduler")
+            cache = Cache(client, env)
+            recorder = EventRecorder(client, env, component="default-scheduler")
+            controller = make_scheduler(client, cache, env, recorder)
+            async with anyio.create_task_group() as tasks:
+                await tasks.start(Manager(cache=cache, controllers=[controller], recorder=recorder).run)
+                seen = await play(Stage(plane, scenario), scenario, lambda _stage, _number: env.clock.sleep(5))
+                tasks.cancel_scope.cancel()
+            return seen
+
+    return simulate(run)
+
+
+async def on_real(server, scenario):
+    expected = None if IS_RECORDING else recorded()[scenario["name"]]
+    async with real_plane(server) as plane:
+        stage = Stage(plane, scenario)
+        try:
+            return await play(stage, scenario, settling(expected))
+        finally:
+            await stage.tear_down()
+
+
+def settling(expected):
+    """Wait until all is as recorded, or, without a recording, until nothing changes any more."""
+
+    async def settle(stage, number):
+        last, stable_s, waited_s = None, 0.0, 0.0
+        while waited_s < PATIENCE_S:
+            seen = await stage.see()
+            stable_s = stable_s + 0.5 if seen == last and "nothing" not in seen.values() else 0.0
+            last = seen
+            if expected is not None and seen == expected[number]:
+                break
+            if stable_s >= STABLE_S or (waited_s > 6 and seen == last and expected is None):
+                break
+            await asyncio.sleep(0.5)
+            waited_s += 0.5
+
+    return settle
+
+
+async def play(stage, scenario, settle):
+    """Show the pods one by one, then change things; returns what was to be seen each time."""
+    await stage.set_up()
+    seen = []
+    for body in stage.pods():
+        await stage.create(body)
+        await settle(stage, len(seen))
+        seen.append(await stage.see())
+    for step in scenario.get("then", ()):
+        await stage.change(step)
+        await settle(stage, len(seen))
+        seen.append(await stage.see())
+    return seen

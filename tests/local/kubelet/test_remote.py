@@ -1,0 +1,90 @@
+"""Commands in other pods without sshd: the agent that MPI launchers call, in real pods."""
+
+import pytest
+
+from ktrain.api.core import PODS
+from ktrain.api.meta import Key
+from ktrain.local.kubelet import remote_agent
+
+LAUNCHER = {"env": [{"name": "OMPI_MCA_orte_default_hostfile", "value": "/etc/mpi/hostfile"}]}
+WORKER = {"env": [{"name": "WHO", "value": "worker"}]}
+AGENT = "$OMPI_MCA_plm_rsh_agent"
+
+
+async def worker(world, name="w"):
+    await world.create(name, ["/usr/sbin/sshd", "-De"], hostname=name, subdomain="tj", container=WORKER)
+    await world.running(name)
+
+
+async def launch(world, script, **spec):
+    """Run a shell script in a launcher; `agent` in it is the agent."""
+    command = ["sh", "-c", script.replace("agent", AGENT)]
+    return await world.run("launcher", command, subdomain="tj", container=LAUNCHER, **spec)
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (["-o", "ConnectionAttempts=10", "h.tj", "orted", "-mca", "x"], ("h.tj", "orted -mca x")),
+        (["-x", "h", "PATH=$PATH;", "export PATH;", "run"], ("h", "PATH=$PATH; export PATH; run")),
+        (["-p", "22", "-l", "me", "-q", "root@h", "true"], ("h", "true")),
+        (["--", "h", "ls", "-l"], ("h", "ls -l")),
+        (["-o"], ("", "")),
+    ],
+)
+def test_the_agent_reads_command_lines_as_ssh_does(words, expected):
+    assert remote_agent.parse(words) == expected
+
+
+@pytest.mark.e2e
+async def test_a_command_runs_in_the_pod_of_that_name_with_its_variables(real):
+    async with real() as world:
+        await worker(world)
+        for name in ("w.tj", "w", "w.tj.default.svc.cluster.local"):
+            pod, log = await launch(
+                world, f'echo in | agent -o A=1 {name} "cat; echo \\$WHO \\$HOSTNAME >&2; exit 7"; echo $?'
+            )
+            assert pod.status.phase == "Succeeded", log
+            assert sorted(log.split("\n")) == ["", "7", "in", "worker w"]
+            await world.client.delete(PODS, Key("default", "launcher"))
+            await world.watch.gone("launcher")
+
+
+@pytest.mark.e2e
+async def test_a_pod_that_is_not_there_is_an_error_after_a_while(real, monkeypatch):
+    monkeypatch.setattr("ktrain.local.kubelet.remote.ATTEMPTS_S", 0.5)
+    async with real() as world:
+        _, log = await launch(world, "agent nobody true; echo $?")
+
+        assert log == "nobody: no pod of that name runs in namespace default\n255\n"
+
+
+@pytest.mark.e2e
+async def test_killing_the_launcher_ends_what_it_has_started_elsewhere(real):
+    async with real() as world:
+        await worker(world)
+        await world.create(
+            "launcher",
+            ["sh", "-c", f"{AGENT} w 'echo started; sleep 98765; echo survived'"],
+            subdomain="tj",
+            container=LAUNCHER,
+            terminationGracePeriodSeconds=0,
+        )
+        await world.running("launcher")
+        assert await anext(await world.log("launcher", follow=True)) == b"started\n"
+        await world.client.delete(PODS, Key("default", "launcher"), grace_period_s=0)
+        await world.watch.gone("launcher")
+        _, log = await launch(world, "sleep 0.5; agent w 'ps ax | grep -c [s]leep.98765'")
+
+        assert log == "0\n"
+
+
+@pytest.mark.e2e
+async def test_an_sshd_that_cannot_run_idles_and_says_so(real):
+    async with real() as world:
+        await world.create("w", ["/no/such/sshd", "-De"])
+        pod = await world.running("w")
+        log = await anext(await world.log("w", follow=True))
+
+        assert pod.status.container_statuses[0].ready
+        assert b"through the kubelet" in log
