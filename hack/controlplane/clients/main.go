@@ -252,7 +252,9 @@ func (p program) election(ctx context.Context) error {
 	run := func(ctx context.Context, identity string) {
 		lock, err := resourcelock.New(resourcelock.LeasesResourceLock, p.namespace, "leader",
 			p.client.CoreV1(), p.client.CoordinationV1(), resourcelock.ResourceLockConfig{Identity: identity})
-		check("lock", err)
+		if err != nil {
+			panic(err)
+		}
 		leaderelection.RunOrDie(ctx, leaderelection.LeaderElectionConfig{
 			Lock: lock, ReleaseOnCancel: true,
 			LeaseDuration: 3 * time.Second, RenewDeadline: 2 * time.Second, RetryPeriod: 200 * time.Millisecond,
