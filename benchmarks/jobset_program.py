@@ -67,7 +67,9 @@ async def control(kubeconfig: str) -> None:
         client = Client(transport, env, field_manager=jobset.FIELD_MANAGER, metrics=metrics)
         cache = Cache(client, env, metrics=metrics)
         recorder = EventRecorder(client, env, component=jobset.COMPONENT, metrics=metrics, by_version=True)
-        controllers = jobset.make_controllers(client, cache, env, recorder, batch_s=jobset.BATCH_S, metrics=metrics)
+        controllers = jobset.make_controllers(
+            client, cache, env, recorder, patience_s=jobset.PATIENCE_S, metrics=metrics
+        )
         manager = Manager(cache=cache, controllers=controllers, recorder=recorder)
         with anyio.open_signal_receiver(signal.SIGTERM) as signals:
             async with anyio.create_task_group() as group:

@@ -15,7 +15,6 @@ from typing import Any, Final
 import msgspec
 import yaml
 
-from ktrain.controllers.jobset.gates import Gates
 from ktrain.framework.serving.address import parse_address
 
 from .durations import parse_duration
@@ -158,6 +157,8 @@ def check(configuration: Configuration, source: str) -> None:
 
 
 def _check_jobset(jobset: JobSets, source: str) -> None:
+    from ktrain.controllers.jobset import Gates
+
     try:
         Gates.of(jobset.feature_gates)
     except ValueError as error:

@@ -70,7 +70,7 @@ async def add_jobsets(operator: Operator, configuration: Configuration) -> None:
         recorder,
         gates=gates,
         max_concurrent_reconciles=configuration.controller.group_kind_concurrency.get(JOBSET_KIND, jobset.CONCURRENCY),
-        batch_s=jobset.BATCH_S,
+        patience_s=jobset.PATIENCE_S,
         pods=pods,
         metrics=operator.metrics,
         tracing=operator.tracing,

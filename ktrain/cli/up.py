@@ -10,11 +10,10 @@ from typing import TYPE_CHECKING
 import anyio
 import click
 
-from ktrain.controllers.jobset.gates import Gates
-
 from .node_options import node_options
 
 if TYPE_CHECKING:
+    from ktrain.controllers.jobset import Gates
     from ktrain.local.apiserver.access.gate import Authorization
     from ktrain.local.nodes import NodeLabels
     from ktrain.local.plane import ControlPlane, PodMode
@@ -34,6 +33,8 @@ def _listen_address(_ctx: click.Context, _param: click.Parameter, value: str) ->
 
 
 def _gates(_ctx: click.Context, _param: click.Parameter, value: str) -> Gates:
+    from ktrain.controllers.jobset import Gates
+
     try:
         return Gates.parse(value)
     except ValueError as error:

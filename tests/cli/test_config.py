@@ -37,6 +37,11 @@ def test_what_the_file_says_is_taken(tmp_path):
         ("controller: {groupKindConcurrency: {TrainJob.trainer.kubeflow.org: 0}}", "must be greater than 0"),
         ("controller: {groupKindConcurrency: {TrainJobs.trainer.kubeflow.org: 2}}", "no kind"),
         ("metrics: {bindAddress: nowhere}", "metrics.bindAddress: 'nowhere' is not HOST:PORT"),
+        (
+            "jobset: {enable: true, featureGates: {RestartJobs: true}}",
+            "jobset.featureGates: no feature gate 'RestartJobs'",
+        ),
+        ("jobset: {featureGates: {RestartJob: true}}", "no effect unless jobset.enable is true"),
         ("kind: Pod", "kind Configuration"),
         ("a: [", "not YAML"),
     ],
@@ -47,6 +52,13 @@ def test_what_cannot_work_is_refused_with_its_path(tmp_path, text, message):
 
     assert message in str(refusal.value)
     assert "config.yaml" in str(refusal.value)
+
+
+def test_jobsets_are_left_to_the_jobset_operator_unless_the_file_says_otherwise(tmp_path):
+    assert not load_text(tmp_path, HEAD).jobset.enable
+    chosen = load_text(tmp_path, HEAD + "jobset: {enable: true, featureGates: {ElasticJobSet: true}}\n").jobset
+
+    assert (chosen.enable, chosen.feature_gates) == (True, {"ElasticJobSet": True})
 
 
 def test_a_missing_file_is_named():

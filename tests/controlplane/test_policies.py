@@ -155,7 +155,8 @@ PARAMS = {
         (
             {"name": "nope", "parameterNotFoundAction": "Deny"},
             {
-                "1": "failed to configure binding: no params found for policy binding with `Deny` parameterNotFoundAction"
+                "1": "failed to configure binding: no params found for policy binding with"
+                " `Deny` parameterNotFoundAction"
             },
         ),
         (None, {"9": ""}),

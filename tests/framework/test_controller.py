@@ -28,14 +28,14 @@ def config_map(name, **data):
 
 
 @asynccontextmanager
-async def running(env, reconcile, *, transport=None, watch=CONFIG_MAPS, **options):
+async def running(env, reconcile, *, transport=None, watch=CONFIG_MAPS, batch_s=0.0, **options):
     """Run a controller of config maps on an embedded server."""
     server = ApiServer(env)
     client = Client(transport(server) if transport else server.transport(), env, field_manager="test")
     cache = Cache(client, env)
     informer = cache.informer(watch)
     controller = Controller("test", lambda key: reconcile(client, informer, key), env=env, cache=cache, **options)
-    controller.watches(informer)
+    controller.watches(informer, batch_s=batch_s)
     async with anyio.create_task_group() as tasks:
         await tasks.start(cache.run)
         await tasks.start(controller.run)

@@ -24,8 +24,8 @@ from .errors import CreationFailed as CreationFailed
 from .errors import Undecidable as Undecidable
 from .gates import Gates as Gates
 from .pods import JobSetPods as JobSetPods
-from .setup import BATCH_S as BATCH_S
 from .setup import COMPONENT as COMPONENT
 from .setup import CONCURRENCY as CONCURRENCY
 from .setup import FIELD_MANAGER as FIELD_MANAGER
+from .setup import PATIENCE_S as PATIENCE_S
 from .setup import make_controllers as make_controllers

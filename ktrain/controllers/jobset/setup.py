@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 from ktrain.api.core import PERSISTENT_VOLUME_CLAIMS, SERVICES
 from ktrain.api.jobset import CHILD_JOBS, GROUP, JOBSET_NAME, JOBSETS, ChildJob
 from ktrain.framework import Controller
+from ktrain.framework.controller.predicates import GENERATION_CHANGED
 
 from .gates import OFF, Gates
 from .metrics import JobSetMetrics
@@ -27,8 +28,10 @@ FIELD_MANAGER: Final = "manager"
 """Owner of the fields that are written; upstream's name, too."""
 CONCURRENCY: Final = 16
 """Passes mostly wait for the API server, one call at a time: so many keep it busy. Each may take a connection."""
-BATCH_S: Final = 0.05
-"""In a cluster: the Jobs of a JobSet change together, and each change seen alone costs a write of its status."""
+PATIENCE_S: Final = 0.05
+"""In a cluster: whoever made a JobSet is told of it before its Jobs come, and bursts of changes are one."""
+JOBS_BATCH_S: Final = 0.02
+"""The Jobs of a JobSet change together, and each change seen alone would cost a write of its status."""
 
 
 def make_controllers(
@@ -39,7 +42,7 @@ def make_controllers(
     *,
     gates: Gates = OFF,
     max_concurrent_reconciles: int = CONCURRENCY,
-    batch_s: float = 0.0,
+    patience_s: float = 0.0,
     pods: JobSetPods | None = None,
     metrics: Metrics | None = None,
     tracing: Tracing | None = None,
@@ -49,7 +52,7 @@ def make_controllers(
 
     The first watches JobSets, and the Jobs and Services they control. Of claims, only those labelled as a JobSet's are
     cached; one made by hand under the right name is found by posting. `pods` may be shared with the webhooks, and
-    `batch_s` is that of `Controller`.
+    `patience_s` is how long a change of a JobSet waits for others.
     """
     pods = pods or JobSetPods(cache)
     informers = Informers(
@@ -67,12 +70,14 @@ def make_controllers(
         env=env,
         cache=cache,
         max_concurrent_reconciles=max_concurrent_reconciles,
-        batch_s=batch_s,
         metrics=metrics,
         tracing=tracing,
     )
-    controller.for_(informers.jobsets)
-    controller.owns(informers.jobs, owner=JOBSETS)
+    controller.for_(informers.jobsets, predicate=GENERATION_CHANGED, batch_s=patience_s)
+    # What users change has its pass at once; what this controller itself wrote of the Jobs waits for more of them.
+    batch_s = max(patience_s, JOBS_BATCH_S)
+    controller.watches(informers.jobsets, predicate=~GENERATION_CHANGED, batch_s=batch_s)
+    controller.owns(informers.jobs, owner=JOBSETS, batch_s=batch_s)
     controller.owns(informers.services, owner=JOBSETS)
     if gates.in_place_restart:
         controller.watches(pods.informer, lambda pod: (jobset_of(pod),))

@@ -89,8 +89,6 @@ class Controller:
         limiter: How long failed keys wait; `limiters.Exponential` by default.
         ageing_s: Seconds of waiting that weigh as much as one point of priority, see `turns`; None for strict ones.
         stuck_after_s: A pass that runs for longer is logged once, with its stack; None for never.
-        batch_s: How long an event waits for others of its key, to be worked on in one pass. It costs that latency, and
-            saves passes and writes where changes come in bursts.
         needs_leader: Whether the manager runs it only while it leads.
 
     Raises:
@@ -112,7 +110,6 @@ class Controller:
         limiter: Limiter[Key] | None = None,
         ageing_s: float | None = AGEING_S,
         stuck_after_s: float | None = STUCK_AFTER_S,
-        batch_s: float = 0.0,
         needs_leader: bool = True,
     ) -> None:
         if max_concurrent_reconciles < 1:
@@ -130,7 +127,6 @@ class Controller:
         self._cache = cache
         self._workers = max_concurrent_reconciles
         self._timeout_s = reconcile_timeout_s
-        self._batch_s = batch_s
         self._sync_timeout_s = sync_timeout_s
         self._tracing = tracing or Tracing()
         metrics = metrics or Metrics()
@@ -157,9 +153,9 @@ class Controller:
 
     # What to watch
 
-    def for_(self, informer: Informer[T], *, predicate: Predicate[T] | None = None) -> None:
+    def for_(self, informer: Informer[T], *, predicate: Predicate[T] | None = None, batch_s: float = 0.0) -> None:
         """Enqueue each object of the kind that this controller is for."""
-        self.watches(informer, predicate=predicate)
+        self.watches(informer, predicate=predicate, batch_s=batch_s)
 
     def owns(
         self,
@@ -168,23 +164,32 @@ class Controller:
         owner: Resource[Any],
         predicate: Predicate[T] | None = None,
         every_owner: bool = False,
+        batch_s: float = 0.0,
     ) -> None:
         """
         Enqueue the owner's key for each event of an object that it owns.
 
         That is: whose controller reference (with `every_owner`: any owner reference) names that group and kind.
         """
-        self.watches(informer, owner_key(owner, every_owner=every_owner), predicate=predicate)
+        self.watches(informer, owner_key(owner, every_owner=every_owner), predicate=predicate, batch_s=batch_s)
 
     def watches(
-        self, informer: Informer[T], mapping: MapFunction[T] | None = None, *, predicate: Predicate[T] | None = None
+        self,
+        informer: Informer[T],
+        mapping: MapFunction[T] | None = None,
+        *,
+        predicate: Predicate[T] | None = None,
+        batch_s: float = 0.0,
     ) -> None:
         """
         Enqueue the keys that `mapping` gives for each event's object; without one, the object's own key.
 
+        An event waits `batch_s` for others of its key, to be worked on in one pass: that latency saves passes and
+        writes where changes come in bursts.
+
         It may be added at any time, but `run` waits only for the informers that it knows when it starts.
         """
-        handler = EnqueueHandler(informer.resource.kind, mapping or own_key, predicate, self._sink)
+        handler = EnqueueHandler(informer.resource.kind, mapping or own_key, predicate, self._sink, batch_s)
         self._informers.append(informer)
         if informer.cache is not None and informer.cache not in self._caches:
             self._caches.append(informer.cache)
@@ -288,9 +293,9 @@ class Controller:
 
     # Working
 
-    def _on_event(self, key: Key, reason: Reason | str, /, *, priority: int = 0) -> None:
-        if self._batch_s > 0 and not self._queue.closed:
-            self._queue.add_after(key, self._batch_s, priority=priority, is_retry=False)
+    def _on_event(self, key: Key, reason: Reason | str, /, *, priority: int = 0, after_s: float = 0.0) -> None:
+        if after_s > 0 and not self._queue.closed:
+            self._queue.add_after(key, after_s, priority=priority, is_retry=False)
             self._due[key] = (reason, self._tracing.context())
         else:
             self._enqueue(key, reason, priority=priority)

@@ -48,7 +48,7 @@ class Reason(NamedTuple):
 class Enqueue(Protocol):
     """Takes a key."""
 
-    def __call__(self, key: Key, reason: Reason | str, /, *, priority: int = 0) -> None:
+    def __call__(self, key: Key, reason: Reason | str, /, *, priority: int = 0, after_s: float = 0.0) -> None:
         """Ask for a pass."""
 
 
@@ -70,6 +70,7 @@ class EnqueueHandler(Generic[T]):
     map: MapFunction[T]
     predicate: Predicate[T] | None
     sink: Sink
+    batch_s: float = 0.0
 
     def on_add(self, obj: T, *, initial: bool) -> None:
         """Enqueue for a new object."""
@@ -96,7 +97,7 @@ class EnqueueHandler(Generic[T]):
             # The usual mapping gives both states of an object the one key that is known already.
             keys = (about,) if self.map is own_key else dict.fromkeys(key for obj in objects for key in self.map(obj))
             for key in keys:
-                self.sink.enqueue(key, reason, priority=priority)
+                self.sink.enqueue(key, reason, priority=priority, after_s=self.batch_s)
         except Exception:
             # The boundary to other people's code: what it cannot digest must not cost others their events.
             self.sink.failed()

@@ -227,6 +227,7 @@ def _track(backend: Backend, call: Call, old: Json | None, obj: Json, options: W
     return apply.track_update(
         old,
         obj,
+        empty=call.resource.empty,
         schema=call.resource.schema,
         manager=options.manager,
         api_version=call.resource.api_version,

@@ -1,0 +1,125 @@
+"""`ktrain operator --jobset` as a process, with the rights of config/jobset/rbac.yaml and no others."""
+
+import asyncio
+import os
+import signal
+import sys
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+import yaml
+
+from ktrain.api.core import JOBS, LEASES, untyped
+from ktrain.api.documents import resource_of
+from ktrain.api.jobset import JOBSETS
+from ktrain.api.meta import Key, format_micro_time
+from ktrain.cli.jobsets import UPSTREAM_LEASE
+
+pytestmark = pytest.mark.e2e
+RIGHTS = Path(__file__).parents[2] / "config" / "jobset" / "rbac.yaml"
+TRAINER = [
+    {"apiGroups": ["trainer.kubeflow.org"], "resources": ["*"], "verbs": ["*"]},
+    {"apiGroups": [""], "resources": ["configmaps"], "verbs": ["list", "watch"]},
+]
+"""What the rest of the operator needs to start."""
+
+
+@pytest.fixture
+def operator(control_plane, tmp_path):
+    """`async with operator(...) as process:` runs it; it is killed if it has not ended by itself."""
+
+    @asynccontextmanager
+    async def run(kubeconfig, *options):
+        arguments = ["--kubeconfig", kubeconfig, "--metrics-bind-address", "0", "--health-probe-bind-address", "0"]
+        with (tmp_path / "operator.log").open("ab") as log:
+            process = await asyncio.create_subprocess_exec(
+                sys.executable,
+                *("-m", "ktrain", "operator", *arguments, *options),
+                env={**os.environ, "POD_NAMESPACE": control_plane.namespace},
+                stderr=log,
+            )
+        try:
+            yield process
+        finally:
+            if process.returncode is None:
+                process.kill()
+                await process.wait()
+
+    return run
+
+
+@pytest.fixture
+def create(control_plane, pod_template):
+    async def create_jobset(**spec):
+        template = {"spec": {"parallelism": 1, "completions": 1, "template": pod_template}}
+        body = {
+            "apiVersion": JOBSETS.api_version,
+            "kind": "JobSet",
+            "metadata": {"name": "js", "namespace": control_plane.namespace},
+            "spec": {
+                "network": {"enableDNSHostnames": True},
+                "replicatedJobs": [{"name": "a", "replicas": 2, "template": template}],
+                **spec,
+            },
+        }
+        return await control_plane.client().create(JOBSETS, body)
+
+    return create_jobset
+
+
+async def grant(client, user):
+    """Let a user do what our manifest says."""
+    role = yaml.safe_load(RIGHTS.read_text())
+    role["rules"] = [*role["rules"], *TRAINER]
+    subject = {"kind": "User", "name": user, "apiGroup": "rbac.authorization.k8s.io"}
+    binding = {
+        "apiVersion": "rbac.authorization.k8s.io/v1",
+        "kind": "ClusterRoleBinding",
+        "metadata": {"name": role["metadata"]["name"]},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": role["metadata"]["name"]},
+        "subjects": [subject],
+    }
+    for document in (role, binding):
+        await client.apply(resource_of(document), document)
+
+
+async def test_a_jobset_lives_with_the_rights_that_we_ask_for(control_plane, operator, create, tmp_path, real_server):
+    if not control_plane.is_real:
+        pytest.skip("rights are those of users with certificates, which the real server of the session knows")
+    await grant(control_plane.client(), "ktrain-operator")
+    kubeconfig = real_server.add_user("ktrain-operator")
+    async with operator(str(kubeconfig), "--jobset") as process:
+        await create(suspend=True, ttlSecondsAfterFinished=0)
+        await control_plane.wait_for(JOBS, "js-a-1", lambda found: found is not None and found.spec.suspend)
+        client, key = control_plane.client(), Key(control_plane.namespace, "js")
+        await client.patch(JOBSETS, key, {"spec": {"suspend": False}})
+        await control_plane.wait_for(JOBS, "js-a-1", lambda found: found is not None and not found.spec.suspend)
+        await client.delete(JOBS, Key(control_plane.namespace, "js-a-1"), propagation="Background")
+        await control_plane.wait_for(JOBS, "js-a-1", lambda found: found is None)
+        await control_plane.wait_for(JOBS, "js-a-1", lambda found: found is not None)
+        process.send_signal(signal.SIGTERM)
+        assert await asyncio.wait_for(process.wait(), 20) == 0
+
+    assert "forbidden" not in (tmp_path / "operator.log").read_text().lower()
+
+
+async def test_beside_the_jobset_operator_it_does_not_start(control_plane, operator, tmp_path):
+    lease = {
+        "apiVersion": LEASES.api_version,
+        "kind": LEASES.kind,
+        "metadata": {"name": UPSTREAM_LEASE, "namespace": control_plane.namespace},
+        "spec": {
+            "holderIdentity": "jobset-controller-manager-0",
+            "leaseDurationSeconds": 600,
+            "renewTime": format_micro_time(datetime.now(UTC)),
+        },
+    }
+    await control_plane.client().create(untyped(LEASES), lease)
+    async with operator(str(await control_plane.kubeconfig()), "--jobset") as process:
+        assert await asyncio.wait_for(process.wait(), 30) == 1
+
+    said = (tmp_path / "operator.log").read_text()
+    assert "another JobSet controller works here: jobset-controller-manager-0 holds the lease" in said
+    await control_plane.client().delete(LEASES, Key(control_plane.namespace, UPSTREAM_LEASE))
