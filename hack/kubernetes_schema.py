@@ -26,7 +26,7 @@ DESCRIPTIONS = OUTPUT.with_name("kubernetes-descriptions.json.gz")
 
 KINDS = {
     "v1": "Binding ConfigMap Endpoints Event LimitRange Namespace Node PersistentVolume PersistentVolumeClaim Pod "
-    "PodTemplate ResourceQuota Secret Service ServiceAccount",
+    "PodTemplate ReplicationController ResourceQuota Secret Service ServiceAccount",
     "admissionregistration.k8s.io/v1": "MutatingWebhookConfiguration ValidatingAdmissionPolicy "
     "ValidatingAdmissionPolicyBinding ValidatingWebhookConfiguration",
     "apiextensions.k8s.io/v1": "CustomResourceDefinition",

@@ -12,10 +12,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from ktrain.api.core import NODES, PODS, untyped
+from ktrain.api.meta import Key, format_time
+from ktrain.framework import PatchType
+
 from .kubelet.restarts import RestartPolicy
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Container, Mapping
+    from datetime import datetime
 
     from anyio.abc import TaskGroup
 
@@ -101,6 +106,7 @@ async def start_kubelets(group: TaskGroup, agents: NodeAgents, services: NodeSer
     nodes = divide(
         find_gpus(os.environ), name=NODE_NAME, count=options.count, resources=options.resources, labels=labels
     )
+    await remove_former(services.client, {node.name for node in nodes}, now=services.env.clock.now())
     for node in nodes:
         kubelet = Kubelet(
             services.client,
@@ -119,3 +125,40 @@ async def start_kubelets(group: TaskGroup, agents: NodeAgents, services: NodeSer
         )
         agents.register(node.name, kubelet)
         await group.start(kubelet.run, name=f"kubelet {node.name}")
+
+
+async def remove_former(client: Client, names: Container[str], *, now: datetime) -> None:
+    """
+    Remove the nodes of an earlier start that are none now, and the pods that were on them.
+
+    Objects may outlive the process (`--state`), and the next start may be told of fewer nodes. Pods there would wait
+    for ever for a kubelet; they end as the garbage collector of pods ends them on a cluster.
+
+    Raises:
+        FrameworkError: The server refused, or did not answer.
+    """
+    from ktrain.local.kubelet.node import is_local
+
+    former = {
+        node["metadata"]["name"]
+        for node in (await client.list(untyped(NODES))).items
+        if node["metadata"]["name"] not in names and is_local(node)
+    }
+    if not former:
+        return
+    for name in former:
+        await client.delete(NODES, Key("", name))
+    condition = {
+        "type": "DisruptionTarget",
+        "status": "True",
+        "reason": "DeletionByPodGC",
+        "message": "PodGC: node no longer exists",
+        "lastTransitionTime": format_time(now),
+    }
+    for pod in (await client.list(PODS)).items:
+        if pod.spec.node_name not in former:
+            continue
+        if pod.status.phase not in ("Succeeded", "Failed"):
+            status = {"status": {"phase": "Failed", "conditions": [condition]}}
+            await client.patch(PODS, pod.key, status, type=PatchType.STRATEGIC, subresource="status")
+        await client.delete(PODS, pod.key, grace_period_s=0)

@@ -28,7 +28,7 @@ from ktrain.local.jobs import Tuning
 from ktrain.local.jobs import make_controllers as make_job_controllers
 from ktrain.pipeline.registry import Registry
 
-from . import kubeconfig, scheduler
+from . import kubeconfig
 from .installing import install
 from .nodes import NodeOptions, NodeServices, start_kubelets
 from .server import make_server
@@ -140,7 +140,7 @@ class ControlPlane:
                 journal=state.journal if state else None,
             )
             await stack.enter_async_context(server.running())
-            identity = self._identity(server, state, admit_accounts=executor is not None)
+            identity = await self._identity(server, state, admit_accounts=executor is not None)
             sockets = await self._bind(stack, executor, state)
             transport = server.transport()
             client = Client(transport, self._env, field_manager=FIELD_MANAGER)
@@ -177,21 +177,24 @@ class ControlPlane:
             state.remember_port(sockets.service.machine[1])
         return sockets
 
-    def _identity(
+    async def _identity(
         self, server: ApiServer, state: StateDirectory | None, *, admit_accounts: bool
     ) -> ServerIdentity | None:
         """Make the certificate to serve with, and have pods get it: before there are any."""
         if self._listen is None:
             return None
-        from ktrain.local.apiserver.certificates import LASTING, ServerIdentity, self_signed
+        from ktrain.local.apiserver.certificates import LASTING, LIFETIME, ServerIdentity
+        from ktrain.local.apiserver.certify import make_identity
 
-        host, now = self._listen[0], self._env.clock.now()
-        if state is None:
-            identity = self_signed(host, now=now)
+        # What kubeconfigs name stays the same where there is state, so that those of before still work.
+        kept = state.find("server.pem") if state is not None else None
+        if kept is not None:
+            identity = ServerIdentity.of(kept)
         else:
-            # What kubeconfigs name stays the same, so that those of before still work.
-            pem = state.kept("server.pem", lambda: self_signed(host, now=now, lifetime=LASTING).pem)
-            identity = ServerIdentity.of(pem)
+            lifetime = LIFETIME if state is None else LASTING
+            identity = await make_identity(self._listen[0], now=self._env.clock.now(), lifetime=lifetime)
+            if state is not None:
+                state.keep("server.pem", identity.pem)
         server.publish_authority(identity.certificate, admit_accounts=admit_accounts)
         return identity
 
@@ -225,9 +228,9 @@ class ControlPlane:
         def writes_as(field_manager: str) -> Client:
             return Client(client.transport, env, field_manager=field_manager)
 
-        names = (trainjob.COMPONENT, jobset.COMPONENT, "job-controller", "kubelet", scheduler.COMPONENT)
+        names = (trainjob.COMPONENT, jobset.COMPONENT, "job-controller", "kubelet")
         services = [EventRecorder(client, env, component=name, by_version=name == jobset.COMPONENT) for name in names]
-        for_train_jobs, for_jobsets, for_jobs, for_pods, for_placing = services
+        for_train_jobs, for_jobsets, for_jobs, for_pods = services
         controllers: list[Controller] = [
             trainjob.make_controller(client, cache, env, for_train_jobs, registry),
             *runtimes.make_controllers(client, cache, env),
@@ -238,7 +241,12 @@ class ControlPlane:
                 writes_as(jobset.FIELD_MANAGER), cache, env, for_jobsets, gates=self._gates
             )
         if executor is not None:
+            # Loaded only where there are pods to place.
+            from . import scheduler
+
             gangs = await scheduler.serves_pod_groups(client)
+            for_placing = EventRecorder(client, env, component=scheduler.COMPONENT)
+            services.append(for_placing)
             places = writes_as("kube-scheduler")
             controllers.append(scheduler.make_scheduler(places, cache, env, for_placing, has_pod_groups=gangs))
         manager = Manager(cache=cache, controllers=controllers, services=services)

@@ -56,7 +56,7 @@ async def bind(host: str, port: int, executor: Executor | None) -> Sockets:
     """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     machine = socket.create_server((host, port), family=family, backlog=_BACKLOG)
-    machine.setblocking(False)  # noqa: FBT003 -- the standard library's signature
+    machine.settimeout(0)
     if executor is None or executor.name != "ns":
         return Sockets(machine)
     try:

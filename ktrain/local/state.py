@@ -51,15 +51,39 @@ class StateDirectory:
         Raises:
             StateError: It cannot be read or written.
         """
+        found = self.find(name)
+        if found is None:
+            found = make()
+            self.keep(name, found)
+        return found
+
+    def find(self, name: str) -> bytes | None:
+        """
+        Return a secret, None if it has never been kept.
+
+        Raises:
+            StateError: It cannot be read.
+        """
         path = self._keys / name
         try:
-            if path.exists():
-                return path.read_bytes()
-            secret = make()
+            return path.read_bytes()
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise StateError(f"{path}: {error.strerror or error}") from error
+
+    def keep(self, name: str, secret: bytes) -> None:
+        """
+        Keep a secret for the next start.
+
+        Raises:
+            StateError: It cannot be written.
+        """
+        path = self._keys / name
+        try:
             _write(path, secret)
         except OSError as error:
             raise StateError(f"{path}: {error.strerror or error}") from error
-        return secret
 
     @property
     def port(self) -> int:

@@ -103,6 +103,27 @@ async def test_a_refusal_says_who_may_not_do_what_and_where(access):
     )
 
 
+async def test_a_refusal_names_the_roles_that_were_bound_and_are_not_there(access):
+    ann = await access.user("ann")
+    bob = await access.user("bob")
+    subject = {"apiGroup": GROUP, "kind": "User", "name": "ann"}
+    for name, kind in (("b", "Role"), ("a", "ClusterRole")):
+        reference = {"apiGroup": GROUP, "kind": kind, "name": f"gone-{name}"}
+        body = {"metadata": {"name": name}, "roleRef": reference, "subjects": [subject]}
+        await access.send("POST", f"{access.home}/rolebindings", body)
+    pods = f"/api/v1/namespaces/{access.namespace}/pods"
+
+    async def told():
+        return (await refusal(access.send("GET", pods, client=ann))).count("gone-") == 2
+
+    await become(told)
+    message = await refusal(access.send("GET", pods, client=ann))
+    assert ": RBAC: [" in message
+    for problem in (f'clusterrole.{GROUP} "gone-a" not found', f'role.{GROUP} "gone-b" not found'):
+        assert problem in message
+    assert "RBAC" not in await refusal(access.send("GET", pods, client=bob))
+
+
 async def test_a_list_of_one_name_needs_the_right_on_that_name(access):
     ann = await access.user("ann")
     await access.grant("ann", {**rule("list", "configmaps"), "resourceNames": ["mine"]})

@@ -3,6 +3,7 @@
 import os
 import pty
 import shutil
+import socket
 import subprocess
 from pathlib import Path
 
@@ -106,3 +107,59 @@ def test_run_with_input_attaches_and_ends_with_the_pod(cluster):
     assert "got word" in said
     assert code == 2
     assert "not found" in cluster.run("get", "pod", "once")[1]
+
+
+SERVER = """
+import socketserver
+
+class Echo(socketserver.StreamRequestHandler):
+    def handle(self):
+        self.wfile.write(b"you said " + self.rfile.read())
+
+class Server(socketserver.ThreadingTCPServer):
+    allow_reuse_address = True
+
+print("up", flush=True)
+Server(("127.0.0.1", PORT), Echo).serve_forever()
+"""
+
+
+def forwarded(cluster, *ports):
+    """Start kubectl port-forward; returns the process and the local port."""
+    forward = subprocess.Popen(
+        [*cluster.command, "port-forward", "pod/p", *ports], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    )
+    line = forward.stdout.readline()
+    assert line.startswith("Forwarding from 127.0.0.1:"), line
+    return forward, int(line.split(":")[1].split()[0])
+
+
+def test_ports_are_forwarded_both_ways_and_a_refusal_ends_only_its_connection(cluster):
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    cluster.create("p", {"name": "main", "image": "i", "command": ["python", "-c", SERVER.replace("PORT", str(port))]})
+    forward, local = forwarded(cluster, f":{port}")
+    try:
+        said = []
+        for text in (b"hello", b"x" * 1_000_000):
+            with socket.create_connection(("127.0.0.1", local), 10) as connection:
+                connection.sendall(text)
+                connection.shutdown(socket.SHUT_WR)
+                said.append(b"".join(iter(lambda: connection.recv(65536), b"")))
+
+        assert said == [b"you said hello", b"you said " + b"x" * 1_000_000]
+    finally:
+        forward.kill()
+        forward.communicate()
+
+
+def test_a_port_nobody_listens_on_is_told(cluster):
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    cluster.create("p", SLEEPER)
+    forward, local = forwarded(cluster, f":{port}")
+    with socket.create_connection(("127.0.0.1", local), 10) as connection:
+        assert connection.recv(10) == b""
+    forward.terminate()
+
+    assert f"nothing listens on port {port} of pod p" in forward.communicate(timeout=10)[0]

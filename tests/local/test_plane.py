@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import base64
 import textwrap
 
 import anyio
+import yaml
 from structlog.testing import capture_logs
 
+from ktrain.api.meta import Key
 from ktrain.framework.env import system_env
+from ktrain.local.apiserver.requests import User
 from ktrain.local.plane import ControlPlane
 
 PLUGIN = """
@@ -41,3 +45,25 @@ async def test_an_installed_plugin_for_a_scheduler_that_is_not_here_does_not_kee
     assert [entry["kind"] for entry in logs if entry["event"] == "plugin.kind_left_out"] == [
         "podgroups.scheduling.volcano.sh"
     ]
+
+
+async def test_users_are_asked_for_and_roles_count_unless_everybody_may_do_everything(tmp_path):
+    seen = {}
+    for authorization in ("RBAC", "AlwaysAllow"):
+        plane = ControlPlane(
+            system_env(),
+            pods="off",
+            listen=("127.0.0.1", 0),
+            kubeconfig_file=tmp_path / authorization,
+            authorization=authorization,
+        )
+        with anyio.fail_after(20):
+            async with plane.running() as running:
+                answer = await running.server.transport(User("ann")).request("GET", "/api/v1/nodes")
+                published = running.server.find("", "v1", "configmaps", Key("default", "kube-root-ca.crt"))
+        seen[authorization] = answer.status
+        cluster = yaml.safe_load((tmp_path / authorization).read_text())["clusters"][0]["cluster"]
+        trusted = base64.b64decode(cluster["certificate-authority-data"]).decode()
+        assert published["data"] == {"ca.crt": trusted}
+
+    assert seen == {"RBAC": 403, "AlwaysAllow": 200}

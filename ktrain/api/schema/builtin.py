@@ -14,6 +14,8 @@ from .node import Node, compile_node
 _FILE: Final = Path(__file__).parent.parent / "kubernetes.json"
 _OMITTED: Final = _FILE.with_name("kubernetes-omitted.json")
 """Of each definition, the fields that Go leaves out of JSON when they are empty: OpenAPI does not say it."""
+_PRESENT: Final = _FILE.with_name("kubernetes-present.json")
+"""Of each definition, the structs and lists that an object has before anybody writes it, as Go declares no pointer."""
 _DESCRIPTIONS: Final = _FILE.with_name("kubernetes-descriptions.json.gz")
 
 
@@ -79,3 +81,15 @@ def descriptions() -> dict[str, dict[str, str]]:
     import gzip
 
     return msgspec.json.decode(gzip.decompress(_DESCRIPTIONS.read_bytes()), type=dict[str, dict[str, str]])
+
+
+@lru_cache(maxsize=1)
+def _present() -> dict[str, list[str]]:
+    return msgspec.json.decode(_PRESENT.read_bytes(), type=dict[str, list[str]])
+
+
+def empty_object(definition: str) -> Json:
+    """Return what an object of a built-in definition holds before anybody writes it: structs without fields."""
+    properties = _document().definitions[definition].get("properties", {})
+    fields = ((name, properties[name].get("$ref")) for name in _present().get(definition, ()))
+    return {name: empty_object(target) if target else [] for name, target in fields}

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 _DATE_TIME: Final = re.compile(r"\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(\.\d+)?([Zz]|[+-]\d\d:\d\d)", re.ASCII)
 _DURATION: Final = re.compile(r"[-+]?(0|((\d+\.?\d*|\.\d+)\s*(ns|us|µs|μs|ms|s|m|h|d|w))+)", re.ASCII)
+_ABSOLUTE: Final = re.compile(r"/|[A-Za-z][A-Za-z0-9+.-]*:", re.ASCII)
 _LABEL: Final = r"[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?"
 _HOSTNAME: Final = re.compile(rf"{_LABEL}(\.{_LABEL})*\.?", re.ASCII)
 _EMAIL: Final = re.compile(r"[^@\s<>]+@[^@\s<>]+", re.ASCII)
@@ -54,7 +55,7 @@ def _base64(text: str) -> bool:
 
 
 def _uri(text: str) -> bool:
-    return not re.search(r"\s", text) and _parses(urlsplit, text) and (text.startswith("/") or ":" in text)
+    return not re.search(r"\s", text) and _parses(urlsplit, text) and _ABSOLUTE.match(text) is not None
 
 
 def _long_name(text: str) -> bool:

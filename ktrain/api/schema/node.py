@@ -160,6 +160,8 @@ def _compile_shape(node: Node, schema: Json, resolve: Resolve) -> None:
     node.embedded = schema.get("x-kubernetes-embedded-resource", False)
     node.required = tuple(schema.get("required", ()))
     node.default = schema.get("default", MISSING)
+    if node.default is None and not node.nullable:
+        node.default = MISSING
     node.properties = {}
     for name, child in schema.get("properties", {}).items():
         node.properties[name] = compile_node(child, resolve)

@@ -33,6 +33,16 @@ _SPELLED_ALIKE: Final = re.compile(rf"\^?{_sequence(2)}\$?")
 _UNBOUNDED: Final = re.compile(r"[*+]|,\}")
 _WORK: Final = 1_000_000
 """Steps that `re` may take: at most the text's length, to the power of how many parts repeat without bound."""
+_IN_GO: Final = {
+    "missing )": "missing closing )",
+    "missing ]": "missing closing ]",
+    "invalid perl operator": "invalid or unsupported Perl syntax",
+    "bad repetition operator": "invalid nested repetition operator",
+    "no argument for repetition operator": "missing argument to repetition operator",
+    "invalid repetition size": "invalid repeat count",
+    "invalid named capture group": "invalid named capture",
+    "trailing \\": "trailing backslash at end of expression",
+}
 _MEMORY: Final = 8 * 1024 * 1024
 """Bytes that one pattern may take, compiled, and while it searches."""
 
@@ -94,12 +104,15 @@ class Pattern:
         try:
             return re2.compile(self.source, options)
         except re2.error as error:
-            raise ValueError(f"error parsing regexp: {_said(error)}: `{self.source}`") from error
+            raise ValueError(f"error parsing regexp: {_said(error)}") from error
 
 
 def _said(error: Exception) -> str:
+    """What RE2 has against a pattern, and the part of it that it means, in the words of Go's RE2."""
     text = error.args[0] if error.args else ""
-    return text.decode(errors="replace") if isinstance(text, bytes) else str(text)
+    text = text.decode(errors="replace") if isinstance(text, bytes) else str(text)
+    what, _, part = text.partition(": ")
+    return f"{_IN_GO.get(what, what)}: `{part}`" if part else _IN_GO.get(what, what)
 
 
 @lru_cache(maxsize=1024)

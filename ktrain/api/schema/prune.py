@@ -44,7 +44,8 @@ def _prune_object(node: Node, value: Json, path: str, unknown: list[str], keep_n
         elif type(item) is dict:
             pruned = _prune_object(child, item, f"{path}.{key}" if path else key, unknown, keep_nulls)
             if pruned is not item:
-                changed[key] = pruned
+                # What is cut may leave nothing behind.
+                changed[key] = pruned if pruned or key not in node.omit_empty else MISSING
         elif type(item) is list and child.items is not None:
             pruned_list = _prune_list(child.items, item, f"{path}.{key}" if path else key, unknown, keep_nulls)
             if pruned_list is not item:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from .causes import Cause, forbidden, invalid, not_supported, required
+from .causes import Cause, forbidden, invalid, not_supported, required, show
 from .cel import BOOL, STRING, CelError, Type, check, compiled
-from .cel.cost import ABSURD, ADVICE, LIMIT, REQUEST_BYTES
+from .cel.cost import ABSURD, ADVICE, LIMIT, LIMIT_OF_ALL, REQUEST_BYTES
 from .declared import declared_bound, declared_type, smallest
 from .rules import uses_old_self
 
@@ -31,7 +31,14 @@ class _Place(NamedTuple):
 
 def rule_causes(schema: Json, path: str) -> Iterator[Cause]:
     """What is wrong with the rules of a schema and all below it."""
-    yield from _walk(schema, _Place(path), whole=True)
+    found = list(_walk(schema, _Place(path), whole=True))
+    yield from found
+    if any(cause.message.startswith("Forbidden: contributed") for cause in found):
+        text = (
+            "x-kubernetes-validations estimated rule cost total for entire OpenAPIv3 schema exceeds budget by factor "
+            f"of more than {ABSURD}x {ADVICE}"
+        )
+        yield forbidden(path, text)
 
 
 def _walk(schema: Json, place: _Place, *, whole: bool = False) -> Iterator[Cause]:
@@ -110,36 +117,50 @@ def _expressions(rule: Json, schema: Json, self_type: Type, place: _Place, field
     variables = {"self": self_type, "oldSelf": old}
     found, problem = check(rule["rule"], variables)
     if problem:
-        yield invalid(f"{field}.rule", _printed(rule), f"compilation failed: {problem}")
+        yield _refused(f"{field}.rule", rule, f"compilation failed: {problem}")
     elif found != BOOL:
-        yield invalid(f"{field}.rule", _printed(rule), "cel expression must evaluate to a bool")
-    elif _is_absurd(rule["rule"], schema, place.values):
-        text = f"estimated rule cost exceeds budget by factor of more than {ABSURD}x {ADVICE}"
-        yield forbidden(f"{field}.rule", text)
-    elif source := rule.get("messageExpression"):
-        found, problem = check(source, variables)
-        if problem:
-            yield invalid(
-                f"{field}.messageExpression", _printed(rule), f"messageExpression compilation failed: {problem}"
-            )
-        elif found != STRING:
-            text = "messageExpression must evaluate to a string"
-            yield invalid(f"{field}.messageExpression", _printed(rule), text)
-    uses_old = uses_old_self(rule)
-    if uses_old and place.uncorrelatable and not problem:
+        yield _refused(f"{field}.rule", rule, "cel expression must evaluate to a bool")
+    else:
+        yield from _check_cost(rule["rule"], schema, place, field)
+        yield from _check_message(rule, variables, field)
+    uses_old = uses_old_self(rule) and not problem
+    if uses_old and place.uncorrelatable:
         text = f"oldSelf cannot be used on the uncorrelatable portion of the schema within {place.uncorrelatable}"
         yield invalid(f"{field}.rule", rule["rule"], text)
     elif "optionalOldSelf" in rule and not uses_old:
-        yield invalid(
-            f"{field}.optionalOldSelf", rule["optionalOldSelf"], "may not be set if oldSelf is not used in rule"
-        )
+        text = "may not be set if oldSelf is not used in rule"
+        yield invalid(f"{field}.optionalOldSelf", rule["optionalOldSelf"], text)
 
 
-def _is_absurd(source: str, schema: Json, count: int) -> bool:
+def _check_message(rule: Json, variables: dict[str, Type], field: str) -> Iterator[Cause]:
+    source = rule.get("messageExpression")
+    if not source:
+        return
+    found, problem = check(source, variables)
+    if problem:
+        yield _refused(f"{field}.messageExpression", rule, f"messageExpression compilation failed: {problem}")
+    elif found != STRING:
+        yield _refused(f"{field}.messageExpression", rule, "messageExpression must evaluate to a string")
+
+
+def _check_cost(source: str, schema: Json, place: _Place, field: str) -> Iterator[Cause]:
     try:
-        return compiled(source).worst_cost({"self": declared_bound(schema)}) * count > ABSURD * LIMIT
+        cost = compiled(source).worst_cost({"self": declared_bound(schema)}) * place.values
     except CelError:
-        return False
+        return
+    if cost > ABSURD * LIMIT:
+        yield forbidden(
+            f"{field}.rule", f"estimated rule cost exceeds budget by factor of more than {ABSURD}x {ADVICE}"
+        )
+    if cost > ABSURD * LIMIT_OF_ALL:
+        text = "contributed to estimated rule cost total exceeding cost limit for entire OpenAPIv3 schema"
+        yield forbidden(f"{field}.rule", text)
+
+
+def _refused(field: str, rule: Json, text: str) -> Cause:
+    """A rule that is refused, printed as the API server prints it: as JSON for web pages."""
+    shown = show(_printed(rule)).replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
+    return Cause(field, "FieldValueInvalid", f"Invalid value: {shown}: {text}")
 
 
 def _printed(rule: Json) -> Json:

@@ -7,7 +7,7 @@ import re
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from .causes import NO_FIELD, Cause, duplicate, forbidden, required, show, type_name
+from .causes import NO_FIELD, Cause, duplicate, forbidden, required, show
 from .cel import Budget, CelError, OutOfBudget, compiled, optional
 from .cel.values import parse_duration, parse_timestamp
 from .declared import escaped_name
@@ -35,9 +35,24 @@ class _Place(NamedTuple):
     value: JsonValue
     old: JsonValue
     path: str
+    above: tuple[JsonValue, JsonValue] = (MISSING, MISSING)
+    """The nearest value above that corresponds to an old one, and that, where this one does not."""
+
+    @property
+    def is_unchanged(self) -> bool:
+        """Whether the value is as it was, or part of one that is."""
+        value, old = self.above if self.old is MISSING else (self.value, self.old)
+        return old is not MISSING and same(value, old)
 
 
-def check_rules(node: Node, value: JsonValue, report: Report, old: JsonValue = MISSING, path: str = "") -> None:
+def check_rules(
+    node: Node,
+    value: JsonValue,
+    report: Report,
+    old: JsonValue = MISSING,
+    path: str = "",
+    above: tuple[JsonValue, JsonValue] = (MISSING, MISSING),
+) -> None:
     """
     Run all rules at and below the node.
 
@@ -47,19 +62,21 @@ def check_rules(node: Node, value: JsonValue, report: Report, old: JsonValue = M
     if value is None:
         return
     for rule in node.rules:
-        _check_rule(rule, _Place(node, value, old, path), report)
+        _check_rule(rule, _Place(node, value, old, path, above), report)
+    if old is not MISSING:
+        above = (value, old)
     if type(value) is dict:
         before = old if type(old) is dict else {}
         for key, item in value.items():
             child = node.child(key)
             if child is not None and child.has_rules:
                 below = f"{path}.{key}" if path else key
-                check_rules(child, item, report, before.get(key, MISSING), below)
+                check_rules(child, item, report, before.get(key, MISSING), below, above)
     elif type(value) is list and node.items is not None and node.items.has_rules:
         earlier = items_by_key(node, old) if type(old) is list and node.list_type == "map" else {}
         for index, item in enumerate(value):
             found = earlier.get(item_key(node, item), MISSING) if earlier else MISSING
-            check_rules(node.items, item, report, found, f"{path}[{index}]")
+            check_rules(node.items, item, report, found, f"{path}[{index}]", above)
 
 
 def _check_rule(rule: Json, place: _Place, report: Report) -> None:
@@ -67,16 +84,16 @@ def _check_rule(rule: Json, place: _Place, report: Report) -> None:
         if not report.exhausted:
             report.exhausted = True
             text = "validation failed due to running out of cost budget, no further validation rules will be run"
-            shown = f'Invalid value: "{type_name(place.value)}": {text}'
+            shown = f'Invalid value: "{_type_of(place)}": {text}'
             report.causes.append(Cause(report.field(place.path) or NO_FIELD, "FieldValueInvalid", shown))
         return
     transition = uses_old_self(rule)
     if transition and place.old is MISSING and not rule.get("optionalOldSelf", False):
         return
-    cause = _broken(rule, _variables(rule, place), place, report)
+    cause = _broken(rule, place, report)
     if cause is None:
         return
-    if not transition and place.old is not MISSING and same(place.value, place.old):
+    if not transition and place.is_unchanged:
         report.warnings.append(str(cause))
     else:
         report.causes.append(cause)
@@ -94,7 +111,8 @@ def _variables(rule: Json, place: _Place) -> Json:
         if type(item) is dict and read is not None and read <= node.properties.keys():
             item = {key: item[key] for key in read if key in item}
         item = _outline(item) if whole and type(item) is dict and "metadata" in item else item
-        return _convert(node, item) if escape or node.has_special else item
+        _check_integers(node, item, read)
+        return _convert(node, item) if escape or node.has_special or node.format in _READ else item
 
     variables = {"self": view(place.value)}
     if not uses_old_self(rule):
@@ -104,6 +122,24 @@ def _variables(rule: Json, place: _Place) -> Json:
     else:
         variables["oldSelf"] = view(place.old)
     return variables
+
+
+def _type_of(place: _Place) -> str:
+    return place.node.type if place.node.type != "int-or-string" else ""
+
+
+def _check_integers(node: Node, value: JsonValue, read: frozenset[str] | None) -> None:
+    """
+    Refuse what is an integer to the schema and none to CEL: `2.0`.
+
+    Raises:
+        CelError: The value is one, or a field of it that the rule reads.
+    """
+    fields = [(node, value)]
+    if type(value) is dict and read:
+        fields = [(node.properties[name], value[name]) for name in read if name in value and name in node.properties]
+    if any(type(one) is float and of.type == "integer" for of, one in fields):
+        raise CelError("invalid data, expected int, got float64")
 
 
 @lru_cache(maxsize=2048)
@@ -154,12 +190,14 @@ _READ: Final[dict[str, Callable[[str], Any]]] = {
 }
 
 
-def _broken(rule: Json, variables: Json, place: _Place, report: Report) -> Cause | None:
+def _broken(rule: Json, place: _Place, report: Report) -> Cause | None:
     """The cause, if the rule does not hold."""
     field = report.field(place.path)
     named = (rule.get("message") or rule["rule"]).strip()
-    shown = f'Invalid value: "{type_name(place.value)}": '
+    # The type is the schema's, whatever the value has.
+    shown = f'Invalid value: "{_type_of(place)}": '
     try:
+        variables = _variables(rule, place)
         if compiled(rule["rule"]).evaluate(variables, report.budget) is True:
             return None
     except OutOfBudget as error:

@@ -88,14 +88,19 @@ class Schema:
         filled: Json = fill(self.root, obj)
         return filled
 
-    def validate(self, obj: Json, old: Json | None = None, *, warnings: list[str] | None = None) -> list[Cause]:
+    def validate(
+        self, obj: Json, old: Json | None = None, *, warnings: list[str] | None = None, blocked: bool = False
+    ) -> list[Cause]:
         """
         Everything wrong with the object, in the API server's words. Give it pruned and defaulted.
 
         With `old`, the stored object, transition rules run, and what did not change is not an error again; rules that
-        an unchanged part breaks become texts in `warnings`.
+        an unchanged part breaks become texts in `warnings`. `blocked`: the metadata is not fit for rules to be run.
         """
-        return _validate(self.root, obj, MISSING if old is None else old, Report(), warnings)
+        before = MISSING if old is None else old
+        report = Report()
+        _check(self.root, obj, before, report)
+        return self._check_rules(obj, before, report, warnings, blocked=blocked)
 
     def validate_shape(self, obj: Json) -> list[Cause]:
         """What is wrong by keywords alone: no uniqueness, no CEL. For users' files, which the server checks again."""
@@ -104,30 +109,42 @@ class Schema:
         return report.causes
 
     def validate_status(self, obj: Json, old: Json | None = None, *, warnings: list[str] | None = None) -> list[Cause]:
-        """The same for a write to `/status`: only `status` is checked, and texts name paths below it."""
+        """
+        The same for a write to `/status`: of keywords only those of `status`, whose texts name paths below it.
+
+        Rules run for the whole object.
+        """
         node = self.root.child("status")
-        if node is None or "status" not in obj:
-            return []
-        before = MISSING if old is None else old.get("status", MISSING)
-        return _validate(node, obj["status"], before, Report("status"), warnings)
+        report = Report("status")
+        if node is not None and "status" in obj:
+            _check(node, obj["status"], MISSING if old is None else old.get("status", MISSING), report)
+        return self._check_rules(obj, MISSING if old is None else old, report, warnings)
+
+    def _check_rules(
+        self, obj: Json, old: JsonValue, report: Report, warnings: list[str] | None, *, blocked: bool = False
+    ) -> list[Cause]:
+        found = report.causes
+        if not self.root.has_rules:
+            return found
+        if blocked or any(cause.blocks_rules for cause in found):
+            return [*found, _UNCHECKED]
+        rules = Report()
+        check_rules(self.root, obj, rules, old)
+        if warnings is not None:
+            warnings.extend(rules.warnings)
+        return [*found, *rules.causes]
 
 
-def _validate(node: Node, value: JsonValue, old: JsonValue, report: Report, warnings: list[str] | None) -> list[Cause]:
+def _check(node: Node, value: JsonValue, old: JsonValue, report: Report) -> None:
+    """Keywords and uniqueness; what was not unique before may stay so."""
     check(node, value, "", report, old)
-    if node.has_uniqueness:
-        earlier = Report()
-        if old is not MISSING:
-            check_uniqueness(node, old, "", earlier)
-        if not earlier.causes:
-            check_uniqueness(node, value, "", report)
-    if node.has_rules:
-        if any(cause.blocks_rules for cause in report.causes):
-            report.causes.append(_UNCHECKED)
-        else:
-            check_rules(node, value, report, old)
-    if warnings is not None:
-        warnings.extend(report.warnings)
-    return report.causes
+    if not node.has_uniqueness:
+        return
+    earlier = Report()
+    if old is not MISSING:
+        check_uniqueness(node, old, "", earlier)
+    if not earlier.causes:
+        check_uniqueness(node, value, "", report)
 
 
 @lru_cache(maxsize=64)

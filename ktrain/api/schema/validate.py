@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from ..selectors import label_key_errors, label_value_errors
 from . import causes
 from .cel import Budget
 from .node import MISSING, Node
@@ -123,6 +124,13 @@ def _check_embedded(value: Json, path: str, report: Report) -> None:
     for key in ("apiVersion", "kind"):
         if not value.get(key):
             report.causes.append(causes.required(report.field(f"{path}.{key}")))
+    labels = value["metadata"].get("labels") if type(value.get("metadata")) is dict else None
+    field = report.field(f"{path}.metadata.labels")
+    for key, label in labels.items() if type(labels) is dict else ():
+        for text in label_key_errors(key):
+            report.causes.append(causes.invalid(field, key, text))
+        for text in label_value_errors(label) if type(label) is str else ():
+            report.causes.append(causes.invalid(field, label, text))
 
 
 def _check_list(node: Node, value: list[JsonValue], path: str, report: Report, old: JsonValue) -> None:
@@ -155,12 +163,13 @@ def items_by_key(node: Node, value: list[JsonValue]) -> dict[bytes, JsonValue]:
 
 def _check_string(node: Node, value: str, path: str, report: Report) -> None:
     low, high = node.limits
-    if low is not None and len(value) < low:
-        text = f"{path} in body should be at least {low} chars long"
-        report.causes.append(causes.invalid(report.field(path), value, text))
+    # One complaint about its length or pattern is enough, as upstream has it.
     if high is not None and len(value) > high:
         report.causes.append(causes.too_long(report.field(path), high))
-    if node.pattern is not None and not node.pattern.matches(value):
+    elif low is not None and len(value) < low:
+        text = f"{path} in body should be at least {low} chars long"
+        report.causes.append(causes.invalid(report.field(path), value, text))
+    elif node.pattern is not None and not node.pattern.matches(value):
         text = f"{path} in body should match '{node.pattern_text}'"
         report.causes.append(causes.invalid(report.field(path), value, text))
     if node.format_check is not None and not node.format_check(value):

@@ -2,8 +2,9 @@
 A small, correct Kubernetes API server in memory: for `ktrain run`, `ktrain up` and tests.
 
     server.py                              ApiServer: a request in, an answer out, as bytes
-    inprocess.py, http.py                  the two ways to it
+    inprocess.py, http.py, front/          the two ways to it; front/ is HTTP
     store.py, watchers.py                  objects, revisions, history; who is told of them
+    durability/                            objects that outlive the process
     registry.py, builtins/, crds.py        what is served: built-in kinds, custom ones
     requests.py, codec.py                  what a request says; numbers.py and nulls.py as Go's decoders see them
     representation.py                      how an answer looks

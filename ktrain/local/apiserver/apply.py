@@ -175,19 +175,21 @@ def track_update(
     now: datetime,
     subresource: str = "",
     reset: Collection[str] = (),
+    empty: Json = _NOTHING,
 ) -> Json:
     """
     Return `new` with the managedFields that follow from its difference to `old` (None: it is being created).
 
     For POST, PUT, and patches other than apply, after defaulting. The managedFields that the client sent in `new` are
     taken over when they are valid; none keep the stored ones; `[{}]` drops all tracking until the next apply.
+    `empty` is what a new object holds before anybody writes it, so that nobody owns it.
     """
     writer = _Writer(schema, api_version, subresource, format_time(now), tuple(reset))
     managers = _managers_for_update(old, new, subresource)
     after = managed.without_managed_fields(new)
     if old is not None and not managers:
         return after
-    before = managed.without_managed_fields(old) if old is not None else _NOTHING
+    before = managed.without_managed_fields(old) if old is not None else empty
     me = managed.updater(manager, api_version, subresource)
     return managed.with_managed_fields(after, managed.cap_updaters(_update(managers, before, after, me, writer)))
 

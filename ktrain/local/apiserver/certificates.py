@@ -18,8 +18,6 @@ from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, cast
 
-from ktrain.local.sandbox.ns import SERVICE_NAMES, NamespaceExecutor
-
 if TYPE_CHECKING:
     from datetime import datetime
 
@@ -103,6 +101,8 @@ def self_signed(host: str, *, now: datetime, lifetime: timedelta = LIFETIME) -> 
     from cryptography import x509
     from cryptography.hazmat.primitives import hashes
     from cryptography.hazmat.primitives.asymmetric import ec
+
+    from ktrain.local.sandbox.ns import SERVICE_NAMES, NamespaceExecutor
 
     key = ec.generate_private_key(ec.SECP256R1())
     subject = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, _NAME)])

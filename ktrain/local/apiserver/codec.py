@@ -181,6 +181,9 @@ def _checked(decoded: object, body: bytes, kind: str) -> Body:
 def _object(obj: object, body: bytes, kind: str) -> Json:
     if isinstance(obj, dict):
         return obj
+    if obj is None and body:
+        # Decoding null leaves a Go value as it is: empty.
+        return {}
     shown = body[:_SHOWN_BYTES].decode("utf-8", "replace")
     raise bad_request(
         f"the object provided is unrecognized (must be of type {kind}): couldn't get version/kind; "

@@ -50,6 +50,25 @@ _REQUEST: Final = object_type(
     "kubernetes.AdmissionRequest",
 )
 
+_TEXTS: Final[Type] = ("map", STRING, STRING)
+_NAMESPACE: Final = object_type(
+    {
+        "metadata": object_type(
+            {
+                **dict.fromkeys(("name", "generateName", "namespace", "uid", "resourceVersion"), STRING),
+                **dict.fromkeys(("labels", "annotations"), _TEXTS),
+                **dict.fromkeys(("creationTimestamp", "deletionTimestamp"), ("timestamp",)),
+                **dict.fromkeys(("generation", "deletionGracePeriodSeconds"), ("int",)),
+                "finalizers": ("list", STRING),
+            },
+            "kubernetes.NamespaceMetadata",
+        ),
+        "spec": object_type({"finalizers": ("list", STRING)}, "kubernetes.NamespaceSpec"),
+        "status": object_type({"phase": STRING}, "kubernetes.NamespaceStatus"),
+    },
+    "kubernetes.Namespace",
+)
+
 
 class ConditionFailed(Exception):
     """An expression could not be evaluated; the text is the API server's."""
@@ -57,7 +76,7 @@ class ConditionFailed(Exception):
 
 def variable_types(*, params: bool = False, authorizer: bool = True) -> dict[str, Type]:
     """Return the types of what expressions about requests may name."""
-    types: dict[str, Type] = {"object": DYN, "oldObject": DYN, "request": _REQUEST, "namespaceObject": DYN}
+    types: dict[str, Type] = {"object": DYN, "oldObject": DYN, "request": _REQUEST, "namespaceObject": _NAMESPACE}
     if params:
         types["params"] = DYN
     if authorizer:

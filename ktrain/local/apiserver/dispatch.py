@@ -59,6 +59,9 @@ async def dispatch(backend: Backend, call: Call) -> Answer:
     verb = verbs.get(method, method.lower())
     if call.resource.review is not None:
         return await _review(backend, call, call.resource.review)
+    if call.name and call.resource.namespaced and not call.namespace:
+        # Without their namespace, objects have no URL.
+        raise errors.PageNotFound if call.resource.custom else errors.resource_not_found()
     if call.subresource:
         return await _subresource(backend, call, verb)
     if not call.name:
@@ -85,7 +88,7 @@ async def _collection(backend: Backend, call: Call, verb: str) -> Answer:
     if verb == "deletecollection" and verb in call.resource.verbs:
         page = await _shown_page(backend, call, await delete_collection(backend, call))
         return answer(200, render_page(backend, call, page, fmt), fmt)
-    if verb == "update":
+    if verb == "update" and call.resource.custom:
         raise errors.bad_request("name must be provided")
     raise errors.method_not_allowed(verb, call.resource)
 
@@ -130,7 +133,7 @@ async def _subresource(backend: Backend, call: Call, verb: str) -> Answer:
     handler = SUBRESOURCES.get((resource.qualified_name, name))
     if handler is not None:
         if verb not in resource.subresources[name]:
-            raise errors.wrong_method()
+            raise errors.method_not_allowed(verb, resource)
         return await handler(backend, call)
     if name == "scale" and resource.scale is not None:
         return plain_answer(call, await _scale(backend, call, verb, resource.scale))
@@ -138,7 +141,7 @@ async def _subresource(backend: Backend, call: Call, verb: str) -> Answer:
     if verbs is None:
         raise errors.not_found(resource, call.name) if resource.custom else errors.resource_not_found()
     if verb not in verbs:
-        raise errors.method_not_allowed(verb, resource) if resource.custom else errors.wrong_method()
+        raise errors.method_not_allowed(verb, resource)
     return await _object(backend, call, verb)
 
 

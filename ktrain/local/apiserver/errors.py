@@ -107,7 +107,9 @@ def method_not_served() -> StatusError:
 
 
 def method_not_allowed(verb: str, resource: ServedResource) -> StatusError:
-    """405."""
+    """405. Built-in kinds have no URL for it at all, and so no words of their own."""
+    if not resource.custom:
+        return wrong_method()
     return StatusError(
         405,
         "MethodNotAllowed",

@@ -6,7 +6,7 @@ import platform
 from typing import TYPE_CHECKING, Final
 
 from ktrain.api.schema import kubernetes_version
-from ktrain.local.apiserver.errors import PageNotFound
+from ktrain.local.apiserver.errors import PageNotFound, wrong_method
 from ktrain.local.apiserver.representation import pretty_wanted
 from ktrain.local.apiserver.requests import Answer, Parameters
 
@@ -29,7 +29,7 @@ def answer(backend: Backend, request: Request, segments: list[str]) -> Answer:
         PageNotFound: There is nothing there.
     """
     if request.method not in {"GET", "HEAD"}:
-        raise PageNotFound
+        raise wrong_method() if "/" + "/".join(segments) in _paths(backend) else PageNotFound
     match segments:
         case [""]:
             return _json({"paths": _paths(backend)}, request)

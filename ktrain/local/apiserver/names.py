@@ -6,6 +6,7 @@ import re
 from typing import Final
 
 _LABEL: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
+_DNS1035: Final = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
 _SUBDOMAIN: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 
 _PORT: Final = re.compile(r"[-a-z0-9]+")
@@ -14,6 +15,11 @@ _LABEL_TEXT: Final = (
     "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with "
     "an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is "
     "'[a-z0-9]([-a-z0-9]*[a-z0-9])?')"
+)
+_DNS1035_TEXT: Final = (
+    "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an alphabetic character, "
+    "and end with an alphanumeric character (e.g. 'my-name',  or 'abc-123', regex used for validation is "
+    "'[a-z]([-a-z0-9]*[a-z0-9])?')"
 )
 _SUBDOMAIN_TEXT: Final = (
     "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and "
@@ -27,6 +33,12 @@ def label(name: str, *, prefix: bool = False) -> list[str]:
     name = _complete(name, prefix=prefix)
     found = ["must be no more than 63 bytes"] if len(name) > 63 else []
     return found if _LABEL.fullmatch(name) else [*found, _LABEL_TEXT]
+
+
+def dns1035_label(name: str) -> list[str]:
+    """Check an RFC 1035 label, which begins with a letter: at most 63 characters."""
+    found = ["must be no more than 63 bytes"] if len(name) > 63 else []
+    return found if _DNS1035.fullmatch(name) else [*found, _DNS1035_TEXT]
 
 
 def subdomain(name: str, *, prefix: bool = False) -> list[str]:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
-from ktrain.api.schema import Schema, builtin
+from ktrain.api.schema import Schema, builtin, builtin_kinds, empty_object
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
@@ -96,6 +96,11 @@ class ServedResource:
         if found is None:
             raise LookupError(f"no schema of {self.kind} in {self.api_version}")
         return found
+
+    @cached_property
+    def empty(self) -> Json:
+        """What an object holds before anybody writes it: structs that Go's types always have. Not to be changed."""
+        return {} if self.custom else empty_object(builtin_kinds()[f"{self.api_version}/{self.kind}"].definition)
 
     @cached_property
     def head(self) -> bytes:

@@ -49,6 +49,7 @@ from ktrain.local.apiserver.store import DEFAULT_HISTORY, NotStored, Store
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+    from datetime import datetime
 
     from ktrain.api.meta import Json, Key
     from ktrain.framework.client.transport import Transport
@@ -220,6 +221,10 @@ class ApiServer:
         self._gate.authority = certificate
         self._gate.admits_accounts = admit_accounts
         self._accounts.publish()
+
+    def now(self) -> datetime:
+        """Return the wall time."""
+        return self._backend.now()
 
     def install_crds(self, documents: Sequence[Json]) -> None:
         """

@@ -21,9 +21,11 @@ from ktrain.local.apiserver.logs import choose_container
 from ktrain.local.apiserver.requests import Answer, Upgrade
 
 if TYPE_CHECKING:
+    import socket
     from collections.abc import Sequence
 
-    from ktrain.local.apiserver.backend import Backend, Call
+    from ktrain.api.meta import Json
+    from ktrain.local.apiserver.backend import Backend, Call, NodeAgent
     from ktrain.local.apiserver.requests import Connection
 
 
@@ -51,6 +53,9 @@ class StreamSource(Protocol):
     async def attach(self, namespace: str, pod: str, container: str, options: StreamOptions) -> Session:
         """Take part in what a running container's main process reads and writes. StreamUnavailable."""
 
+    async def connect(self, namespace: str, pod: str, port: int) -> socket.socket:
+        """Connect to a port of a running pod, as a program in it would; non-blocking. StreamUnavailable."""
+
 
 async def serve(backend: Backend, call: Call) -> Answer:
     """
@@ -72,10 +77,7 @@ async def serve(backend: Backend, call: Call) -> Answer:
     )
     if not pod["spec"].get("nodeName"):
         raise bad_request(f"pod {call.name} does not have a host assigned")
-    agent = backend.nodes.of(pod)
-    if agent is None:
-        message = f"nobody runs the pods of node {pod['spec']['nodeName']}"
-        raise StatusError(500, "InternalError", f"Internal error occurred: {message}")
+    agent = agent_of(backend, pod)
     if not (options.stdin or options.stdout or options.stderr):
         raise bad_request("you must specify at least 1 of stdin, stdout, stderr")
     if call.subresource == "exec" and not options.command:
@@ -94,6 +96,20 @@ async def serve(backend: Backend, call: Call) -> Answer:
             await serve_session(session, connection, half_close=protocol.startswith("v5."))
 
     return Answer(101, headers=(), upgrade=Upgrade(protocol, serve_connection))
+
+
+def agent_of(backend: Backend, pod: Json) -> NodeAgent:
+    """
+    Return who runs a pod that is bound.
+
+    Raises:
+        StatusError: 500: nobody does.
+    """
+    agent = backend.nodes.of(pod)
+    if agent is None:
+        message = f"nobody runs the pods of node {pod['spec']['nodeName']}"
+        raise StatusError(500, "InternalError", f"Internal error occurred: {message}")
+    return agent
 
 
 def agree(call: Call, known: Sequence[str]) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from ktrain.local.apiserver import logs, streams
+from ktrain.local.apiserver import logs, portforward, streams
 from ktrain.local.apiserver.access import token_requests
 from ktrain.local.apiserver.builtins import bindings, evictions
 
@@ -26,6 +26,7 @@ SUBRESOURCES: Final[Mapping[tuple[str, str], Handler]] = {
     ("pods", "binding"): bindings.serve,
     ("pods", "eviction"): evictions.serve,
     ("pods", "exec"): streams.serve,
+    ("pods", "portforward"): portforward.serve,
     ("pods", "log"): logs.serve,
     ("serviceaccounts", "token"): token_requests.serve,
 }

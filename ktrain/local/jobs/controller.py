@@ -27,6 +27,8 @@ from .decide import Decision, Event, decide
 from .types import JOBS, Job
 
 STATUS_DELAY_S: Final = 1.0
+REFUSED_BASE_S: Final = 0.25
+REFUSED_CAP_S: Final = 60.0
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -105,16 +107,16 @@ class JobReconciler:
         self._tuning = tuning
         # With the UID of the Job that it belongs to: a new Job of the same name starts without the failures of the old.
         self._backoff: dict[Key, tuple[str, Backoff]] = {}
+        # How often in a row pods of a Job were refused.
+        self._refusals: dict[Key, int] = {}
 
     async def reconcile(self, key: Key) -> Result | None:
         """Run one pass."""
         job = self._jobs.get(key)
-        if job is None:
+        if job is None or job.is_finished:
             self._backoff.pop(key, None)
-            return None
-        if job.is_finished:
-            self._backoff.pop(key, None)
-            return await self._expire(job)
+            self._refusals.pop(key, None)
+            return None if job is None else await self._expire(job)
         if not job.is_ours:
             return None
         pods = await self._claims.pods_of(job)
@@ -122,12 +124,17 @@ class JobReconciler:
         if uid != job.metadata.uid:
             backoff = Backoff()
         decision = decide(job, pods, backoff, self._env.clock.now(), self._tuning)
-        await self._act(job, decision)
+        if await self._act(job, decision):
+            # What an admission rule or a quota refuses it may allow later; the Job's events tell about it meanwhile.
+            count = self._refusals[key] = self._refusals.get(key, 0) + 1
+            return Result(requeue_after_s=min(REFUSED_BASE_S * 2.0 ** min(count - 1, 10), REFUSED_CAP_S))
+        self._refusals.pop(key, None)
         if decision.requeue_after is None:
             return None
         return Result(requeue_after_s=max(decision.requeue_after.total_seconds(), 0.0))
 
-    async def _act(self, job: Job, decision: Decision) -> None:
+    async def _act(self, job: Job, decision: Decision) -> bool:
+        """Carry it out; returns whether pods were refused."""
         if doomed := (*decision.drop, *decision.delete):
             await self._claims.release(decision.drop)
             await run_all([partial(self._delete, job, pod) for pod in doomed], limit=PARALLEL_CALLS)
@@ -140,8 +147,9 @@ class JobReconciler:
         await self._claims.release(decision.release)
         await self._write_status(job, before, after)
         self._send(job, decision.final_events)
-        if refusal is not None:
+        if refusal is not None and not isinstance(refusal, ApiError):
             raise refusal
+        return refusal is not None
 
     def _send(self, job: Job, events: Iterable[Event]) -> None:
         for event in events:

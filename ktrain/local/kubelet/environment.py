@@ -18,21 +18,13 @@ from typing import TYPE_CHECKING, Final, TypeVar
 from ktrain.api import quantity
 from ktrain.local.sandbox.executor import StartError
 
-from .spec import (
-    ConfigMap,
-    Container,
-    EnvFromSource,
-    EnvVarSource,
-    KeySelector,
-    Pod,
-    ResourceSelector,
-    Secret,
-    ServiceAccountToken,
-)
+from .spec import ConfigMap, Container, EnvFromSource, EnvVarSource, Pod, Secret
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import PurePath
+
+    from .volume_spec import KeySelector, ResourceSelector, ServiceAccountToken
 
 V = TypeVar("V")
 

@@ -17,6 +17,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from ktrain.local.sandbox.helper.inside import open_inside
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
@@ -35,15 +37,19 @@ class File:
     mode: int
 
 
-def write_payload(directory: Path, payload: Mapping[str, File]) -> bool:
+def write_payload(directory: Path, payload: Mapping[str, File], *, group: int | None = None) -> bool:
     """
     Make the directory show exactly these files (relative paths); return whether anything changed.
+
+    With a group (`fsGroup`) they belong to it, which may read them.
 
     Raises:
         VolumeError: The file system refuses.
     """
     try:
         directory.mkdir(parents=True, exist_ok=True)
+        if group is not None:
+            payload = {path: File(file.content, file.mode | stat.S_IRGRP) for path, file in payload.items()}
         if _shown(directory) == payload:
             return False
         fresh = Path(tempfile.mkdtemp(prefix="..", dir=directory))
@@ -52,6 +58,9 @@ def write_payload(directory: Path, payload: Mapping[str, File]) -> bool:
             path = fresh / name
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(file.content)
+            if group is not None:
+                with suppress(PermissionError):  # As in `make_directory`.
+                    os.chown(path, -1, group)
             path.chmod(file.mode)
         _publish(directory, fresh, {name.split("/", 1)[0] for name in payload})
     except OSError as error:
@@ -109,16 +118,11 @@ def prepare_sub_path(volume: Path, sub_path: str) -> Path:
     """
     if escapes(sub_path):
         raise VolumeError(f"subPath {sub_path!r} must be a relative path inside the volume, without '..'")
-    path = volume / sub_path
     try:
-        if not path.exists():
-            path.mkdir(mode=0o750, parents=True)
-        inside = path.resolve().is_relative_to(volume.resolve())
+        os.close(open_inside(str(volume), sub_path))
     except OSError as error:
-        raise VolumeError(f"subPath {sub_path!r}: cannot create {path}: {error.strerror}") from error
-    if not inside:
-        raise VolumeError(f"subPath {sub_path!r} leads out of its volume through a symbolic link")
-    return path
+        raise VolumeError(f"subPath {sub_path!r} in {volume}: {error.strerror}") from error
+    return (volume / sub_path).resolve()
 
 
 def escapes(path: str) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import shutil
 from contextlib import suppress
@@ -136,15 +137,19 @@ class Launcher:
         security, shared = container.security_context, pod.spec.security_context
         uid = shared.run_as_user if security.run_as_user is None else security.run_as_user
         as_root = os.geteuid() == 0 and (uid in {None, 0} or self._machine.shared_host)
-        base = {**self._machine.base_env, "TMPDIR": str(temporary), **service} | mpi.launcher_variables(
-            variables, str(self._agent), as_root=as_root, shared_host=self._machine.shared_host
-        )
+        base = {
+            **self._machine.base_env,
+            "TMPDIR": str(temporary),
+            **_threads(container),
+            **service,
+        } | mpi.launcher_variables(variables, str(self._agent), as_root=as_root, shared_host=self._machine.shared_host)
         process = ProcessSpec(
             argv=mpi.worker_command(argv, can_serve=as_root and not self._machine.shared_host and _exists(argv[0])),
             env=process_environment(base, pod, variables, gpus),
             cwd=container.working_dir or self._machine.cwd,
             log=path,
             uid=uid,
+            groups=(*filter(None, (shared.fs_group,)), *shared.supplemental_groups),
             gid=shared.run_as_group if security.run_as_group is None else security.run_as_group,
             mounts=mounts,
             termination_log=message,
@@ -163,8 +168,8 @@ def temporary_directory(pod_directory: Path) -> Path:
     return pod_directory.parent.parent / "tmp" / pod_directory.name[:8]
 
 
-def sandbox_spec(pod: Pod, directory: Path) -> SandboxSpec:
-    """Tell the executor about a pod; its directory must exist."""
+def sandbox_spec(pod: Pod, directory: Path, in_memory: Mapping[Path, int | None]) -> SandboxSpec:
+    """Tell the executor about a pod; its directory, and those that are to be `in_memory`, must exist."""
     labels = pod.metadata.labels
     restart = (labels[key] for key in (_JOBSET_UID, RESTART_ATTEMPT) if key in labels)
     return SandboxSpec(
@@ -177,9 +182,16 @@ def sandbox_spec(pod: Pod, directory: Path) -> SandboxSpec:
         attempt="-".join(restart) or labels.get(_JOB_UID, ""),
         root=directory,
         host_network=pod.spec.host_network,
+        in_memory=in_memory,
         aliases={alias.ip: alias.hostnames for alias in pod.spec.host_aliases},
         rewrites_names=not mpi.launches(pod),
     )
+
+
+def _threads(container: Container) -> dict[str, str]:
+    """Keep numerical libraries from starting a thread for each core where the container may use fewer."""
+    limit = container.resources.limits.get("cpu")
+    return {} if limit is None else {"OMP_NUM_THREADS": str(max(1, math.ceil(quantity.parse(limit))))}
 
 
 def _exists(program: str) -> bool:

@@ -16,6 +16,7 @@ from __future__ import annotations
 import bisect
 import ctypes
 import os
+import stat
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Final
@@ -39,6 +40,7 @@ _CHUNK: Final = 64 * 1024
 _SAMPLES: Final = 4096
 _KEEP_SIZE_PUNCH_HOLE: Final = 0x03
 _BLOCK: Final = 4096
+_UNTRUSTED: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 log = structlog.get_logger(__name__)
 
@@ -217,9 +219,15 @@ def _since(options: LogOptions, now: datetime) -> datetime | None:
 
 
 def tail(path: Path, *, size: int, lines: int | None = None) -> bytes:
-    """Read the end of a file: at most this many bytes and lines. Blocks; a file that is not there is empty."""
+    """
+    Read the end of a file: at most this many bytes and lines. Blocks; a file that is not there is empty.
+
+    So is what the container has put in its place: a link would show a file of the machine, a pipe would never end.
+    """
     try:
-        with path.open("rb") as file:
+        with os.fdopen(os.open(path, _UNTRUSTED), "rb") as file:
+            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                return b""
             file.seek(max(0, file.seek(0, os.SEEK_END) - size))
             text = file.read(size)
     except OSError:
@@ -229,7 +237,7 @@ def tail(path: Path, *, size: int, lines: int | None = None) -> bytes:
 
 def _open(path: Path) -> int:
     # The executor creates the file when it starts the process, which may be a moment from now.
-    return os.open(path, os.O_RDONLY | os.O_CREAT, 0o644)
+    return os.open(path, _UNTRUSTED | os.O_CREAT, 0o644)
 
 
 def _tail_offset(file: int, lines: int) -> int:

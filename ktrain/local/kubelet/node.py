@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 ADVISORY: Final = "ktrain.local/advisory-resources"
 """Annotation of a Node: resources that are measured and not counted, comma separated."""
 MEASURED: Final = ("cpu", "memory")
+_OURS: Final = "-ktrain"
+_VERSION: Final = f"v1.36.0{_OURS}"
 _PODS: Final = 250
 """More pods than this would only wait for each other's imports."""
 _ARCHITECTURES: Final = {"x86_64": "amd64", "AMD64": "amd64", "aarch64": "arm64"}
@@ -150,13 +152,19 @@ def _status(node: LocalNode, *, host_ip: str, executor: str, now: datetime) -> J
             "containerRuntimeVersion": f"process-{executor}://",
             "kernelVersion": platform.release(),
             "kubeProxyVersion": "",
-            "kubeletVersion": "v1.36.0-ktrain",
+            "kubeletVersion": _VERSION,
             "machineID": "",
             "operatingSystem": platform.system().lower(),
             "osImage": platform.system(),
             "systemUUID": "",
         },
     }
+
+
+def is_local(node: Json) -> bool:
+    """Whether a Node was made by us, now or at an earlier start."""
+    info = (node.get("status") or {}).get("nodeInfo") or {}
+    return str(info.get("kubeletVersion", "")).endswith(_OURS)
 
 
 async def register(client: Client, manifest: Json) -> None:

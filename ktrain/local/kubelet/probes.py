@@ -19,6 +19,7 @@ import anyio.to_thread
 
 from ktrain.local.sandbox.executor import SandboxError, StartError
 
+from . import grpc_health
 from .logs import tail
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from ktrain.framework.env import Clock
     from ktrain.local.sandbox.executor import Process, ProcessSpec, Sandbox
 
-    from .spec import Container, ExecAction, Handler, HttpGetAction, Probe, TcpSocketAction
+    from .spec import Container, ExecAction, GrpcAction, Handler, HttpGetAction, Probe, TcpSocketAction
 
 _OUTPUT_LIMIT: Final = 1024
 _STATUS_LINE_LIMIT: Final = 8192
@@ -77,7 +78,19 @@ class Target:
         if handler.sleep is not None:
             await self.clock.sleep(handler.sleep.seconds)
             return None
-        return "only exec, httpGet, tcpSocket and sleep are supported here"
+        if handler.grpc is not None:
+            return await self._ask_health(handler.grpc, timeout_s)
+        return "only exec, httpGet, tcpSocket, grpc and sleep are supported here"
+
+    async def _ask_health(self, action: GrpcAction, timeout_s: float) -> str | None:
+        host, port = self.sandbox.ip, action.port
+        reader, writer = await asyncio.open_connection(sock=await self._connect(host, port, timeout_s))
+        try:
+            return await grpc_health.check(reader, writer, f"{host}:{port}", action.service)
+        except EOFError:
+            return f"gRPC probe failed: {host}:{port} closed the connection"
+        finally:
+            writer.close()
 
     async def _run(self, action: ExecAction) -> str | None:
         output = self.process.log.with_name(f"exec-{next(self._numbers)}.log")

@@ -93,7 +93,7 @@ class RemoteShell:
             commands.start_soon(self._serve, connection, namespace, name="remote command")
 
     async def _serve(self, connection: socket.socket, namespace: str) -> None:
-        connection.setblocking(False)  # noqa: FBT003 -- the standard library's signature
+        connection.settimeout(0)
         reader = wire.Reader()
         with connection:
             try:
@@ -183,7 +183,7 @@ def _furnish(place: Path) -> socket.socket:
         server.bind(str(place / "socket"))
         (place / "socket").chmod(0o666)  # The container may run as another user.
         server.listen(_BACKLOG)
-        server.setblocking(False)  # noqa: FBT003 -- the standard library's signature
+        server.settimeout(0)
     except OSError:
         server.close()
         raise

@@ -134,7 +134,9 @@ def pod_status(pod: Pod, record: PodRecord, now: datetime) -> Json:
         "reason": reason,
         "message": message,
         "startTime": format_time(record.start_time),
-        "conditions": [_stamped(c, pod.status.conditions, now) for c in conditions(pod, record, current)],
+        "conditions": [
+            _stamped(c, pod.status.conditions, now, pod.metadata.generation) for c in conditions(pod, record, current)
+        ],
         "containerStatuses": [container_status(pod, c) for c in record.containers if c.role is Role.MAIN],
     }
     if pod.spec.init_containers:
@@ -219,7 +221,7 @@ def _containers_ready(current: str, unready: list[str]) -> Condition:
     return _true("ContainersReady")
 
 
-def _stamped(condition: Condition, before: tuple[Condition, ...], now: datetime) -> Json:
+def _stamped(condition: Condition, before: tuple[Condition, ...], now: datetime, generation: int) -> Json:
     old = find_condition(before, condition.type)
     since = now
     if old is not None and old.status == condition.status and old.last_transition_time is not None:
@@ -229,6 +231,7 @@ def _stamped(condition: Condition, before: tuple[Condition, ...], now: datetime)
         "status": condition.status,
         "lastProbeTime": None,
         "lastTransitionTime": format_time(since),
+        "observedGeneration": generation or None,
         # A merge by type keeps what is not mentioned, so a reason that is gone must be said to be gone.
         "reason": condition.reason or None,
         "message": condition.message or None,

@@ -23,6 +23,7 @@ from ktrain.local.sandbox.executor import SandboxError, StartError
 from .console import Pipes
 
 if TYPE_CHECKING:
+    import socket
     from collections.abc import AsyncGenerator, Callable
 
     from ktrain.local.apiserver.streams import StreamOptions
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
 
 _QUEUED: Final = 4
 """Pieces of output that wait for the client; then the command waits."""
+_CONNECT_TIMEOUT_S: Final = 10.0
 _LINGER_S: Final = 0.5
 """How long output is read on when the command has ended but something it started keeps its output open."""
 
@@ -85,6 +87,23 @@ class ContainerStreams:
         except LogUnavailable as error:
             raise StreamUnavailable(str(error)) from error
         return AttachSession(output, live.console, keeps_input=not live.target.container.stdin_once, options=options)
+
+    async def connect(self, namespace: str, pod: str, port: int) -> socket.socket:
+        """
+        Connect to a port of a running pod, as a program in it would.
+
+        Raises:
+            StreamUnavailable: The pod does not run, or nothing listens there.
+        """
+        worker = self._find(Key(namespace, pod))
+        sandbox = worker.sandbox if worker is not None else None
+        if sandbox is None:
+            raise StreamUnavailable(f"pod {pod} does not run")
+        try:
+            return await sandbox.connect("127.0.0.1", port, _CONNECT_TIMEOUT_S)
+        except OSError as error:
+            why = error.strerror or str(error) or "no answer"
+            raise StreamUnavailable(f"nothing listens on port {port} of pod {pod}: {why}") from error
 
     def _live(self, namespace: str, pod: str, container: str) -> Live:
         worker = self._find(Key(namespace, pod))

@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from ktrain.framework import Client
     from ktrain.framework.env import Clock
 
-    from .spec import Pod, ServiceAccountToken
+    from .spec import Pod
+    from .volume_spec import ServiceAccountToken
 
 RENEW_AT: Final = 0.8
 _AT_MOST: Final = timedelta(days=1)

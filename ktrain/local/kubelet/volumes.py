@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 import anyio.to_thread
 
+from ktrain.api import quantity
 from ktrain.api.core import PERSISTENT_VOLUME_CLAIMS
 from ktrain.framework.errors import FrameworkError, NotFound
 from ktrain.local.sandbox.executor import Mount
@@ -21,18 +22,17 @@ from ktrain.local.sandbox.executor import Mount
 from . import sources as api_objects
 from .environment import ConfigError, PodFacts, Sources, expand, field_value, resource_value
 from .files import File, VolumeError, check_host_path, escapes, make_directory, prepare_sub_path, write_payload
-from .spec import (
+from .tokens import PodTokens
+from .volume_spec import (
     ConfigMapVolume,
     DownwardVolume,
     KeyToPath,
-    Pod,
     ProjectedSecret,
     ProjectedVolume,
     SecretVolume,
     ServiceAccountToken,
     Volume,
 )
-from .tokens import PodTokens
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from ktrain.framework import Client
     from ktrain.framework.env import Clock
 
-    from .spec import Container
+    from .spec import Container, Pod
 
 Payload = dict[str, File]
 ACCOUNT_DIRECTORY: Final = "/var/run/secrets/kubernetes.io/serviceaccount"
@@ -60,7 +60,9 @@ class PodVolumes:
         clock: Clock,
         facts: PodFacts,
         rewrite: Callable[[str], str],
+        in_memory: bool,
     ) -> None:
+        """`in_memory`: the sandbox has put a file system of its own in place of `memory_volumes`."""
         self._directory = directory
         self._claims = claims / pod.metadata.namespace
         self._client = client
@@ -70,6 +72,8 @@ class PodVolumes:
         self._paths: dict[str, Path] = {}
         # What shows API objects is read-only in a cluster, too; a write would be lost with the next refresh.
         self._read_only = {v.name for v in pod.spec.volumes if v.shows_api or (v.claim and v.claim.read_only)}
+        # Only the pod itself sees into what it has in memory.
+        self._in_memory = {v.name for v in pod.spec.volumes if v.in_memory} if in_memory else set()
         self.shows_api = any(v.shows_api for v in pod.spec.volumes)
 
     async def set_up(self, pod: Pod) -> None:
@@ -102,14 +106,17 @@ class PodVolumes:
         """
         found = []
         for mount in container.volume_mounts:
-            path = self._path(mount.name)
+            path, inside = self._path(mount.name), ""
             if mount.sub_path or mount.sub_path_expr:
                 inside = mount.sub_path or _expanded_sub_path(mount.sub_path_expr, variables)
-                path = await anyio.to_thread.run_sync(prepare_sub_path, path, inside)
+                if mount.name not in self._in_memory:
+                    path, inside = await anyio.to_thread.run_sync(prepare_sub_path, path, inside), ""
+                elif escapes(inside):
+                    raise VolumeError(f"subPath {inside!r} must be a relative path inside the volume, without '..'")
             read_only = mount.read_only or mount.name in self._read_only
             # On a shared host only one pod can have it there; the others have other uses for their time.
             optional = mount.mount_path.rstrip("/") == ACCOUNT_DIRECTORY
-            found.append(Mount(path, mount.mount_path, read_only, optional=optional))
+            found.append(Mount(path, mount.mount_path, read_only, optional=optional, inside=inside))
         return tuple(sorted(found, key=lambda m: m.target.rstrip("/").count("/")))
 
     def _path(self, name: str) -> Path:
@@ -118,10 +125,11 @@ class PodVolumes:
         return self._paths[name]
 
     async def _set_up(self, volume: Volume, pod: Pod, found: Sources) -> Path:
-        content = payload(volume, pod, self._facts, found)
+        content, group = payload(volume, pod, self._facts, found), pod.spec.security_context.fs_group
         if content is not None:
             path = self._directory / "api" / volume.name
-            await anyio.to_thread.run_sync(write_payload, path, self._rewritten(content))
+            files = self._rewritten(content)
+            await anyio.to_thread.run_sync(lambda: write_payload(path, files, group=group))
             return path
         if (host := volume.host_path) is not None:
             await anyio.to_thread.run_sync(check_host_path, Path(host.path), host.type)
@@ -130,14 +138,13 @@ class PodVolumes:
             await self._check_claim(claim.claim_name, pod)
             path = self._claims / claim.claim_name
         elif volume.empty_dir is not None:
-            # `medium: Memory` is a plain directory, too: the page cache gives the speed, and nothing outlives the pod.
-            path = self._directory / "empty" / volume.name
+            # `medium: Memory` is a plain directory, too, if the sandbox has not made it a file system in memory.
+            path = _empty_directory(self._directory, volume)
         else:
             raise VolumeError(
                 "its kind is not supported here; use emptyDir, configMap, secret, downwardAPI, "
                 "projected, persistentVolumeClaim or hostPath"
             )
-        group = pod.spec.security_context.fs_group
         await anyio.to_thread.run_sync(lambda: make_directory(path, mode=0o777, group=group))
         return path
 
@@ -158,6 +165,19 @@ class PodVolumes:
             except UnicodeDecodeError:
                 result[path] = file
         return result
+
+
+def memory_volumes(pod: Pod, directory: Path) -> dict[Path, int | None]:
+    """Return where a pod's volumes in memory will be below that of its volumes, with their limits in bytes."""
+    return {
+        _empty_directory(directory, volume): int(quantity.parse(volume.empty_dir.size_limit)) or None
+        for volume in pod.spec.volumes
+        if volume.in_memory and volume.empty_dir is not None
+    }
+
+
+def _empty_directory(directory: Path, volume: Volume) -> Path:
+    return directory / "empty" / volume.name
 
 
 def _expanded_sub_path(expression: str, variables: Mapping[str, str]) -> str:

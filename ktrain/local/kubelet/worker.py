@@ -15,6 +15,7 @@ from __future__ import annotations
 import asyncio
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import anyio
@@ -35,7 +36,7 @@ from .reporter import StatusReporter, delete_finally
 from .resume import goes_on, resumed_records
 from .spec import PODS, Pod
 from .status import LOST, ContainerRecord, PodRecord, Role, new_records, pod_status
-from .volumes import PodVolumes
+from .volumes import PodVolumes, memory_volumes
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping, Sequence
@@ -94,6 +95,7 @@ class PodWorker:
         self._deadline = Deadline(shared.env.clock)
         self._sequence = anyio.CancelScope()
         self._place: _Place | None = None
+        self._refresh = asyncio.Event()
         self._failure: tuple[str, str] | None = None
         self._ended = False
         self.finished = asyncio.Event()
@@ -124,7 +126,11 @@ class PodWorker:
         """Take notice of a newer version of the pod. Never waits."""
         if _version(pod) < _version(self.pod):
             return
-        self.pod = pod
+        before, self.pod = self.pod, pod
+        if pod.spec.readiness_gates and pod.status.conditions != before.status.conditions:
+            self._reporter.changed()
+        if (pod.metadata.labels, pod.metadata.annotations) != (before.metadata.labels, before.metadata.annotations):
+            self._refresh.set()  # The downward API may show them.
         if pod.metadata.deletion_timestamp is not None:
             self.stop(pod.grace_s)
 
@@ -241,8 +247,10 @@ class PodWorker:
 
     async def _make_place(self, gpus: Mapping[str, Sequence[str]]) -> _Place:
         shared = self._shared
-        await anyio.to_thread.run_sync(lambda: self._directory.mkdir(parents=True, exist_ok=True))
-        sandbox = await shared.executor.create_sandbox(sandbox_spec(self.pod, self._directory))
+        in_memory = memory_volumes(self.pod, self._directory / "volumes")
+        for path in (self._directory, *in_memory):
+            await anyio.to_thread.run_sync(partial(path.mkdir, parents=True, exist_ok=True))
+        sandbox = await shared.executor.create_sandbox(sandbox_spec(self.pod, self._directory, in_memory))
         facts = PodFacts(shared.machine.node_name, shared.machine.host_ip, sandbox.ip, shared.machine.allocatable)
         volumes = PodVolumes(
             self.pod,
@@ -252,6 +260,7 @@ class PodWorker:
             clock=shared.env.clock,
             facts=facts,
             rewrite=sandbox.rewrite,
+            in_memory=not shared.machine.shared_host,
         )
         launcher = Launcher(
             lambda: self.pod,
@@ -276,7 +285,9 @@ class PodWorker:
 
     async def _refresh_volumes(self) -> None:
         while any(volume.shows_api for volume in self.pod.spec.volumes):
-            await self._shared.env.clock.sleep(REFRESH_S)
+            with anyio.move_on_after(REFRESH_S):
+                await self._refresh.wait()
+            self._refresh.clear()
             # Not before the first container: until then the sequence itself sets them up.
             if self._place is not None and any(runner.record.attempts for runner in self._containers):
                 try:
@@ -310,6 +321,11 @@ class PodWorker:
     def container(self, name: str) -> ContainerRunner | None:
         """Return the runner of a container."""
         return next((runner for runner in self._containers if runner.name == name), None)
+
+    @property
+    def sandbox(self) -> Sandbox | None:
+        """Where its processes run, as long as they do."""
+        return self._place.sandbox if self._place is not None and not self._ended else None
 
     @property
     def default_container(self) -> str:

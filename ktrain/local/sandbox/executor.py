@@ -52,6 +52,8 @@ class Mount:
     read_only: bool = False
     optional: bool = False
     """The program can do without it, where it cannot be made (on a shared host)."""
+    inside: str = ""
+    """A path inside the source that is shown instead of all of it, made if it is missing; it cannot lead outside."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,6 +79,8 @@ class SandboxSpec:
     """The pod's directory, existing and writable, below `Executor.directory`. The sandbox keeps its own files in it."""
     host_network: bool = False
     """Run in the host's network: the only way for a pod to reach the world outside in `ns` mode (downloads)."""
+    in_memory: Mapping[Path, int | None] = field(default_factory=dict)
+    """Directories that are file systems in memory for the pod, with their limits in bytes; not on a shared host."""
     aliases: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Addresses and the names that this pod alone has for them (hostAliases); not on a shared host."""
     rewrites_names: bool = True
@@ -114,6 +118,8 @@ class ProcessSpec:
     """runAsUser. As an ordinary user the process sees this uid, the files stay the user's; ignored in host mode."""
     gid: int | None = None
     """runAsGroup; as `uid`."""
+    groups: tuple[int, ...] = ()
+    """Supplementary groups; only root can give them."""
     mounts: tuple[Mount, ...] = ()
     """This container's mounts, in any order; parents are mounted first."""
     termination_log: Path | None = None

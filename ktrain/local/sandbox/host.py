@@ -71,6 +71,7 @@ class HostSandbox(SupervisedSandbox):
             "cwd": cwd,
             "uid": None,
             "gid": None,
+            "groups": (),
             "mounts": [],
             "memory_limit": process.memory_limit,
             "terminal": process.stdio is not None and process.stdio.terminal,

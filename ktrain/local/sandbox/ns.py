@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from ktrain.local.sandbox.helper_client import Helper
     from ktrain.local.sandbox.wire import Frame
 
+WireMount = tuple[str, str, bool, str]
 # The kernel allows 1024 ports on a bridge (BR_MAX_PORTS); addresses are reused oldest first.
 _ADDRESSES: Final = 1016
 SERVICE_NAMES: Final = (
@@ -47,13 +48,14 @@ class NamespaceSandbox(SupervisedSandbox):
         """Everything is mounted where the pod expects it; nothing is rewritten."""
         mounts = [_wire_mount(mount) for mount in process.mounts]
         if process.termination_log is not None:
-            mounts.append((str(process.termination_log), process.termination_path, False))
+            mounts.append((str(process.termination_log), process.termination_path, False, ""))
         return {
             "argv": process.argv,
             "env": dict(process.env),
             "cwd": process.cwd,
             "uid": process.uid,
             "gid": process.gid,
+            "groups": process.groups,
             "mounts": mounts,
             "memory_limit": process.memory_limit,
             "terminal": process.stdio is not None and process.stdio.terminal,
@@ -93,6 +95,7 @@ class NamespaceExecutor(SupervisedExecutor):
                 "interface": f"veth{key}",
                 "ip": ip,
                 "stage": str(spec.root / ".stage"),
+                "memory": [(str(path), limit) for path, limit in spec.in_memory.items()],
                 "mounts": [*self._admit(spec, ip), *(_wire_mount(mount) for mount in spec.mounts)],
             }
 
@@ -110,7 +113,7 @@ class NamespaceExecutor(SupervisedExecutor):
             hosts.path.unlink(missing_ok=True)
             del self._hosts[group]
 
-    def _admit(self, spec: SandboxSpec, ip: str) -> list[tuple[str, str, bool]]:
+    def _admit(self, spec: SandboxSpec, ip: str) -> list[WireMount]:
         """Enter the pod in the hosts file of its subdomain, and return the mount of that file."""
         if spec.host_network:
             return []
@@ -123,12 +126,12 @@ class NamespaceExecutor(SupervisedExecutor):
         if spec.aliases:
             path = spec.root / "hosts"
             hosts.copy(ip, path, spec.aliases)
-        return [(str(path), "/etc/hosts", False)]
+        return [(str(path), "/etc/hosts", False, "")]
 
 
 def _group(spec: SandboxSpec) -> str:
     return f"{spec.namespace}.{spec.subdomain}" if spec.subdomain else spec.uid
 
 
-def _wire_mount(mount: Mount) -> tuple[str, str, bool]:
-    return (str(mount.source), mount.target, mount.read_only)
+def _wire_mount(mount: Mount) -> WireMount:
+    return (str(mount.source), mount.target, mount.read_only, mount.inside)

@@ -8,7 +8,8 @@ A step is a dict with one action, and `after`, the seconds that pass after it (d
 
     pods: {to: Running|Ready|Succeeded|Failed, index: [0, 1], first: n, exit: 1, container: c, init: true,
            conditions: [T], restarts: n, ago: s}    the status of live pods, as a kubelet writes it
-    evict: {index: [0], first: n}       deletes pods; they end when a kubelet lets them (`hold`)
+    evict: {index: [0], first: n, grace: s}     deletes pods; they end when a kubelet lets them (`hold`)
+    untrack: {first: n}                 takes the finalizers from live pods
     hold: true|false                    whether terminating pods stay
     patch: {...}                        a merge patch of the Job; `status: true` of its status
     label: {key: value|null}            of the live pods
@@ -131,7 +132,8 @@ class Scene:
     async def _end(self, pod):
         meta = pod["metadata"]
         if pod["status"].get("phase") not in ("Succeeded", "Failed"):
-            await self._put_status(meta["name"], self._ended(pod, "Failed", {"exit": 143}))
+            known = [c["type"] for c in pod["status"].get("conditions", []) if c["type"] == "DisruptionTarget"]
+            await self._put_status(meta["name"], self._ended(pod, "Failed", {"exit": 143, "conditions": known}))
             return True
         if meta.get("deletionGracePeriodSeconds"):
             await self._client.delete(PODS, Key(self.key.namespace, meta["name"]), grace_period_s=0)
@@ -153,7 +155,13 @@ class Scene:
 
     async def _do_evict(self, given):
         for pod in self._select(await self._pods(), given):
-            await self._client.delete(PODS, Key(self.key.namespace, pod["metadata"]["name"]))
+            key = Key(self.key.namespace, pod["metadata"]["name"])
+            await self._client.delete(PODS, key, grace_period_s=given.get("grace"))
+
+    async def _do_untrack(self, given):
+        for pod in self._select(await self._pods(), given):
+            key = Key(self.key.namespace, pod["metadata"]["name"])
+            await self._client.patch(PODS, key, {"metadata": {"finalizers": None}})
 
     async def _do_hold(self, given):
         self._hold = given
@@ -223,6 +231,9 @@ class Scene:
         status = {"phase": phase, "conditions": self._conditions(given)}
         if given.get("bare"):
             return status
+        if given.get("init"):
+            ended = {"name": pod["spec"]["initContainers"][0]["name"], "image": "i", "imageID": "", "ready": False}
+            return {**status, "initContainerStatuses": [{**ended, "restartCount": 0, "state": state}]}
         return {**status, "containerStatuses": self._statuses(pod, given, state, ready=False)}
 
     def _statuses(self, pod, given, state, *, ready):

@@ -61,7 +61,7 @@ def play_embedded(scenario):
             controllers = jobs.make_controllers(client, cache, env, recorder)
             async with anyio.create_task_group() as tasks:
                 await tasks.start(Manager(cache=cache, controllers=controllers, recorder=recorder).run)
-                seen = await _play(plane, scenario, _let_pass(env))
+                seen = await _play(plane, scenario, LetPass(env))
                 tasks.cancel_scope.cancel()
             return seen
 
@@ -79,54 +79,68 @@ def play_real(server, scenarios):
         async with limit, real_plane(server) as plane:
             expected = None if IS_RECORDING else recording(scenario["name"])
             try:
-                return await _play(plane, scenario, _wait_until(expected))
+                return await _play(plane, scenario, WaitUntil(expected))
             except Exception as error:  # noqa: BLE001 -- belongs to its test
                 return error
 
     return asyncio.run(run())
 
 
-async def _play(plane, scenario, settle):
+async def _play(plane, scenario, waiting):
     scenario = copy.deepcopy(scenario)
     scene = Scene(plane, scenario)
     seen = {"created": await scene.create(), "steps": []}
     if "refused" not in seen["created"]:
-        first = {"see": await settle(scene, 0, scenario.get("after", AFTER_S))}
-        seen["steps"].append(first)
+        seen["steps"].append({"see": await waiting.see(scene, 0, scenario.get("after", AFTER_S))})
         seen["pod"] = await scene.made()
         for number, step in enumerate(scenario["steps"], 1):
             refusal = await scene.act(step)
-            after = {"see": await settle(scene, number, step.get("after", AFTER_S))}
+            after = {"see": await waiting.see(scene, number, step.get("after", AFTER_S))}
             seen["steps"].append({"refused": refusal, **after} if refusal else after)
-        seen["events"] = await scene.events()
+        seen["events"] = await waiting.events(scene)
     return seen
 
 
-def _let_pass(env):
-    async def settle(scene, _number, after_s):
+class LetPass:
+    """Lets virtual time pass."""
+
+    def __init__(self, env):
+        self._env = env
+
+    async def see(self, scene, _number, after_s):
         for _ in range(after_s):
             await scene.tend()
-            await env.clock.sleep(1)
+            await self._env.clock.sleep(1)
         return await scene.see()
 
-    return settle
+    async def events(self, scene):
+        return await scene.events()
 
 
-def _wait_until(expected):
-    """Wait until it is as recorded; when nothing is recorded, until nothing changes any more."""
+class WaitUntil:
+    """Waits until all is as recorded; when nothing is recorded, until nothing changes any more."""
 
-    async def settle(scene, number, after_s):
+    def __init__(self, expected):
+        self._expected = expected
+
+    async def see(self, scene, number, after_s):
         last, stable_s = None, 0
         for second in range(after_s + PATIENCE_S):
             busy = await scene.tend()
             seen = await scene.see()
             stable_s = stable_s + 1 if seen == last and not busy else 0
             last = seen
-            if expected is None and second >= after_s and stable_s >= STABLE_S:
+            if self._expected is None and second >= after_s and stable_s >= STABLE_S:
                 break
-            if expected is not None and second >= min(after_s, 1) and seen == expected["steps"][number]["see"]:
+            if self._expected and second >= min(after_s, 1) and seen == self._expected["steps"][number]["see"]:
                 break
             await asyncio.sleep(1)
         return last
 
-    return settle
+    async def events(self, scene):
+        for _ in range(STABLE_S):
+            seen = await scene.events()
+            if self._expected and seen == self._expected["events"]:
+                break
+            await asyncio.sleep(1)
+        return seen

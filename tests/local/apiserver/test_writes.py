@@ -151,7 +151,7 @@ async def test_dry_run_answers_and_stores_nothing(api, server):
 
 @pytest.mark.parametrize(
     ("body", "status"),
-    [(b'{"a":', 400), (b"[]", 400), (b"null", 400), (b'{"metadata":{"labels":{"a":0}}}', 400), (b"{}", 422)],
+    [(b'{"a":', 400), (b"[]", 400), (b"null", 422), (b'{"metadata":{"labels":{"a":0}}}', 400), (b"{}", 422)],
 )
 async def test_bodies_that_are_no_object_are_refused(api, body, status):
     assert (await api.send("POST", api.path("configmaps"), body)).status == status

@@ -132,3 +132,21 @@ async def test_a_new_job_of_the_same_name_does_not_wait_for_the_failures_of_the_
     await world.run()
 
     assert len([p for p in world.pods.list() if p.metadata.is_controlled_by((await world.job()).metadata.uid)]) == 1
+
+
+async def test_a_job_whose_pods_are_refused_starts_all_the_same_and_is_tried_again_later_and_later(world):
+    body = job_body()
+    body["metadata"]["name"] = "k"
+    body["spec"]["template"]["spec"]["priorityClassName"] = "nobody-made-it"
+    await world.client.create(JOBS, body)
+    await world.show()
+
+    waits = []
+    for _ in range(3):
+        waits.append((await world.reconciler.reconcile(Key("default", "k"))).requeue_after_s)
+        await world.show()
+
+    job = await world.client.get(JOBS, "k", "default")
+    assert waits == [0.25, 0.5, 1.0]
+    assert job.status.start_time is not None
+    assert job.status.active == 0

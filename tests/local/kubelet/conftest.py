@@ -261,28 +261,30 @@ async def open_real_world(pods: str, directory: Path, **options: object) -> Asyn
         choice = await choose(pods)
     except SandboxError as error:
         pytest.skip(str(error))
-    server = ApiServer(env)
-    client = Client(server.transport(), env, field_manager="test")
-    cache, recorder = Cache(client, env), EventRecorder(client, env, component="kubelet")
-    kubelet = Kubelet(
-        client,
-        cache,
-        env,
-        node=LocalNode.measured("laptop"),
-        executor=choice.executor,
-        recorder=recorder,
-        base_env=base_environment(os.environ, Path(sys.executable)),
-        cwd=str(directory),
-        **options,
-    )
-    server.nodes.register("laptop", kubelet)
-    watch = PodWatch(cache)
-    async with server.running(), anyio.create_task_group() as services:
-        await services.start(cache.run)
-        await services.start(recorder.run)
-        async with anyio.create_task_group() as tasks:
-            await tasks.start(kubelet.run)
-            yield RealWorld(client, kubelet, watch, server)
-            tasks.cancel_scope.cancel()
-        services.cancel_scope.cancel()
-    await choice.executor.aclose()
+    try:
+        server = ApiServer(env)
+        client = Client(server.transport(), env, field_manager="test")
+        cache, recorder = Cache(client, env), EventRecorder(client, env, component="kubelet")
+        kubelet = Kubelet(
+            client,
+            cache,
+            env,
+            node=LocalNode.measured("laptop"),
+            executor=choice.executor,
+            recorder=recorder,
+            base_env=base_environment(os.environ, Path(sys.executable)),
+            cwd=str(directory),
+            **options,
+        )
+        server.nodes.register("laptop", kubelet)
+        watch = PodWatch(cache)
+        async with server.running(), anyio.create_task_group() as services:
+            await services.start(cache.run)
+            await services.start(recorder.run)
+            async with anyio.create_task_group() as tasks:
+                await tasks.start(kubelet.run)
+                yield RealWorld(client, kubelet, watch, server)
+                tasks.cancel_scope.cancel()
+            services.cancel_scope.cancel()
+    finally:
+        await choice.executor.aclose()

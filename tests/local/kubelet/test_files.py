@@ -119,6 +119,24 @@ def test_a_sub_path_cannot_leave_its_volume(tmp_path: Path, sub_path: str) -> No
         prepare_sub_path(volume, sub_path)
 
 
+def test_nothing_is_made_where_a_sub_path_must_not_lead(tmp_path: Path) -> None:
+    (tmp_path / "outside").mkdir()
+    (tmp_path / "volume").mkdir()
+    (tmp_path / "volume" / "link").symlink_to(tmp_path / "outside")
+
+    with pytest.raises(VolumeError, match="leads out of its volume"):
+        prepare_sub_path(tmp_path / "volume", "link/new")
+
+    assert list((tmp_path / "outside").iterdir()) == []
+
+
+def test_a_link_inside_a_volume_may_be_a_sub_path(tmp_path: Path) -> None:
+    (tmp_path / "real").mkdir()
+    (tmp_path / "link").symlink_to("real")
+
+    assert prepare_sub_path(tmp_path, "link/new") == tmp_path / "real" / "new"
+
+
 @pytest.mark.parametrize(("path", "bad"), [("a", False), ("a/b", False), ("a..b", False), ("..", True), ("", True)])
 def test_paths_that_leave_are_recognised(path: str, *, bad: bool) -> None:
     assert escapes(path) is bad

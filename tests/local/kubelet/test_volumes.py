@@ -4,7 +4,8 @@ import pytest
 from ktrain.api.meta import Json
 from ktrain.local.kubelet.environment import ConfigError, PodFacts, Sources
 from ktrain.local.kubelet.files import File, VolumeError
-from ktrain.local.kubelet.spec import ConfigMap, Pod, Secret, Volume
+from ktrain.local.kubelet.spec import ConfigMap, Pod, Secret
+from ktrain.local.kubelet.volume_spec import Volume
 from ktrain.local.kubelet.volumes import payload, referenced
 
 FACTS = PodFacts("n", "10.0.0.1", "10.0.0.2", {"cpu": "4"})
@@ -64,7 +65,8 @@ def test_optional_sources_and_keys_may_be_missing() -> None:
         ({"secret": {"secretName": "s", "items": [{"key": "z", "path": "z"}]}}, "secret 's' has no key 'z'"),
         ({"configMap": {"name": "m", "items": [{"key": "a", "path": "../a"}]}}, "must be relative"),
         ({"configMap": {"name": "m", "items": [{"key": "a", "path": "/a"}]}}, "must be relative"),
-        ({"projected": {"sources": [{"serviceAccountToken": {"path": "token"}}]}}, "automountServiceAccountToken"),
+        ({"projected": {"sources": [{}]}}, "are not supported here"),
+        ({"projected": {"sources": [{"serviceAccountToken": {"path": "../token"}}]}}, "must be relative"),
         ({"downwardAPI": {"items": [{"path": "x"}]}}, "neither fieldRef nor resourceFieldRef"),
         ({"downwardAPI": {"items": [{"path": "x", "fieldRef": {"fieldPath": "spec.x"}}]}}, "spec.x"),
     ],

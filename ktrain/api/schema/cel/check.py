@@ -8,29 +8,52 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from ..patterns import compile_pattern
 from . import library
-from .errors import located
+from .errors import CelError, located
 from .syntax import Call, Conditional, Ident, Index, ListOf, Literal, Logic, Macro, MapOf, Node, Select
 from .types import BOOL, DYN, INT, NAMESPACES, STRING, Type, fields_of, fits, join, resolve, show
-from .values import kind_of
+from .values import kind_of, parse_duration, parse_timestamp
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
 _TYPE_NAMES: Final = frozenset(
     {"bool", "bytes", "double", "duration", "dyn", "int", "list", "map", "null_type"}
     | {"string", "timestamp", "type", "uint"}
 )
+_READERS: Final[Mapping[str, Callable[[str], object]]] = {
+    "duration": parse_duration,
+    "timestamp": parse_timestamp,
+    "matches": compile_pattern,
+}
 _LISTS: Final = frozenset({"map", "filter", "transformList"})
 
 
+def _is_readable(name: str, value: object) -> bool:
+    """Whether a literal is what a function reads it as."""
+    read = _READERS.get(name)
+    if read is None or not isinstance(value, str):
+        return True
+    try:
+        read(value)
+    except (CelError, ValueError):
+        return False
+    return True
+
+
 class Checker:
-    """Checks one expression; `problems` are messages with their places."""
+    """Checks one expression."""
 
     def __init__(self, source: str, variables: Mapping[str, Type]) -> None:
-        self.problems: list[str] = []
+        self._found: dict[tuple[int, str], None] = {}
         self._source = source
         self._scope = dict(variables)
+
+    @property
+    def problems(self) -> list[str]:
+        """Messages in the order of their places."""
+        return [located(self._source, offset, text) for offset, text in sorted(self._found)]
 
     def check(self, node: Node) -> Type:  # noqa: PLR0911 - one for each kind of node
         """Return the type of a tree; dyn where something is wrong."""
@@ -53,17 +76,18 @@ class Checker:
                 self._want(BOOL, node.test, "_?_:_", node)
                 return join(self.check(node.then), self.check(node.otherwise))
             case ListOf():
-                return ("list", self._joined([self._item(one, i in node.optional) for i, one in enumerate(node.items)]))
+                types = [self._item(one, i in node.optional) for i, one in enumerate(node.items)]
+                return ("list", self._joined(types, node.items))
             case MapOf():
-                keys = self._joined([self.check(key) for key, _ in node.entries])
-                values = [self._item(value, i in node.optional) for i, (_, value) in enumerate(node.entries)]
-                return ("map", keys, self._joined(values))
+                keys = self._joined([self.check(key) for key, _ in node.entries], [key for key, _ in node.entries])
+                types = [self._item(value, i in node.optional) for i, (_, value) in enumerate(node.entries)]
+                return ("map", keys, self._joined(types, [value for _, value in node.entries]))
             case Macro():
                 return self._macro(node)
         raise AssertionError(node)
 
     def _problem(self, node: Node, text: str) -> Type:
-        self.problems.append(located(self._source, node.offset, text))
+        self._found[node.offset, text] = None
         return DYN
 
     def _ident(self, node: Ident) -> Type:
@@ -118,6 +142,8 @@ class Checker:
             name = f"{target.name}.{name}"
             target = None
         args = [self.check(one) for one in node.args]
+        if node.args and isinstance(node.args[-1], Literal) and not _is_readable(name, node.args[-1].value):
+            self._problem(node.args[-1], f"invalid {name} argument")
         operands = args if target is None else [self.check(target), *args]
         if name == "_?_:_":
             return DYN
@@ -179,8 +205,11 @@ class Checker:
         found = self.check(node)
         return (found[1] if len(found) > 1 else DYN) if optional and found[0] == "optional" else found
 
-    def _joined(self, types: list[Type]) -> Type:
+    def _joined(self, types: list[Type], nodes: Sequence[Node]) -> Type:
+        """Return the one type that all parts of a literal must have."""
         found = types[0] if types else DYN
-        for one in types[1:]:
+        for one, node in zip(types[1:], nodes[1:], strict=True):
+            if join(found, one) == DYN and DYN not in (found, one):
+                self._problem(node, f"expected type '{show(found)}' but found '{show(one)}'")
             found = join(found, one)
         return found

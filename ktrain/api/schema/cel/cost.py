@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 REQUEST_BYTES: Final = 3 << 20
 LIMIT: Final = 10_000_000
 """Of one rule."""
+LIMIT_OF_ALL: Final = 100_000_000
 ABSURD: Final = 100
 """How many times the limit an estimate from below has to be."""
 ADVICE: Final = (

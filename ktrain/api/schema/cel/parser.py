@@ -159,7 +159,7 @@ class _Parser:
             inner = self._expression()
             self._expect(")")
             return inner
-        if token.text == "[":
+        if token.kind == "symbol" and token.text in {"[", "[?"}:
             return self._list(token)
         if token.text == "{":
             return self._map(token)
@@ -189,7 +189,7 @@ class _Parser:
         self._expect(")")
         if name == "has" and target is None and len(args) == 1:
             if not isinstance(args[0], Select):
-                raise self._error(opening, "invalid argument to has() macro", syntax=False)
+                raise CelError(located(self._source, args[0].offset, "invalid argument to has() macro"))
             return Select(opening.offset, args[0].operand, args[0].field, test=True)
         count = _MACROS.get((name, len(args)))
         if count is None or target is None:
@@ -209,7 +209,8 @@ class _Parser:
 
     def _list(self, token: Token) -> Node:
         items: list[Node] = []
-        optional: set[int] = set()
+        # The first question mark is read as one token with the bracket, as in an optional index.
+        optional: set[int] = {0} if token.text == "[?" else set()
         while self._peek().text != "]":
             if self._taken("?"):
                 optional.add(len(items))

@@ -28,9 +28,9 @@ _NUMBERS: Final = frozenset({int, float, UInt})
 _TIMES: Final = frozenset({timedelta, datetime})
 
 
-def _whole(kind: type[int], value: int, what: str = "integer overflow") -> int:
+def _whole(kind: type[int], value: int) -> int:
     if value not in (_UINT if kind is UInt else _INT):
-        raise CelError("unsigned integer overflow" if kind is UInt and what == "integer overflow" else what)
+        raise CelError("unsigned integer overflow" if kind is UInt else "integer overflow")
     return kind(value)
 
 
@@ -189,8 +189,8 @@ def _string(value: Any) -> str:  # noqa: ANN401 - any value
     return show(value) if kind_of(value) in _ORDERED else no_overload()
 
 
-def _unreadable(text: str, function_: str) -> NoReturn:
-    raise CelError(f'strconv.{function_}: parsing "{text}": invalid syntax')
+def _unreadable(kind: str) -> NoReturn:
+    raise CelError(f"type conversion error from 'string' to '{kind}'")
 
 
 @function(*(f"int({one}) -> int" for one in ("int", "uint", "double", "string", "timestamp", "duration", "dyn")))
@@ -198,8 +198,8 @@ def _int(value: Any) -> int:  # noqa: ANN401 - any value
     if isinstance(value, str):
         digits = value.removeprefix("-").removeprefix("+")
         if not (digits.isascii() and digits.isdigit()) or len(value) - len(digits) > 1 or len(digits) > 20:
-            _unreadable(value, "ParseInt")
-        return _whole(int, int(value), f'strconv.ParseInt: parsing "{value}": value out of range')
+            _unreadable("int")
+        return int(value) if int(value) in _INT else _unreadable("int")
     if isinstance(value, datetime):
         return math.floor(value.timestamp())
     if isinstance(value, timedelta):
@@ -213,7 +213,7 @@ def _int(value: Any) -> int:  # noqa: ANN401 - any value
 def _uint(value: Any) -> int:  # noqa: ANN401 - any value
     if isinstance(value, str):
         if not (value.isascii() and value.isdigit()) or len(value) > 20:
-            _unreadable(value, "ParseUint")
+            _unreadable("uint")
         return _whole(UInt, int(value))
     if type(value) is float and not math.isfinite(value):
         raise CelError("unsigned integer overflow")
@@ -226,7 +226,7 @@ def _double(value: Any) -> float:  # noqa: ANN401 - any value
         try:
             return float(value.replace("_", "?"))
         except ValueError:
-            _unreadable(value, "ParseFloat")
+            _unreadable("double")
     return float(value) if type(value) in _NUMBERS else no_overload()
 
 
@@ -238,7 +238,7 @@ def _bool(value: Any) -> bool:  # noqa: ANN401 - any value
         return True
     if value in ("0", "f", "F", "false", "FALSE", "False"):
         return False
-    return _unreadable(value, "ParseBool") if isinstance(value, str) else no_overload()
+    return _unreadable("bool") if isinstance(value, str) else no_overload()
 
 
 @function("bytes(string) -> bytes", "bytes(bytes) -> bytes", "bytes(dyn) -> bytes")

@@ -60,9 +60,8 @@ def show(kind: Type) -> str:
         return str(kind[1])
     if kind[0] == "optional":
         return f"optional_type({show(kind[1])})"
-    names = {"null": "null", "duration": "google.protobuf.Duration", "timestamp": "google.protobuf.Timestamp"}
     inside = ", ".join(show(one) for one in kind[1:])
-    return f"{kind[0]}({inside})" if inside else names.get(kind[0], str(kind[0]))
+    return f"{kind[0]}({inside})" if inside else str(kind[0])
 
 
 def read_signature(text: str) -> Signature:

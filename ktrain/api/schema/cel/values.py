@@ -171,7 +171,7 @@ def parse_duration(text: str) -> timedelta:
         CelError: It is none.
     """
     if not _DURATION.fullmatch(text):
-        raise CelError(f'time: invalid duration "{text}"')
+        raise CelError("type conversion error from 'string' to 'google.protobuf.Duration'")
     seconds = sum(float(number) * _UNITS_S[unit] for number, unit in _DURATION_PART.findall(text))
     try:
         return timedelta(seconds=-seconds if text.startswith("-") else seconds)
@@ -192,4 +192,4 @@ def parse_timestamp(text: str) -> datetime:
             return datetime.fromisoformat(whole)
         except ValueError:
             pass
-    raise CelError(f'parsing time "{text}" as "2006-01-02T15:04:05Z07:00": cannot parse "{text}" as "2006"')
+    raise CelError("type conversion error from 'string' to 'google.protobuf.Timestamp'")

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 from ktrain.local.apiserver import causes
 from ktrain.local.apiserver.access.asked import invalid, read_question
 from ktrain.local.apiserver.access.attributes import Attributes
+from ktrain.local.apiserver.access.rbac import together
 from ktrain.local.apiserver.errors import bad_request
 from ktrain.local.apiserver.requests import User
 
@@ -69,14 +70,14 @@ async def review_self_rules(backend: Backend, call: Call) -> Json:
     namespace = (review.get("spec") or {}).get("namespace", "")
     if not namespace:
         raise bad_request("no namespace on request")
-    rules, problems = backend.gate.rules_of(call.request.user, namespace)
+    rules, missing = backend.gate.rules_of(call.request.user, namespace)
     status: Json = {
         "resourceRules": [_resource_rule(rule) for rule in rules if rule.resources],
         "nonResourceRules": [_path_rule(rule) for rule in rules if rule.urls],
         "incomplete": False,
     }
-    if problems:
-        status["evaluationError"] = ", ".join(problems)
+    if missing:
+        status["evaluationError"] = together(map(str, missing))
     return {"kind": review["kind"], "apiVersion": review["apiVersion"], "metadata": {}, "spec": {}, "status": status}
 
 

@@ -38,7 +38,8 @@ def read_question(backend: Backend, call: Call, resource: ServedResource | None 
     obj, complaints = accepting.prune(asking, body.obj)
     accepting.report(asking, [*body.duplicates, *complaints], options.validation)
     accepting.check_names(asking, obj)
-    obj = {**obj, "kind": resource.kind, "apiVersion": resource.api_version}
+    head = {"kind": resource.kind, "apiVersion": resource.api_version, "metadata": obj["metadata"]}
+    obj = {**head, **obj, **head}
     return writing.track_create(backend, asking, obj, options)
 
 

@@ -16,7 +16,7 @@ from ktrain.api.meta import Key
 from ktrain.local.apiserver import errors
 from ktrain.local.apiserver.access.attributes import Attributes
 from ktrain.local.apiserver.access.quoting import quote, quote_all
-from ktrain.local.apiserver.access.rbac import GROUP, RoleMissing
+from ktrain.local.apiserver.access.rbac import GROUP, RoleMissing, together
 from ktrain.local.apiserver.access.rules import Rule, uncovered
 
 if TYPE_CHECKING:
@@ -83,7 +83,7 @@ class Escalation:
 
     def _hold(self, request: AdmissionRequest, wanted: Sequence[Rule]) -> None:
         user = request.user
-        held, problems = self._gate.rules_of(user, request.namespace)
+        held, gone = self._gate.rules_of(user, request.namespace)
         missing = sorted(map(str, uncovered(held, wanted)))
         if not missing:
             return
@@ -92,8 +92,10 @@ class Escalation:
             f"user {quote(user.name)} (groups={quote_all(user.groups)}) is attempting to grant RBAC permissions "
             f"not currently held:\n{rules}"
         )
-        if problems:
-            detail += f"; resolution errors: [{', '.join(problems)}]"
+        if gone:
+            # Upstream names them as if they were of the kind that is written.
+            problems = together(f"{request.resource.qualified_name} {quote(role.name)} not found" for role in gone)
+            detail += f"; resolution errors: [{problems}]"
         raise errors.forbidden(request.resource, request.name, detail)
 
 

@@ -17,7 +17,7 @@ from ktrain.local.apiserver.access.account_tokens import AccountTokens
 from ktrain.local.apiserver.access.attributes import Attributes, attributes_of, refusal
 from ktrain.local.apiserver.access.credentials import Credentials
 from ktrain.local.apiserver.access.impersonation import Wanted
-from ktrain.local.apiserver.access.rbac import MASTERS, Decision, Rbac
+from ktrain.local.apiserver.access.rbac import MASTERS, Decision, Rbac, RoleMissing
 from ktrain.local.apiserver.access.rules import Rule, missing_rule
 
 if TYPE_CHECKING:
@@ -105,10 +105,11 @@ class Gate:
         Raises:
             StatusError: 403.
         """
-        if self.decide(user, asked).allowed:
+        decision = self.decide(user, asked)
+        if decision.allowed:
             return
         self._log_refusal(user, asked)
-        raise refusal(user.name, asked)
+        raise refusal(user.name, asked, decision.reason)
 
     def require_creation(self, call: Call) -> None:
         """
@@ -119,8 +120,8 @@ class Gate:
         """
         self.require(call.request.user, replace(attributes_of(call.request), verb="create"))
 
-    def rules_of(self, user: User, namespace: str) -> tuple[list[Rule], list[str]]:
-        """Return all rules that hold for a user in a namespace, and what is wrong with roles bound to them."""
+    def rules_of(self, user: User, namespace: str) -> tuple[list[Rule], list[RoleMissing]]:
+        """Return all rules that hold for a user in a namespace, and which roles bound to them do not exist."""
         if self._allows_all:
             return list(_EVERYTHING), []
         return self.rbac.rules_of(user, namespace)

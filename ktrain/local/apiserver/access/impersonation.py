@@ -17,7 +17,7 @@ from ktrain.local.apiserver.access.account_tokens import account_groups
 from ktrain.local.apiserver.access.attributes import Attributes, refusal
 from ktrain.local.apiserver.access.credentials import ANONYMOUS, AUTHENTICATED
 from ktrain.local.apiserver.access.quoting import quote
-from ktrain.local.apiserver.errors import bad_request
+from ktrain.local.apiserver.errors import StatusError, bad_request
 from ktrain.local.apiserver.names import label, subdomain
 from ktrain.local.apiserver.requests import User
 
@@ -107,21 +107,23 @@ def authorize(wanted: Wanted, user: User, asked: Attributes, decide: Decide) -> 
         StatusError: 403, about a right that is missing.
     """
 
-    def first_refused(parts: Iterable[Attributes]) -> Attributes | None:
-        return next((part for part in parts if not decide(user, part).allowed), None)
+    def first_refusal(parts: Iterable[Attributes]) -> StatusError | None:
+        decisions = ((part, decide(user, part)) for part in parts)
+        return next((refusal(user.name, part, made.reason) for part, made in decisions if not made.allowed), None)
 
     mode = _mode(wanted)
     newer = None
     if mode:
-        newer = first_refused([replace(asked, verb=f"impersonate-on:{mode}:{asked.verb}"), *_parts(wanted, mode)])
+        newer = first_refusal([replace(asked, verb=f"impersonate-on:{mode}:{asked.verb}"), *_parts(wanted, mode)])
         if newer is None and all(_DOMAIN_PREFIXED.fullmatch(key) for key, _ in wanted.extra):
             return
-    parts = list(_parts(wanted, ""))
-    refused = first_refused(parts)
-    if refused is None:
-        return
+    name, *others = _parts(wanted, "")
     # Whoever has the older right on the name is told what is missing of it.
-    raise refusal(user.name, refused if newer is None or refused is not parts[0] else newer)
+    refused = first_refusal([name])
+    if refused is not None:
+        raise newer or refused
+    if (refused := first_refusal(others)) is not None:
+        raise refused
 
 
 def _mode(wanted: Wanted) -> str:

@@ -7,7 +7,7 @@ the owner's `finalizers`, which its chart has to grant. Turned on here, it shows
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from ktrain.local.apiserver.access.attributes import Attributes
 from ktrain.local.apiserver.errors import forbidden
@@ -17,9 +17,6 @@ if TYPE_CHECKING:
     from ktrain.local.apiserver.access.gate import Gate
     from ktrain.local.apiserver.admission import AdmissionRequest, AdmissionResponse
     from ktrain.local.apiserver.registry import Registry
-
-_REFUSED: Final = ": , <nil>"
-"""How upstream's text ends: with the authoriser's reason and error, of which there are none."""
 
 
 class OwnerReferences:
@@ -42,16 +39,15 @@ class OwnerReferences:
         if now == before:
             return None
         # Who creates an object could have left it, so whether it may be collected is theirs to say.
-        if request.old_object is not None and not self._may_delete(request):
-            detail = f"cannot set an ownerRef on a resource you can't delete{_REFUSED}"
-            raise forbidden(request.resource, request.name, detail)
+        if request.old_object is not None:
+            self._check_deletion(request)
         blocking = {reference["uid"] for reference in before if reference.get("blockOwnerDeletion")}
         for reference in now:
             if reference.get("blockOwnerDeletion") and reference["uid"] not in blocking:
                 self._check_owner(request, reference)
         return None
 
-    def _may_delete(self, request: AdmissionRequest) -> bool:
+    def _check_deletion(self, request: AdmissionRequest) -> None:
         resource = request.resource
         asked = Attributes(
             verb="delete",
@@ -61,7 +57,7 @@ class OwnerReferences:
             namespace=request.namespace,
             name=request.name,
         )
-        return self._gate.decide(request.user, asked).allowed
+        self._require(request, asked, "cannot set an ownerRef on a resource you can't delete")
 
     def _check_owner(self, request: AdmissionRequest, reference: Json) -> None:
         version, kind = reference["apiVersion"], reference["kind"]
@@ -81,11 +77,14 @@ class OwnerReferences:
             namespace=request.namespace if owner.namespaced else "",
             name=reference["name"],
         )
-        if not self._gate.decide(request.user, asked).allowed:
-            detail = (
-                "cannot set blockOwnerDeletion if an ownerReference refers to a resource you can't set finalizers on"
-            )
-            raise forbidden(request.resource, request.name, f"{detail}{_REFUSED}")
+        detail = "cannot set blockOwnerDeletion if an ownerReference refers to a resource you can't set finalizers on"
+        self._require(request, asked, detail)
+
+    def _require(self, request: AdmissionRequest, asked: Attributes, detail: str) -> None:
+        decision = self._gate.decide(request.user, asked)
+        if not decision.allowed:
+            # Upstream's text ends with the authoriser's reason and its error, of which there is none.
+            raise forbidden(request.resource, request.name, f"{detail}: {decision.reason}, <nil>")
 
 
 def _references(obj: Json) -> list[Json]:

@@ -17,7 +17,7 @@ from ktrain.local.apiserver.access.quoting import quote
 from ktrain.local.apiserver.access.rules import Rule
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from ktrain.api.meta import Json
     from ktrain.local.apiserver.access.attributes import Attributes
@@ -36,7 +36,7 @@ Principal = tuple[str, str]
 
 
 class Decision(NamedTuple):
-    """Whether something is allowed, and what allowed it."""
+    """Whether something is allowed, and what allowed it; of what is not, which roles were looked for in vain."""
 
     allowed: bool
     reason: str = ""
@@ -54,7 +54,8 @@ class RoleMissing(LookupError):
     """A binding names a role that does not exist."""
 
     def __init__(self, kind: str, name: str) -> None:
-        super().__init__(f"{_ROLES[kind]} {quote(name)} not found")
+        super().__init__(f"{kind.lower()}.{GROUP} {quote(name)} not found")
+        self.name = name
 
 
 class Rbac:
@@ -71,21 +72,27 @@ class Rbac:
 
     def decide(self, user: User, asked: Attributes) -> Decision:
         """Decide whether a user may do something."""
+        missing: list[str] = []
         for grant in self._grants_of(user, asked.namespace):
-            if any(rule.allows(asked) for rule in self._rules(grant)):
+            try:
+                rules = self.role(grant.role_kind, grant.role)
+            except RoleMissing as error:
+                missing.append(str(error))
+                continue
+            if any(rule.allows(asked) for rule in rules):
                 return Decision(allowed=True, reason=grant.reason)
-        return Decision(allowed=False)
+        return Decision(allowed=False, reason=f"RBAC: {together(missing)}" if missing else "")
 
-    def rules_of(self, user: User, namespace: str) -> tuple[list[Rule], list[str]]:
-        """Return all rules that hold for a user in a namespace, and what is wrong with roles bound to them."""
+    def rules_of(self, user: User, namespace: str) -> tuple[list[Rule], list[RoleMissing]]:
+        """Return all rules that hold for a user in a namespace, and which roles bound to them do not exist."""
         rules: dict[Rule, None] = {}
-        problems: list[str] = []
+        missing: list[RoleMissing] = []
         for grant in self._grants_of(user, namespace):
             try:
                 rules.update(dict.fromkeys(self.role(grant.role_kind, grant.role)))
             except RoleMissing as error:
-                problems.append(str(error))
-        return list(rules), problems
+                missing.append(error)
+        return list(rules), missing
 
     def role(self, kind: str, key: Key) -> tuple[Rule, ...]:
         """
@@ -101,12 +108,6 @@ class Rbac:
                 raise RoleMissing(kind, key.name)
             found = self._compiled[_ROLES[kind], key] = tuple(map(Rule.of, item.obj.get("rules") or ()))
         return found
-
-    def _rules(self, grant: _Grant) -> tuple[Rule, ...]:
-        try:
-            return self.role(grant.role_kind, grant.role)
-        except RoleMissing:
-            return ()
 
     def _grants_of(self, user: User, namespace: str) -> Iterator[_Grant]:
         principals = [("User", user.name), *(("Group", group) for group in user.groups)]
@@ -155,3 +156,9 @@ def _principal(subject: Json, namespace: str) -> tuple[Principal, str]:
         home = subject.get("namespace") or namespace
         return ("User", f"{_ACCOUNT}:{home}:{name}"), f"{kind} {quote(f'{name}/{home}')}"
     return (kind, name), f"{kind} {quote(name)}"
+
+
+def together(problems: Iterable[str]) -> str:
+    """Return several problems as one, each of them once."""
+    unique = list(dict.fromkeys(problems))
+    return unique[0] if len(unique) == 1 else f"[{', '.join(unique)}]"

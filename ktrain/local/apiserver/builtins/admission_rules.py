@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
@@ -16,13 +15,7 @@ if TYPE_CHECKING:
     from ktrain.api.schema import Cause
 
 _REVIEW_VERSIONS: Final = ("v1", "v1beta1")
-_LABEL: Final = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?", re.ASCII)
 _FORM: Final = "; desired format: https://host[/path]"
-_LABEL_RULE: Final = (
-    "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an alphabetic character, "
-    "and end with an alphanumeric character (e.g. 'my-name',  or 'abc-123', regex used for validation is "
-    "'[a-z]([-a-z0-9]*[a-z0-9])?')"
-)
 _MAX_PORT: Final = 65535
 _SCOPES: Final = ("*", "Cluster", "Namespaced")
 _OPERATIONS: Final = ("*", "CONNECT", "CREATE", "DELETE", "UPDATE")
@@ -148,7 +141,8 @@ def check_review_versions(versions: Sequence[str], field: str, *, hint: bool = T
     for index, version in enumerate(versions):
         if version in versions[:index]:
             yield causes.invalid(f"{field}[{index}]", version, "duplicate version")
-        elif not _LABEL.fullmatch(version):
-            yield causes.invalid(f"{field}[{index}]", version, _LABEL_RULE)
+            continue
+        for text in names.dns1035_label(version):
+            yield causes.invalid(f"{field}[{index}]", version, text)
     if not set(versions) & set(_REVIEW_VERSIONS):
         yield causes.invalid(field, versions, f"must include at least one of {', '.join(_REVIEW_VERSIONS)}")

@@ -1,52 +1,79 @@
-"""Validation of CustomResourceDefinitions; `ktrain.api.schema.structural_causes` judges the schemas themselves."""
+"""
+Validation of CustomResourceDefinitions: names, group, conversion; `definition_versions.py` has what a version says.
+
+Fields and texts are upstream's, which validates them in the form that v1beta1 had.
+"""
 
 from __future__ import annotations
 
-import base64
 import re
-import ssl
 from typing import TYPE_CHECKING, Final
 
-from ktrain.api.schema import Cause, structural_causes
 from ktrain.local.apiserver import causes, names
 from ktrain.local.apiserver.builtins.admission_rules import check_client, check_review_versions
+from ktrain.local.apiserver.builtins.definition_versions import validate_version
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from ktrain.api.meta import Json
+    from ktrain.api.schema import Cause
 
-_COLUMN_TYPES: Final = ("boolean", "date", "integer", "number", "string")
 _SCOPES: Final = ("Cluster", "Namespaced")
 _PROTECTED: Final = re.compile(r"(^|\.)(k8s|kubernetes)\.io$")
 _APPROVAL: Final = "api-approved.kubernetes.io"
+_APPROVAL_RULES: Final = "https://github.com/kubernetes/enhancements/pull/1111"
 _ONE_STORAGE: Final = "must have exactly one version marked as storage version"
-_MAX_SELECTABLE: Final = 8
-_LEAVES: Final = ("string", "integer", "boolean")
 
 
 def validate_definition(obj: Json) -> list[Cause]:
     """Return what is wrong with a definition."""
     spec = obj.get("spec") or {}
     found = [*_validate_names(obj, spec), *_validate_group(obj, spec)]
-    versions = spec.get("versions") or []
-    if sum(bool(version.get("storage")) for version in versions) != 1:
-        found.append(causes.invalid("spec.versions", versions, _ONE_STORAGE))
     if spec.get("preserveUnknownFields"):
         detail = (
             "cannot set to true, set x-kubernetes-preserve-unknown-fields to true in spec.versions[*].schema instead"
         )
         found.append(causes.invalid("spec.preserveUnknownFields", value=True, detail=detail))
     found += _validate_conversion(spec.get("conversion") or {})
-    seen: set[str] = set()
-    for index, version in enumerate(versions):
-        name = version.get("name", "")
-        if name in seen:
-            found.append(causes.duplicate(f"spec.versions[{index}].name", name))
-        seen.add(name)
-        found += [causes.invalid(f"spec.versions[{index}].name", name, text) for text in names.label(name)]
-        found += _validate_version(version, index, versions)
+    found += _validate_versions(obj, spec.get("versions") or [])
     return found
+
+
+def _validate_versions(obj: Json, versions: list[Json]) -> Iterator[Cause]:
+    named = [version.get("name", "") for version in versions]
+    storage = [version.get("name", "") for version in versions if version.get("storage")]
+    if len(storage) != 1:
+        yield causes.invalid("spec.versions", [_printed(one) for one in versions], _ONE_STORAGE)
+    if len(set(named)) != len(named):
+        yield causes.invalid("spec.versions", [_printed(one) for one in versions], "must contain unique version names")
+    for index, version in enumerate(versions):
+        for text in names.dns1035_label(named[index]):
+            yield causes.invalid(f"spec.versions[{index}].name", named[index], text)
+            if index == 0:
+                yield causes.invalid("spec.version", named[index], text)
+        yield from validate_version(version, index, versions)
+    stored = (obj.get("status") or {}).get("storedVersions") or []
+    if not stored:
+        yield causes.invalid("status.storedVersions", None, "must have at least one stored version")
+    for name in storage:
+        if stored and name not in stored:
+            yield causes.invalid("status.storedVersions", stored, f"must have the storage version {name}")
+
+
+def _printed(version: Json) -> Json:
+    """A version as the API server prints it: Go's names of its fields."""
+    return {
+        "Name": version.get("name", ""),
+        "Served": version.get("served", False),
+        "Storage": version.get("storage", False),
+        "Deprecated": version.get("deprecated", False),
+        "DeprecationWarning": version.get("deprecationWarning"),
+        "Schema": None,
+        "Subresources": None,
+        "AdditionalPrinterColumns": None,
+        "SelectableFields": None,
+    }
 
 
 def validate_transition(obj: Json, old: Json, *, established: bool) -> list[Cause]:
@@ -90,8 +117,15 @@ def _validate_names(obj: Json, spec: Json) -> Iterator[Cause]:
         if not value:
             yield causes.required(f"spec.names.{field}")
             continue
-        for text in names.label(value.lower()):
-            yield causes.invalid(f"spec.names.{field}", value, text)
+        # Kinds are written in any case.
+        mixed = field in {"kind", "listKind"}
+        for text in names.dns1035_label(value.lower() if mixed else value):
+            detail = f"may have mixed case, but should otherwise match: {text}" if mixed else text
+            yield causes.invalid(f"spec.names.{field}", value, detail)
+    for field in ("shortNames", "categories"):
+        for index, value in enumerate(given.get(field) or ()):
+            for text in names.dns1035_label(value):
+                yield causes.invalid(f"spec.names.{field}[{index}]", value, text)
     if given.get("kind") and given.get("kind") == given.get("listKind"):
         yield causes.invalid("spec.names.listKind", given["listKind"], "kind and listKind may not be the same")
 
@@ -102,8 +136,14 @@ def _validate_group(obj: Json, spec: Json) -> Iterator[Cause]:
         yield causes.invalid("spec.group", group, "should be a domain with at least one dot")
     approval = obj["metadata"].get("annotations", {}).get(_APPROVAL, "")
     if _PROTECTED.search(group) and not approval:
-        detail = 'protected groups must have approval annotation "api-approved.kubernetes.io", see https://github.com/kubernetes/enhancements/pull/1111'
+        detail = f'protected groups must have approval annotation "{_APPROVAL}", see {_APPROVAL_RULES}'
         yield causes.required(f"metadata.annotations[{_APPROVAL}]", detail)
+    if _PROTECTED.search(group) and approval and not approval.startswith(("https://", "http://", "unapproved")):
+        detail = (
+            f'protected groups must have approval annotation "{_APPROVAL}" with either a URL or a reason starting with '
+            f'"unapproved", see {_APPROVAL_RULES}'
+        )
+        yield causes.invalid(f"metadata.annotations[{_APPROVAL}]", approval, detail)
 
 
 def _validate_conversion(conversion: Json) -> Iterator[Cause]:
@@ -117,7 +157,6 @@ def _validate_conversion(conversion: Json) -> Iterator[Cause]:
             yield causes.required(fields[0], "required when strategy is set to Webhook")
         else:
             yield from check_client(client, fields[0])
-            yield from _validate_bundle(client.get("caBundle"), f"{fields[0]}.caBundle")
         yield from check_review_versions(versions or (), fields[1], hint=False)
         return
     if strategy != "None":
@@ -125,82 +164,3 @@ def _validate_conversion(conversion: Json) -> Iterator[Cause]:
     for value, field in zip((client, versions), fields, strict=True):
         if value:
             yield causes.forbidden(field, "should not be set when strategy is not set to Webhook")
-
-
-def _validate_bundle(bundle: str | None, field: str) -> Iterator[Cause]:
-    if not bundle:
-        return
-    try:
-        ssl.create_default_context(cadata=base64.b64decode(bundle).decode("ascii"))
-    except (ValueError, ssl.SSLError):
-        yield causes.invalid(field, bundle, "unable to load root certificates: unable to parse bytes as PEM block")
-
-
-def _validate_version(version: Json, index: int, versions: list[Json]) -> Iterator[Cause]:
-    schema = (version.get("schema") or {}).get("openAPIV3Schema")
-    if schema is None:
-        yield causes.required(f"spec.versions[{index}].schema.openAPIV3Schema", "schemas are required")
-        return
-    shared = _shared(versions, "schema")
-    if not shared or index == 0:
-        root = "spec.validation" if shared else f"spec.versions[{index}].schema"
-        yield from structural_causes(schema, f"{root}.openAPIV3Schema")
-    for field, check in (
-        ("additionalPrinterColumns", _validate_columns),
-        ("selectableFields", _validate_selectable),
-        ("subresources", _validate_subresources),
-    ):
-        same = _shared(versions, field)
-        if version.get(field) is not None and (not same or index == 0):
-            prefix = "spec" if same else f"spec.versions[{index}]"
-            yield from check(version, f"{prefix}.{field}")
-
-
-def _shared(versions: list[Json], field: str) -> bool:
-    """Whether all versions agree on a field: upstream then reports it where v1beta1 had it, once for all."""
-    return all(version.get(field) == versions[0].get(field) for version in versions)
-
-
-def _validate_columns(version: Json, field: str) -> Iterator[Cause]:
-    for index, column in enumerate(version["additionalPrinterColumns"]):
-        path = f"{field}[{index}]"
-        if not column.get("name"):
-            yield causes.required(f"{path}.name")
-        kind = column.get("type")
-        if not kind:
-            yield causes.required(f"{path}.type", f"must be one of {','.join(_COLUMN_TYPES)}")
-        elif kind not in _COLUMN_TYPES:
-            yield causes.invalid(f"{path}.type", kind, f"must be one of {','.join(_COLUMN_TYPES)}")
-        if not column.get("jsonPath", "").startswith("."):
-            detail = "must be a simple json path starting with ."
-            yield causes.invalid(f"{path}.JSONPath", column.get("jsonPath", ""), detail)
-
-
-def _validate_selectable(version: Json, field: str) -> Iterator[Cause]:
-    fields = version["selectableFields"]
-    if len(fields) > _MAX_SELECTABLE:
-        text = f"Too many: {len(fields)}: must have at most {_MAX_SELECTABLE} items"
-        yield Cause(field, "FieldValueTooMany", text)
-    for index, selectable in enumerate(fields):
-        path = selectable.get("jsonPath", "")
-        node: Json | None = version["schema"]["openAPIV3Schema"]
-        for part in path.lstrip(".").split("."):
-            node = (node or {}).get("properties", {}).get(part)
-        if node is None or path.startswith(".metadata"):
-            detail = "is an invalid path: does not refer to a valid field"
-            yield causes.invalid(f"{field}[{index}].jsonPath", path, detail)
-        elif node.get("type") not in _LEAVES:
-            detail = "is an invalid path: must point to a field of type string, boolean or integer"
-            yield causes.invalid(f"{field}[{index}].jsonPath", path, detail)
-
-
-def _validate_subresources(version: Json, field: str) -> Iterator[Cause]:
-    scale = version["subresources"].get("scale")
-    if scale is None:
-        return
-    for name, root in (("specReplicasPath", ".spec"), ("statusReplicasPath", ".status")):
-        path = scale.get(name, "")
-        if not path:
-            yield causes.required(f"{field}.scale.{name}")
-        elif not path.startswith(f"{root}."):
-            yield causes.invalid(f"{field}.scale.{name}", path, f"should be a json path under {root}")

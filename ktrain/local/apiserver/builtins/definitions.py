@@ -81,8 +81,8 @@ class DefinitionStrategy(Strategy):
 
 
 def _stored(obj: Json) -> list[str]:
-    """Return the versions that objects are stored in; validation, which comes later, wants exactly one."""
-    return [version.get("name", "") for version in obj["spec"].get("versions") or () if version.get("storage")]
+    """Return the version that objects are stored in; validation, which comes later, wants exactly one."""
+    return [version.get("name", "") for version in obj["spec"].get("versions") or () if version.get("storage")][:1]
 
 
 def _is_established(obj: Json) -> bool:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from ktrain.local.apiserver import names
+from ktrain.local.apiserver import causes, names
 from ktrain.local.apiserver.errors import StatusError
 from ktrain.local.apiserver.strategy import Strategy
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from ktrain.api.meta import Json
+    from ktrain.api.schema import Cause
     from ktrain.local.apiserver.backend import Backend
 
 FINALIZER: Final = "kubernetes"
@@ -41,6 +44,15 @@ class NamespaceStrategy(Strategy):
         obj["spec"] = old["spec"]
         _label(obj)
 
+    def validate_status(self, obj: Json, old: Json) -> Sequence[Cause]:
+        """Only a deletion ends a namespace."""
+        phase = obj.get("status", {}).get("phase", "")
+        if "deletionTimestamp" in old["metadata"]:
+            detail = "may only be 'Terminating' if `deletionTimestamp` is not empty"
+            return () if phase == "Terminating" else [causes.invalid("status.Phase", phase, detail)]
+        detail = "may only be 'Active' if `deletionTimestamp` is empty"
+        return () if phase == "Active" else [causes.invalid("status.Phase", phase, detail)]
+
     def may_delete(self, obj: Json) -> None:
         """Some are the cluster itself."""
         name = obj["metadata"]["name"]
@@ -59,5 +71,5 @@ class NamespaceStrategy(Strategy):
 
 def _label(obj: Json) -> None:
     meta = obj["metadata"]
-    if "name" in meta:  # without one it is about to be refused
-        meta["labels"] = {**meta.get("labels", {}), NAME_LABEL: meta["name"]}
+    if name := meta.get("name"):  # without one it is about to be refused
+        meta["labels"] = {**meta.get("labels", {}), NAME_LABEL: name}

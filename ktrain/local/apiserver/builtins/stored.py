@@ -15,6 +15,7 @@ from ktrain.local.apiserver.builtins.cronjobs import CronJobStrategy
 from ktrain.local.apiserver.builtins.disruption import BudgetStrategy
 from ktrain.local.apiserver.builtins.pod_templates import PodTemplateStrategy
 from ktrain.local.apiserver.builtins.quotas import QuotaStrategy
+from ktrain.local.apiserver.builtins.replication import ReplicationControllerStrategy
 from ktrain.local.apiserver.builtins.serving import same, served
 from ktrain.local.apiserver.registry import Scale
 
@@ -40,6 +41,17 @@ RESOURCES: Final = (
         status=True,
     ),
     served("v1", "PodTemplate", "podtemplates", PodTemplateStrategy()),
+    served(
+        "v1",
+        "ReplicationController",
+        "replicationcontrollers",
+        ReplicationControllerStrategy(),
+        short=("rc",),
+        status=True,
+        categories=_ALL,
+        fields=same("status.replicas"),
+        scale=_SCALE,
+    ),
     served("v1", "ResourceQuota", "resourcequotas", QuotaStrategy(), short=("quota",), status=True),
     served(
         "apps/v1",

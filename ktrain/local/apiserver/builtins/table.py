@@ -39,6 +39,7 @@ _POD_SUBRESOURCES: Final = {
     "ephemeralcontainers": _VIEW,
     "eviction": ("create",),
     "exec": _CONNECT,
+    "portforward": _CONNECT,
     "log": ("get",),
     "resize": _VIEW,
 }

@@ -33,6 +33,7 @@ BUILTIN: Final[dict[tuple[str, str], tuple[Column, ...]]] = {
     ("", "PersistentVolumeClaim"): core.PERSISTENT_VOLUME_CLAIM,
     ("", "PersistentVolume"): core.PERSISTENT_VOLUME,
     ("", "Endpoints"): stored.ENDPOINTS,
+    ("", "ReplicationController"): stored.REPLICA_SET,
     ("", "ResourceQuota"): stored.QUOTA,
     ("apps", "DaemonSet"): stored.DAEMON_SET,
     ("apps", "Deployment"): stored.DEPLOYMENT,

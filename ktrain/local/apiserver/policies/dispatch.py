@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 _POLICIES: Final = "validatingadmissionpolicies"
 _BINDINGS: Final = "validatingadmissionpolicybindings"
-_CODES: Final = {"Unauthorized": 401, "Forbidden": 403, "RequestEntityTooLarge": 413}
+_CODES: Final = {"Forbidden": 403, "RequestEntityTooLarge": 413}
 
 
 class Policies:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from ktrain.local.apiserver.backend import Backend
 
 _ACTIONS: Final = ("Audit", "Deny", "Warn")
-_REASONS: Final = ("Forbidden", "Invalid", "RequestEntityTooLarge", "Unauthorized")
+_REASONS: Final = ("Forbidden", "Invalid", "RequestEntityTooLarge")
 _IDENTIFIER: Final = re.compile(r"[_a-zA-Z][_a-zA-Z0-9]*", re.ASCII)
 _NULL: Final[Type] = ("null",)
 _MAX_ANNOTATIONS: Final = 20

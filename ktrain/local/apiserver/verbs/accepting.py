@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
+from ktrain.api.schema import builtin_node
 from ktrain.local.apiserver import causes, codec, metadata
 from ktrain.local.apiserver.errors import StatusError, bad_request, invalid
-from ktrain.local.apiserver.nulls import typed
+from ktrain.local.apiserver.nulls import fill_null_items
 from ktrain.local.apiserver.store import decode, encode
 
 if TYPE_CHECKING:
@@ -95,8 +96,16 @@ def prune(call: Call, obj: Json, *, keep_nulls: bool = False) -> tuple[Json, lis
     schema = call.resource.schema
     pruned, unknown = schema.prune(obj, keep_nulls=keep_nulls)
     if not call.resource.custom:
-        pruned = typed(pruned, schema.root)
+        pruned = fill_null_items(pruned, schema.root)
+    elif (meta := _without_empties(pruned["metadata"])) != pruned["metadata"]:
+        pruned = {**pruned, "metadata": meta}
     return pruned, [f'unknown field "{path}"' for path in unknown]
+
+
+def _without_empties(meta: Json) -> Json:
+    """Return a custom object's metadata as typed encoding leaves it; that of built-in kinds is pruned with the rest."""
+    omitted = builtin_node("meta.v1.ObjectMeta").omit_empty
+    return {name: value for name, value in meta.items() if value or name not in omitted}
 
 
 def report(call: Call, complaints: Sequence[str], validation: str) -> None:
@@ -161,7 +170,8 @@ def check_names(call: Call, obj: Json) -> None:
         meta.pop("namespace", None)
     if call.name:
         if not meta.get("name"):
-            meta["name"] = call.name
+            message = f"the name of the object ({call.name} based on URL) was undeterminable: name must be provided"
+            raise bad_request(message)
         if meta["name"] != call.name:
             raise bad_request(
                 f"the name of the object ({meta['name']}) does not match the name on the URL ({call.name})"

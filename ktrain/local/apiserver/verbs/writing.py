@@ -20,6 +20,8 @@ from ktrain.local.apiserver.store import Item, RevisionMismatch, encode
 from ktrain.local.apiserver.verbs import accepting
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from ktrain.api.meta import Json
     from ktrain.api.schema import Cause
     from ktrain.local.apiserver.backend import Backend, Call
@@ -88,7 +90,8 @@ async def commit_create(backend: Backend, call: Call, obj: Json, options: WriteO
     key = _choose_name(backend, call, meta)
     strategy.prepare_create(obj, backend)
     _warn(call, obj)
-    found = [*metadata.validate(meta, strategy), *validate_body(call, obj, None), *strategy.validate(obj)]
+    found = metadata.validate(meta, strategy)
+    found = [*found, *validate_body(call, obj, None, blocked=_blocks(found)), *strategy.validate(obj)]
     found += strategy.validate_create(obj)
     if found:
         raise invalid(resource, meta.get("name", ""), found)
@@ -160,14 +163,22 @@ async def commit_update(
     return await _put(backend, resource, key, obj, old.revision)
 
 
-def validate_body(call: Call, obj: Json, old: Json | None) -> list[Cause]:
-    """Check a custom object against its schema; built-in kinds are checked by their strategies."""
+def _blocks(found: Sequence[Cause]) -> bool:
+    return any(cause.blocks_rules for cause in found)
+
+
+def validate_body(call: Call, obj: Json, old: Json | None, *, blocked: bool = False) -> list[Cause]:
+    """
+    Check a custom object against its schema; built-in kinds are checked by their strategies.
+
+    `blocked`: its metadata is so wrong that rules are not run.
+    """
     resource = call.resource
     if not resource.custom:
         return []
     if call.subresource == "status":
         return resource.schema.validate_status(obj, old, warnings=call.warnings)
-    return resource.schema.validate(obj, old, warnings=call.warnings)
+    return resource.schema.validate(obj, old, warnings=call.warnings, blocked=blocked)
 
 
 def is_finished(resource: ServedResource, obj: Json) -> bool:
@@ -216,6 +227,7 @@ def _track(backend: Backend, call: Call, old: Json | None, obj: Json, options: W
     return apply.track_update(
         old,
         obj,
+        empty=call.resource.empty,
         schema=call.resource.schema,
         manager=options.manager,
         api_version=call.resource.api_version,

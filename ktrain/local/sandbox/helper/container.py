@@ -110,7 +110,7 @@ def _become(spec: dict[str, Any], stdio: tuple[int, ...], report: int, host_proc
         _tell(report, f"P{os.readlink('self', dir_fd=host_proc) if host_proc >= 0 else os.getpid()}\n")
         _enter_directory(spec["cwd"])
         if namespaces:
-            _change_user(spec["uid"], spec["gid"])
+            _change_user(spec["uid"], spec["gid"], spec["groups"])
         os.umask(0o022)
         for signum in (signal.SIGPIPE, signal.SIGXFSZ):  # Python ignores these, and exec keeps what is ignored.
             signal.signal(signum, signal.SIG_DFL)
@@ -145,14 +145,14 @@ def _enter_directory(path: str) -> None:
         raise OSError(error.errno, f"cannot work in it (workingDir): {error.strerror}", path) from None
 
 
-def _change_user(uid: int | None, gid: int | None) -> None:
+def _change_user(uid: int | None, gid: int | None, groups: list[int]) -> None:
     """Take the ids of runAsUser and runAsGroup: for real as root, else in a user namespace of the program's own."""
     own_uid, own_gid = os.geteuid(), os.getegid()
     uid, gid = own_uid if uid is None else uid, own_gid if gid is None else gid
-    if (uid, gid) == (own_uid, own_gid):
+    if (uid, gid) == (own_uid, own_gid) and not (groups and own_uid == 0):
         return
     if own_uid == 0:
-        os.setgroups([gid])
+        os.setgroups([gid, *groups])
         os.setgid(gid)
         os.setuid(uid)
         return
@@ -170,7 +170,7 @@ def map_ids(uid: tuple[int, int], gid: tuple[int, int]) -> None:
 def _execute(argv: list[str], env: dict[str, str]) -> None:
     program = argv[0]
     try:
-        os.execvpe(program, argv, env)  # noqa: S606 - no shell unless the pod asks for one
+        _search_and_execute(program, argv, env)
     except FileNotFoundError:
         found = "/" in program and os.path.exists(program)
         where = "" if "/" in program else f" in PATH ({env.get('PATH', os.defpath)})"
@@ -183,3 +183,23 @@ def _execute(argv: list[str], env: dict[str, str]) -> None:
             raise OSError(error.errno, error.strerror, program) from None
         reason = f"not a program for {os.uname().machine} and no script with a first line (#!)"
         raise OSError(errno.ENOEXEC, reason, program) from None
+
+
+def _search_and_execute(program: str, argv: list[str], env: dict[str, str]) -> None:
+    """
+    Do what os.execvpe does without its imports: the user that this process has become may not read the interpreter's.
+
+    Raises:
+        OSError: Why it could not be run: of several candidates that of the first that is there.
+    """
+    if "/" in program:
+        os.execve(program, argv, env)  # noqa: S606 - no shell unless the pod asks for one
+    refusal: OSError | None = None
+    for directory in env.get("PATH", os.defpath).split(":"):
+        try:
+            os.execve(f"{directory or '.'}/{program}", argv, env)  # noqa: S606 - as above
+        except (FileNotFoundError, NotADirectoryError):
+            continue
+        except OSError as error:
+            refusal = refusal or error
+    raise refusal or FileNotFoundError

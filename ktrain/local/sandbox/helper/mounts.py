@@ -16,6 +16,7 @@ import os
 import stat
 
 from ktrain.local.sandbox.helper import linux
+from ktrain.local.sandbox.helper.inside import open_inside
 
 # Mount flags must be repeated when a bind mount is made read-only: in a user namespace the kernel refuses to drop them.
 _KEPT_FLAGS = {
@@ -53,6 +54,12 @@ def mount_shared_memory() -> None:
         linux.mount("tmpfs", SHARED_MEMORY, "tmpfs", linux.MS_NOSUID | linux.MS_NODEV, "mode=1777")
 
 
+def mount_memory(path: str, limit: int | None) -> None:
+    """Mount a file system in memory, of at most so many bytes."""
+    size = f",size={limit}" if limit else ""
+    linux.mount("tmpfs", path, "tmpfs", linux.MS_NOSUID | linux.MS_NODEV, f"mode=777{size}")
+
+
 class View:
     """The mounts made so far by this process and the ones it was forked from, in one mount namespace."""
 
@@ -67,22 +74,26 @@ class View:
         view._rooms, view._ours = set(self._rooms), list(self._ours)
         return view
 
-    def show(self, mounts: list[tuple[str, str, bool]], cwd: str = "") -> None:
+    def show(self, mounts: list[tuple[str, str, bool, str]], cwd: str = "") -> None:
         """
-        Mount (source, target, read-only)s, parents first. `cwd` is the directory that must stay the real one.
+        Mount (source, target, read-only, path inside the source)s, parents first. `cwd` is the directory that must stay
+        the real one.
 
         Raises:
             OSError: A source is missing, a target is of the other kind, or the kernel refused; the message names it.
         """
         ordered = sorted(mounts, key=lambda mount: mount[1].count("/"))
-        for source, target, _ in ordered:
+        for source, target, _, _ in ordered:
             if not os.path.lexists("/" + target.strip("/").split("/")[0]):
                 self._make_room("/", cwd, target)
             if not os.path.exists(source):
                 raise FileNotFoundError(2, f"nothing there to mount at {target}", source)
         # A mount may hide the source of a later one: take hold of all of them first.
-        held = [os.open(source, os.O_PATH | os.O_CLOEXEC) for source, _, _ in ordered]
-        for fd, (_, target, read_only) in zip(held, ordered, strict=True):
+        held = [
+            open_inside(source, inside) if inside else os.open(source, os.O_PATH | os.O_CLOEXEC)
+            for source, _, _, inside in ordered
+        ]
+        for fd, (_, target, read_only, _) in zip(held, ordered, strict=True):
             is_directory = stat.S_ISDIR(os.fstat(fd).st_mode)
             path = self.make_target(target, is_directory=is_directory, cwd=cwd)
             linux.mount(f"/proc/self/fd/{fd}", path, flags=linux.MS_BIND | linux.MS_REC)

@@ -47,6 +47,8 @@ def setup(spec: dict[str, Any], network: Network, view: mounts.View) -> mounts.V
         linux.set_hostname(spec["hostname"])
     view = view.copy(spec["stage"])
     mounts.mount_shared_memory()
+    for path, limit in spec["memory"]:
+        mounts.mount_memory(path, limit)
     view.show([tuple(mount) for mount in spec["mounts"]])
     return view
 

@@ -13,7 +13,7 @@ from contextlib import AsyncExitStack
 
 import pytest
 
-from ktrain.local.apiserver import http
+from ktrain.local.apiserver.front import connection
 
 MAPS = "/api/v1/namespaces/default/configmaps"
 CHANGES = int(os.environ.get("KTRAIN_WATCH_CHANGES", "500"))
@@ -65,7 +65,7 @@ async def test_twenty_watchers_of_many_changes_lose_nothing(connect, api):
 
 
 async def test_a_watch_that_nobody_reads_is_cut_off_and_holds_up_no_writer(connect, api, server, monkeypatch):
-    monkeypatch.setattr(http, "STALLED_S", 0.5)
+    monkeypatch.setattr(connection, "STALLED_S", 0.5)
     await api.create("configmaps", {**api.config_map("a"), "data": {"k": "v" * 20_000}})
     collection = server.store.collection("configmaps")
     async with connect(limit=1024) as stuck, connect() as other:
