@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from ktrain.api.core import PERSISTENT_VOLUME_CLAIMS, SERVICES
@@ -18,7 +19,9 @@ from .reconciler import BY_JOBSET, Informers, JobSetReconciler
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from ktrain.framework import Cache, Client, Env, EventRecorder
+    from ktrain.api.jobset import JobSet
+    from ktrain.api.meta import Key
+    from ktrain.framework import Cache, Client, Env, EventRecorder, Informer
     from ktrain.framework.metrics import Metrics
     from ktrain.framework.telemetry.tracing import Tracing
 
@@ -30,8 +33,10 @@ CONCURRENCY: Final = 16
 """Passes mostly wait for the API server, one call at a time: so many keep it busy. Each may take a connection."""
 PATIENCE_S: Final = 0.05
 """In a cluster: whoever made a JobSet is told of it before its Jobs come, and bursts of changes are one."""
-JOBS_BATCH_S: Final = 0.02
-"""The Jobs of a JobSet change together, and each change seen alone would cost a write of its status."""
+BATCH_S_PER_JOB: Final = 1e-4
+"""The Jobs of a JobSet change together. Each change seen alone would cost a write of the status, and a look at all of
+them: about this long."""
+MAX_BATCH_S: Final = 0.05
 
 
 def make_controllers(
@@ -75,13 +80,20 @@ def make_controllers(
     )
     controller.for_(informers.jobsets, predicate=GENERATION_CHANGED, batch_s=patience_s)
     # What users change has its pass at once; what this controller itself wrote of the Jobs waits for more of them.
-    batch_s = max(patience_s, JOBS_BATCH_S)
+    batch_s = partial(_batch_s, informers.jobsets, patience_s)
     controller.watches(informers.jobsets, predicate=~GENERATION_CHANGED, batch_s=batch_s)
     controller.owns(informers.jobs, owner=JOBSETS, batch_s=batch_s)
     controller.owns(informers.services, owner=JOBSETS)
     if gates.in_place_restart:
         controller.watches(pods.informer, lambda pod: (jobset_of(pod),))
     return controller, make_pod_controller(client, cache, env, pods, metrics=metrics, tracing=tracing)
+
+
+def _batch_s(jobsets: Informer[JobSet], patience_s: float, key: Key) -> float:
+    """How long a change of a Job waits for others: the longer, the more Jobs its JobSet has."""
+    jobset = jobsets.get(key)
+    jobs = 0 if jobset is None else sum(rj.replicas for rj in jobset.spec.replicated_jobs)
+    return max(patience_s, min(jobs * BATCH_S_PER_JOB, MAX_BATCH_S))
 
 
 def _controlling_jobset(job: ChildJob) -> Iterable[str]:

@@ -37,7 +37,7 @@ from ktrain.framework.writes import recording
 from .context import Pass, current_pass
 from .holds import Holds
 from .results import REQUEUED, Result, Results
-from .sources import EnqueueHandler, MapFunction, Reason, Sink, own_key, owner_key
+from .sources import BatchTime, EnqueueHandler, MapFunction, Reason, Sink, own_key, owner_key
 from .stuck import Passes, task_stack
 
 if TYPE_CHECKING:
@@ -153,7 +153,7 @@ class Controller:
 
     # What to watch
 
-    def for_(self, informer: Informer[T], *, predicate: Predicate[T] | None = None, batch_s: float = 0.0) -> None:
+    def for_(self, informer: Informer[T], *, predicate: Predicate[T] | None = None, batch_s: BatchTime = 0.0) -> None:
         """Enqueue each object of the kind that this controller is for."""
         self.watches(informer, predicate=predicate, batch_s=batch_s)
 
@@ -164,7 +164,7 @@ class Controller:
         owner: Resource[Any],
         predicate: Predicate[T] | None = None,
         every_owner: bool = False,
-        batch_s: float = 0.0,
+        batch_s: BatchTime = 0.0,
     ) -> None:
         """
         Enqueue the owner's key for each event of an object that it owns.
@@ -179,13 +179,13 @@ class Controller:
         mapping: MapFunction[T] | None = None,
         *,
         predicate: Predicate[T] | None = None,
-        batch_s: float = 0.0,
+        batch_s: BatchTime = 0.0,
     ) -> None:
         """
         Enqueue the keys that `mapping` gives for each event's object; without one, the object's own key.
 
-        An event waits `batch_s` for others of its key, to be worked on in one pass: that latency saves passes and
-        writes where changes come in bursts.
+        An event waits `batch_s` (seconds, or a function from its key to them) for others of its key, to be worked on in
+        one pass: that latency saves passes and writes where changes come in bursts.
 
         It may be added at any time, but `run` waits only for the informers that it knows when it starts.
         """

@@ -29,6 +29,8 @@ T = TypeVar("T")
 log: FilteringBoundLogger = structlog.get_logger("ktrain.framework.controller")
 
 MapFunction = Callable[[T], Iterable[Key]]
+BatchTime = float | Callable[[Key], float]
+"""How many seconds an event waits for others of its key: always, or for this key."""
 
 LOW_PRIORITY: Final = -100
 """Of what is no news: content that was there at the start, and replays. Whoever waits for a change comes first."""
@@ -70,7 +72,7 @@ class EnqueueHandler(Generic[T]):
     map: MapFunction[T]
     predicate: Predicate[T] | None
     sink: Sink
-    batch_s: float = 0.0
+    batch_s: BatchTime = 0.0
 
     def on_add(self, obj: T, *, initial: bool) -> None:
         """Enqueue for a new object."""
@@ -97,7 +99,8 @@ class EnqueueHandler(Generic[T]):
             # The usual mapping gives both states of an object the one key that is known already.
             keys = (about,) if self.map is own_key else dict.fromkeys(key for obj in objects for key in self.map(obj))
             for key in keys:
-                self.sink.enqueue(key, reason, priority=priority, after_s=self.batch_s)
+                after_s = self.batch_s(key) if callable(self.batch_s) else self.batch_s
+                self.sink.enqueue(key, reason, priority=priority, after_s=after_s)
         except Exception:
             # The boundary to other people's code: what it cannot digest must not cost others their events.
             self.sink.failed()
