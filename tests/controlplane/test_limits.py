@@ -88,6 +88,12 @@ async def test_a_pod_keeps_within_its_limits_as_a_whole(limited, pod):
     assert await pod(half, {"limits": {"cpu": "600m"}}) == "maximum cpu usage per Pod is 1, but limit is 1100m"
 
 
+async def test_a_limit_range_may_say_nothing(send, control_plane, pod):
+    path = f"/api/v1/namespaces/{control_plane.namespace}/limitranges"
+    assert (await send(path, {"metadata": {"name": "l"}}))[0] == 201
+    assert (await pod())[0]["containers"]
+
+
 async def test_a_claim_keeps_within_its_limits(limited, send, control_plane):
     await limited({"type": "PersistentVolumeClaim", "max": {"storage": "1Gi"}, "min": {"storage": "1Mi"}})
     path = f"/api/v1/namespaces/{control_plane.namespace}/persistentvolumeclaims"
