@@ -153,7 +153,7 @@ def finalizer_warnings(metadata: Json) -> list[str]:
 
 def validate(metadata: Json, strategy: Strategy, *, custom: bool = False) -> list[Cause]:
     """Return what is wrong with an object's metadata; `custom` kinds are only warned of finalizers without a domain."""
-    found = _validate_name(metadata, strategy)
+    found = _validate_name(metadata, strategy, custom=custom)
     for key, value in metadata.get("labels", {}).items():
         found += [causes.invalid("metadata.labels", key, text) for text in label_key_errors(key)]
         found += [causes.invalid("metadata.labels", value, text) for text in label_value_errors(value)]
@@ -198,9 +198,10 @@ def validate_update(metadata: Json, old: Json) -> list[Cause]:
     return found
 
 
-def _validate_name(metadata: Json, strategy: Strategy) -> list[Cause]:
+def _validate_name(metadata: Json, strategy: Strategy, *, custom: bool) -> list[Cause]:
     found = []
-    if (base := metadata.get("generateName")) and not metadata.get("name"):
+    # Built-in kinds look only at the name that was made of it.
+    if (base := metadata.get("generateName")) and (custom or not metadata.get("name")):
         found += [causes.invalid("metadata.generateName", base, t) for t in strategy.check_name(base, prefix=True)]
     name = metadata.get("name")
     if not name:
