@@ -151,9 +151,9 @@ def finalizer_warnings(metadata: Json) -> list[str]:
     ]
 
 
-def validate(metadata: Json, strategy: Strategy) -> list[Cause]:
-    """Return what is wrong with an object's metadata."""
-    found = _validate_name(metadata, strategy)
+def validate(metadata: Json, strategy: Strategy, *, custom: bool = False) -> list[Cause]:
+    """Return what is wrong with an object's metadata; `custom` kinds are only warned of finalizers without a domain."""
+    found = _validate_name(metadata, strategy, custom=custom)
     for key, value in metadata.get("labels", {}).items():
         found += [causes.invalid("metadata.labels", key, text) for text in label_key_errors(key)]
         found += [causes.invalid("metadata.labels", value, text) for text in label_value_errors(value)]
@@ -167,7 +167,10 @@ def validate(metadata: Json, strategy: Strategy) -> list[Cause]:
             found.append(causes.too_long("metadata.annotations", _ANNOTATIONS_LIMIT))
     if finalizers := metadata.get("finalizers"):
         for index, name in enumerate(finalizers):
-            found += [causes.invalid(f"metadata.finalizers[{index}]", name, text) for text in label_key_errors(name)]
+            found += [causes.invalid("metadata.finalizers", name, text) for text in label_key_errors(name)]
+            if not custom and "/" not in name and name not in _STANDARD_FINALIZERS:
+                detail = "name is neither a standard finalizer name nor is it fully qualified"
+                found.append(causes.invalid(f"metadata.finalizers[{index}]", name, detail))
         if set(finalizers) >= GC_FINALIZERS:
             detail = "finalizer orphan and foregroundDeletion cannot be both set"
             found.append(causes.invalid("metadata.finalizers", finalizers, detail))
@@ -195,9 +198,10 @@ def validate_update(metadata: Json, old: Json) -> list[Cause]:
     return found
 
 
-def _validate_name(metadata: Json, strategy: Strategy) -> list[Cause]:
+def _validate_name(metadata: Json, strategy: Strategy, *, custom: bool) -> list[Cause]:
     found = []
-    if base := metadata.get("generateName"):
+    # Built-in kinds look only at the name that was made of it.
+    if (base := metadata.get("generateName")) and (custom or not metadata.get("name")):
         found += [causes.invalid("metadata.generateName", base, t) for t in strategy.check_name(base, prefix=True)]
     name = metadata.get("name")
     if not name:
@@ -210,10 +214,16 @@ def _validate_owners(references: list[Json]) -> list[Cause]:
     controllers = []
     for reference in references:
         found += [
-            causes.invalid(f"metadata.ownerReferences.{part}", reference.get(part, ""), f"{label} must not be empty")
-            for part, label in (("apiVersion", "version"), ("kind", "kind"), ("name", "name"), ("uid", "uid"))
+            causes.invalid(f"metadata.ownerReferences.{part}", reference.get(part, ""), "must not be empty")
+            for part in ("kind", "name", "uid")
             if not reference.get(part)
         ]
+        version = reference.get("apiVersion", "")
+        if not version or version.count("/") > 1:
+            found.append(causes.invalid("metadata.ownerReferences.apiVersion", version, "version must not be empty"))
+        if (version, reference.get("kind")) == ("v1", "Event"):
+            detail = "/v1, Kind=Event is disallowed from being an owner"
+            found.append(causes.invalid("metadata.ownerReferences", reference, detail))
         if reference.get("controller"):
             controllers.append(f"{reference.get('kind')}/{reference.get('name')}")
     if len(controllers) > 1:

@@ -38,6 +38,7 @@ from ktrain.local.apiserver.dispatch import dispatch
 from ktrain.local.apiserver.disruption import DisruptionController
 from ktrain.local.apiserver.durability.errors import StateError
 from ktrain.local.apiserver.errors import NOT_FOUND_TEXT, PageNotFound, StatusError
+from ktrain.local.apiserver.expiry import EventExpiry
 from ktrain.local.apiserver.gc import GarbageCollector
 from ktrain.local.apiserver.inprocess import InProcessTransport
 from ktrain.local.apiserver.namespaces import NamespaceController
@@ -71,8 +72,8 @@ class ApiServer:
     One API server with its own store. Making one takes about a millisecond.
 
     `history` bounds the changes that each resource remembers. `crds` are CustomResourceDefinitions to have from the
-    start. `features` are those of Kubernetes' feature gates whose kinds are served (`builtins.FEATURES`). Not
-    thread-safe: everything runs on one event loop.
+    start. `features` are those of Kubernetes' feature gates whose kinds are served (`builtins.FEATURES`). Events
+    are deleted `event_ttl_s` seconds after they were last written. Not thread-safe: all runs on one event loop.
 
     `authorization` says whether users need roles; administrators (`system:masters`) never do. `tokens` are bearer
     tokens that HTTP accepts beside those of service accounts, which are signed with `signing_key`
@@ -94,6 +95,7 @@ class ApiServer:
         history: int = DEFAULT_HISTORY,
         crds: Sequence[Json] = (),
         features: Iterable[str] = DEFAULT_FEATURES,
+        event_ttl_s: float = 3600,
         authorization: Authorization = "RBAC",
         tokens: Mapping[str, User] | None = None,
         signing_key: bytes | None = None,
@@ -117,6 +119,7 @@ class ApiServer:
         self._crds = CrdController(self._backend)
         self._gc = GarbageCollector(self._backend)
         self._budgets = DisruptionController(self._backend)
+        self._expiry = EventExpiry(self._backend, event_ttl_s)
         self._namespaces = NamespaceController(self._backend)
         self._quotas = QuotaController(self._backend)
         self._accounts = AccountController(self._backend)
@@ -149,6 +152,7 @@ class ApiServer:
                 ("quotas", self._quotas),
                 ("crds", self._crds),
                 ("budgets", self._budgets),
+                ("events", self._expiry),
                 ("accounts", self._accounts),
                 ("aggregation", self._aggregator),
             )

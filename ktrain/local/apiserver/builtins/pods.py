@@ -40,6 +40,11 @@ class PodStrategy(Strategy):
         spec = obj.setdefault("spec", {})
         default_pod_spec(spec, requests=True)
         spec.setdefault("enableServiceLinks", True)
+        status = obj.get("status", {})
+        if status.get("podIPs") and not status.get("podIP"):
+            status["podIP"] = status["podIPs"][0].get("ip", "")
+        elif status.get("podIP") and not status.get("podIPs"):
+            status["podIPs"] = [{"ip": status["podIP"]}]
         for condition in obj.get("status", {}).get("conditions") or ():
             # Typed clients always send these two.
             condition.setdefault("lastProbeTime", None)

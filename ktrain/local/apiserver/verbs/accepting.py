@@ -80,11 +80,23 @@ def check_shape(resource: ServedResource, obj: Json) -> None:
     Raises:
         StatusError: 400.
     """
+    check_metadata(resource, obj)
+    _refuse(resource, "" if resource.custom else _type_error(resource, obj) or resource.strategy.check_types(obj))
+
+
+def check_metadata(resource: ServedResource, obj: Json) -> None:
+    """
+    Do the same for metadata alone.
+
+    Raises:
+        StatusError: 400.
+    """
     if obj.get("metadata") is None:
         obj["metadata"] = {}
-    error = metadata.shape_error(obj["metadata"])
-    if not error and not resource.custom:
-        error = _type_error(resource, obj) or resource.strategy.check_types(obj)
+    _refuse(resource, metadata.shape_error(obj["metadata"]))
+
+
+def _refuse(resource: ServedResource, error: str) -> None:
     if error:
         raise bad_request(
             f'{resource.kind} in version "{resource.version}" cannot be handled as a {resource.kind}: {error}'

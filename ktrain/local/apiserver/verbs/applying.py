@@ -83,8 +83,9 @@ def _check_config(call: Call, config: Json) -> None:
     resource = call.resource
     version, kind = config.get("apiVersion", ""), config.get("kind", "")
     if (version, kind) != (resource.api_version, resource.kind):
-        raise bad_request(f"invalid object type: {version}, Kind={kind}")
-    accepting.check_shape(resource, config)
+        raise bad_request(f"invalid object type: {version or '/'}, Kind={kind}")
+    # What is wrong below metadata is found when the configuration is read by its schema, and said in its words.
+    accepting.check_metadata(resource, config)
     meta = config["metadata"]
     if "managedFields" in meta:
         raise bad_request("metadata.managedFields must be nil")

@@ -92,7 +92,7 @@ async def commit_create(backend: Backend, call: Call, obj: Json, options: WriteO
     key = _choose_name(backend, call, meta)
     strategy.prepare_create(obj, backend)
     _warn(call, obj)
-    found = metadata.validate(meta, strategy)
+    found = metadata.validate(meta, strategy, custom=resource.custom)
     found = [*found, *validate_body(call, obj, None, blocked=_blocks(found)), *strategy.validate(obj)]
     found += strategy.validate_create(obj)
     if found:
@@ -148,7 +148,10 @@ async def commit_update(
     if call.subresource not in _WITHOUT_SPEC and strategy.has_generation and strategy.spec_changed(obj, before):
         meta["generation"] = before["metadata"].get("generation", 0) + 1
     _warn(call, obj)
-    found = [*metadata.validate(meta, strategy), *metadata.validate_update(meta, before["metadata"])]
+    found = [
+        *metadata.validate(meta, strategy, custom=resource.custom),
+        *metadata.validate_update(meta, before["metadata"]),
+    ]
     found += _validate_change(call, obj, before)
     if found:
         raise invalid(resource, meta["name"], found)
@@ -207,7 +210,8 @@ def unchanged(obj: Json, before: Json) -> bool:
 
 def track_create(backend: Backend, call: Call, obj: Json, options: WriteOptions) -> Json:
     """Give the whole new object to its writer's managedFields entry."""
-    obj["metadata"].pop("managedFields", None)
+    for name in ("managedFields", "deletionTimestamp", "deletionGracePeriodSeconds"):
+        obj["metadata"].pop(name, None)
     return _track(backend, call, None, obj, options)
 
 
@@ -329,7 +333,8 @@ def _validate_change(call: Call, obj: Json, before: Json) -> list[Cause]:
 def _warn(call: Call, obj: Json) -> None:
     if doubled := metadata.dedup_owners(obj["metadata"]):
         call.warnings.append(doubled)
-    call.warnings.extend(metadata.finalizer_warnings(obj["metadata"]))
+    if call.resource.custom:
+        call.warnings.extend(metadata.finalizer_warnings(obj["metadata"]))
     call.warnings.extend(call.resource.strategy.warn(obj))
 
 
