@@ -147,7 +147,7 @@ def apply_defaults(pod: Json, backend: Backend) -> None:
 def _container_defaults(limit_range: Json) -> tuple[Json, Json]:
     limits: Json = {}
     requests: Json = {}
-    for limit in limit_range["spec"].get("limits") or ():
+    for limit in (limit_range.get("spec") or {}).get("limits") or ():
         if limit.get("type") == "Container":
             limits |= limit.get("default") or {}
             requests |= limit.get("defaultRequest") or {}
@@ -170,7 +170,7 @@ def check(resource: ServedResource, obj: Json, backend: Backend) -> None:
         StatusError: 403 that lists all it breaks of one LimitRange.
     """
     for limit_range in _in_namespace(obj, backend):
-        broken = [text for limit in limit_range["spec"].get("limits") or () for text in _broken(limit, obj)]
+        broken = [text for limit in (limit_range.get("spec") or {}).get("limits") or () for text in _broken(limit, obj)]
         if broken:
             detail = broken[0] if len(broken) == 1 else f"[{', '.join(broken)}]"
             raise forbidden(resource, obj["metadata"].get("name", ""), detail)
