@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).resolve().parent.parent
 WEBHOOKS = ROOT / "config" / "jobset" / "webhooks.yaml"
-READY_WITHIN_S = 30.0
+READY_WITHIN_S = 90.0
 HOST = "127.0.0.1"
 
 

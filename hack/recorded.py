@@ -37,8 +37,10 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).resolve().parent.parent
 LISTS = ROOT / "tests" / "recorded"
 RUNS_BEFORE_LISTING = 3
-READY_WITHIN_S = 30.0
+READY_WITHIN_S = 90.0
 RUN_WITHIN_S = 330.0
+REAL_WITHIN_S = 900.0
+"""A real control plane takes minutes on a machine that others use, too."""
 # These write a Job's status and expect it to stay for a moment. Upstream's Job controller takes a second to put it
 # right, ours does not.
 RACES = {"ABI-04", "STA-09"}
@@ -241,9 +243,9 @@ async def run(arguments: list[str], kubeconfig: Path) -> str:
     return output.decode(errors="replace")
 
 
-async def run_all(suites: list[Suite], directory: Path) -> list[Outcomes]:
+async def run_all(suites: list[Suite], directory: Path, within_s: float) -> list[Outcomes]:
     """Run suites side by side; returns what became of their cases, suite by suite."""
-    async with asyncio.timeout(RUN_WITHIN_S), asyncio.TaskGroup() as tasks:
+    async with asyncio.timeout(within_s), asyncio.TaskGroup() as tasks:
         running = [tasks.create_task(run_suite(suite, directory)) for suite in suites]
     return [task.result() for task in running]
 
@@ -287,14 +289,15 @@ def main() -> int:
     suites = [suite for suite in SUITES if not options.suites or suite.name in options.suites]
     if options.real:
         suites = [Suite("jobset", partial(run_traces, real=True))]
+    within_s = REAL_WITHIN_S if options.real else RUN_WITHIN_S
     started = time.monotonic()
     try:
         repeats = RUNS_BEFORE_LISTING if options.update else 1
-        runs = [asyncio.run(run_all(suites, options.directory.resolve())) for _ in range(repeats)]
+        runs = [asyncio.run(run_all(suites, options.directory.resolve(), within_s)) for _ in range(repeats)]
     except (BaseExceptionGroup, TimeoutError) as error:
-        problems = error.exceptions if isinstance(error, BaseExceptionGroup) else [f"not done in {RUN_WITHIN_S:g} s"]
+        problems = error.exceptions if isinstance(error, BaseExceptionGroup) else [f"not done in {within_s:g} s"]
         for problem in problems:
-            print(f"recorded: {problem or type(problem).__name__}", file=sys.stderr)
+            print(f"recorded: {str(problem) or type(problem).__name__}", file=sys.stderr)
         return 1
     if options.update:
         for number, suite in enumerate(suites):

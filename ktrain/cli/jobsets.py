@@ -76,7 +76,9 @@ async def add_jobsets(operator: Operator, configuration: Configuration) -> None:
         tracing=operator.tracing,
     ):
         operator.add(controller)
-    if configuration.webhook.enable:
+    if not configuration.webhook.enable:
+        log.warning("jobset.without_webhooks", effect="JobSets are worked on as they are: no defaults, no refusals")
+    else:
         for path, handler in webhooks.make_handlers(operator.main.unguarded, gates, pods).items():
             operator.admission(path, handler)
 

@@ -18,17 +18,14 @@ from typing import TYPE_CHECKING, Final, Literal
 
 import anyio
 
-from ktrain.controllers import jobset, runtimes, trainjob
+from ktrain.controllers import jobset
 from ktrain.framework.cache.cache import Cache
 from ktrain.framework.client.client import Client
-from ktrain.framework.events import EventRecorder
-from ktrain.framework.manager.manager import Manager
 from ktrain.local.apiserver.access.signing import new_signing_key
-from ktrain.local.jobs import Tuning
-from ktrain.local.jobs import make_controllers as make_job_controllers
 from ktrain.pipeline.registry import Registry
 
 from . import kubeconfig
+from .composing import compose
 from .installing import install
 from .nodes import NodeOptions, NodeServices, start_kubelets
 from .server import make_server
@@ -36,7 +33,7 @@ from .server import make_server
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from ktrain.framework import Controller, Env, Transport
+    from ktrain.framework import Env, Transport
     from ktrain.local.apiserver.access.gate import Authorization
     from ktrain.local.apiserver.certificates import ServerIdentity
     from ktrain.local.apiserver.server import ApiServer
@@ -46,8 +43,6 @@ if TYPE_CHECKING:
     from ktrain.local.state import StateDirectory
 
 FIELD_MANAGER: Final = "trainer"
-# A user waits for what failed to be tried again; ten seconds, doubling to minutes, protect a cluster.
-JOB_TUNING: Final = Tuning(backoff_base_s=1.0, backoff_cap_s=60.0)
 
 PodMode = Literal["auto", "ns", "host", "off"]
 
@@ -220,45 +215,19 @@ class ControlPlane:
         executor: Executor | None,
         service: ServiceAddress | None,
     ) -> AsyncIterator[None]:
-        cache = Cache(client, self._env)
         env = self._env
-        registry = await trainjob.without_unserved(registry, client)
-
-        # Events and managedFields say who wrote, by the names that these components have in a cluster.
-        def writes_as(field_manager: str) -> Client:
-            return Client(client.transport, env, field_manager=field_manager)
-
-        names = (trainjob.COMPONENT, jobset.COMPONENT, "job-controller", "kubelet")
-        services = [EventRecorder(client, env, component=name, by_version=name == jobset.COMPONENT) for name in names]
-        for_train_jobs, for_jobsets, for_jobs, for_pods = services
-        controllers: list[Controller] = [
-            trainjob.make_controller(client, cache, env, for_train_jobs, registry),
-            *runtimes.make_controllers(client, cache, env),
-            *make_job_controllers(writes_as("kube-controller-manager"), cache, env, for_jobs, tuning=JOB_TUNING),
-        ]
-        if self._jobsets:
-            controllers += jobset.make_controllers(
-                writes_as(jobset.FIELD_MANAGER), cache, env, for_jobsets, gates=self._gates
-            )
-        if executor is not None:
-            # Loaded only where there are pods to place.
-            from . import scheduler
-
-            gangs = await scheduler.serves_pod_groups(client)
-            for_placing = EventRecorder(client, env, component=scheduler.COMPONENT)
-            services.append(for_placing)
-            places = writes_as("kube-scheduler")
-            controllers.append(scheduler.make_scheduler(places, cache, env, for_placing, has_pod_groups=gangs))
-        manager = Manager(cache=cache, controllers=controllers, services=services)
+        cache = Cache(client, env)
+        gates = self._gates if self._jobsets else None
+        composed = await compose(client, cache, env, registry, jobsets=gates, places_pods=executor is not None)
         async with anyio.create_task_group() as managing:
-            await managing.start(manager.run)
+            await managing.start(composed.manager.run)
             async with anyio.create_task_group() as nodes:
                 if executor is not None:
                     directory = self._directory or Path.cwd()
-                    kubelets = writes_as("kubelet")
+                    kubelets = Client(client.transport, env, field_manager="kubelet")
                     claims = None if self._state is None else self._state.absolute() / "claims"
                     services_of_nodes = NodeServices(
-                        kubelets, cache, env, for_pods, executor, directory, claims, service
+                        kubelets, cache, env, composed.for_pods, executor, directory, claims, service
                     )
                     await start_kubelets(nodes, server.nodes, services_of_nodes, self._nodes)
                 try:

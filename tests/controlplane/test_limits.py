@@ -179,3 +179,17 @@ async def test_a_pod_that_tolerates_failing_nodes_is_left_alone(pod):
     own = {"key": "node.kubernetes.io/not-ready", "operator": "Exists", "effect": "NoExecute"}
     spec, _ = await pod(tolerations=[own])
     assert [one.get("tolerationSeconds") for one in spec["tolerations"]] == [None, 300]
+
+
+async def test_a_claim_without_a_class_gets_the_default_one(send, control_plane):
+    name = control_plane.namespace
+    classes, claims = "/apis/storage.k8s.io/v1/storageclasses", f"/api/v1/namespaces/{name}/persistentvolumeclaims"
+    default = {"name": name, "annotations": {"storageclass.kubernetes.io/is-default-class": "true"}}
+    status, answer = await send(classes, {"metadata": default, "provisioner": "x.test/none"})
+    assert status == 201, answer
+    await anyio.sleep(1 if control_plane.is_real else 0)
+    spec = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
+    for given, found in ({}, name), ({"storageClassName": "other"}, "other"), ({"storageClassName": ""}, ""):
+        status, answer = await send(claims, {"metadata": {"name": "v"}, "spec": {**spec, **given}}, dryRun="All")
+        assert (status, answer["spec"]["storageClassName"]) == (201, found)
+    await send(f"{classes}/{name}", None, method="DELETE")

@@ -154,10 +154,7 @@ PARAMS = {
         ({"selector": {"matchLabels": {"a": "b"}}, "parameterNotFoundAction": "Deny"}, {"9": "over 3", "3": ""}),
         (
             {"name": "nope", "parameterNotFoundAction": "Deny"},
-            {
-                "1": "failed to configure binding: no params found for policy binding with"
-                " `Deny` parameterNotFoundAction"
-            },
+            {"1": "failed to configure binding: no params found for policy binding with `Deny` param"},
         ),
         (None, {"9": ""}),
     ],

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
 _encode = msgspec.json.Encoder().encode
 
-STEPS_OF_ALL_RULES: Final = 10_000_000
-"""What all CEL rules of one object may cost, as upstream has it."""
+STEPS_OF_ALL_RULES: Final = 2_000_000
+"""What all CEL rules of one object may cost: about a second. A fifth of upstream's, whose steps are quicker."""
 
 _TYPES: dict[str, tuple[type, ...]] = {
     "object": (dict,),

@@ -11,8 +11,10 @@ A small, correct Kubernetes API server in memory: for `ktrain run`, `ktrain up` 
     dispatch.py                            from method and URL to the verb
     listing.py, watching.py, selection.py  reads
     verbs/                                 writes
-    gc.py, namespaces.py, working.py       the server's own controllers, and how they work
+    gc.py, namespaces.py, quotas.py, ...   the server's own controllers; working.py is how they work
     admission.py, logs.py                  the seams for admission plugins and for the kubelet
-    webhooks.py, reviews.py                admission by URL
+    webhooks.py, policies/                 admission that users configure; matching.py and conditions.py: for what
+    reviews.py, callouts.py, services.py   how webhooks are asked, and where they are
+    conversion.py, versions.py             objects from one version to another
     apply.py, table.py, openapi.py, ...    pure transformations
 """

@@ -86,6 +86,9 @@ class Callouts:
         """
         seconds = -(-limit_s // 1)
         target, function = self._target(config, f"?timeout={seconds:.0f}s")
+        if function is None:
+            # Made outside the time limit: the first time it loads the HTTP client.
+            self._connections()
         try:
             async with asyncio.timeout(limit_s), self._free:
                 if function is not None:

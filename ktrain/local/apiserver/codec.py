@@ -106,6 +106,8 @@ def decode_patch(body: bytes) -> object:
     """
     try:
         document: object = _decode(body)
+    except UnicodeDecodeError:
+        return decode_patch(_as_utf8(body))
     except msgspec.DecodeError as error:
         raise bad_request(f"error decoding patch: {_go_text(error)}") from error
     return document
@@ -146,7 +148,9 @@ def check_depth(value: object, text: bytes) -> None:
 def _decode_json(body: bytes, kind: str) -> Body:
     try:
         obj = _decode(body)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except UnicodeDecodeError:
+        return _decode_json(_as_utf8(body), kind)
+    except msgspec.DecodeError as error:
         prefix = f"the object provided is unrecognized (must be of type {kind}): couldn't get version/kind"
         raise bad_request(f"{prefix}; json parse error: {_go_text(error)}") from error
     return _checked(obj, body, kind)
@@ -171,6 +175,11 @@ def _decode_protobuf(body: bytes, api_version: str, kind: str) -> Json:
     except protobuf.WireError as error:
         found, version = envelope.kind, envelope.api_version.rpartition("/")[2]
         raise bad_request(f'{found} in version "{version}" cannot be handled as a {kind}: {error}') from error
+
+
+def _as_utf8(body: bytes) -> bytes:
+    """Return a body with U+FFFD for what is no UTF-8, as Go reads it."""
+    return body.decode("utf-8", "replace").encode()
 
 
 def _checked(decoded: object, body: bytes, kind: str) -> Body:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from ktrain.api.schema import Cause
     from ktrain.local.apiserver.admission import AdmissionRequest
 
-MATCH_BUDGET: Final = 2_500_000
+MATCH_BUDGET: Final = 500_000
 """What all conditions of one webhook or policy may cost for one request."""
 MAX_CONDITIONS: Final = 64
 _KIND: Final = object_type({"group": STRING, "version": STRING, "kind": STRING}, "kubernetes.GroupVersionKind")

@@ -128,8 +128,10 @@ class CrdController:
         collection = self._backend.store.collection(key.name)
         resources = self._served.get(key.name)
         if resources:
+            # In the version that they are stored in, no webhook has to convert what goes anyway.
+            stored = next((one for one in resources if one.version == one.storage_version), resources[0])
             instances = [object_key for object_key, _ in collection.entries()]
-            await run_all([partial(self._delete, resources[0], instance) for instance in instances], limit=1)
+            await run_all([partial(self._delete, stored, instance) for instance in instances], limit=1)
         if len(collection):
             return  # a deletion that ends wakes us again
         obj = accepting.private_copy(item.obj)

@@ -18,6 +18,12 @@ if TYPE_CHECKING:
 
 GROUP: Final = "admissionregistration.k8s.io"
 
+MUTATING: Final = "mutatingwebhookconfigurations"
+VALIDATING: Final = "validatingwebhookconfigurations"
+POLICIES: Final = "validatingadmissionpolicies"
+BINDINGS: Final = "validatingadmissionpolicybindings"
+_COLLECTIONS: Final = {plural: f"{plural}.{GROUP}" for plural in (MUTATING, VALIDATING, POLICIES, BINDINGS)}
+
 
 class Matcher:
     """Matches requests against the fields that webhooks and policies have in common."""
@@ -72,7 +78,8 @@ class Matcher:
 
     def stored(self, plural: str) -> list[Json]:
         """Return all configurations of a kind, in the order of their names."""
-        return [item.obj for _, item in self._store.collection(f"{plural}.{GROUP}").entries()]
+        collection = self._store.collections.get(_COLLECTIONS[plural])
+        return [item.obj for _, item in collection.entries()] if collection else []
 
 
 def _covers(rule: Json, request: AdmissionRequest, resource: ServedResource) -> bool:

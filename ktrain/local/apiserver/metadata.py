@@ -6,6 +6,7 @@ Runs on every write, so the common case (nothing unusual) takes dictionary look-
 
 from __future__ import annotations
 
+import re
 import uuid
 from typing import TYPE_CHECKING, Final
 
@@ -44,6 +45,7 @@ _SHAPES: Final[dict[str, tuple[type, ...]]] = {
     "deletionTimestamp": (str,),
     "deletionGracePeriodSeconds": (int,),
 }
+_TIME: Final = re.compile(r"\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(\.\d+)?([Zz]|[+-]\d\d:\d\d)$")
 _WORDS: Final[dict[type, str]] = {
     str: "string",
     bool: "bool",
@@ -65,6 +67,8 @@ def shape_error(metadata: object) -> str:
         expected = _SHAPES.get(name)
         if expected and (not isinstance(value, expected) or isinstance(value, bool)):
             return _mismatch(value, name, _WORDS[expected[0]])
+        if name in {"creationTimestamp", "deletionTimestamp"} and not _TIME.match(value):
+            return f'parsing time "{value}" as "2006-01-02T15:04:05Z07:00": cannot parse "{value}" as "2006"'
         if name in {"labels", "annotations"}:
             for key in [key for key, entry in value.items() if entry is None]:
                 value[key] = ""

@@ -18,9 +18,12 @@ from ktrain.local.apiserver.store import decode, encode
 from ktrain.local.apiserver.watching import INITIAL_EVENTS_END
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from ktrain.api.meta import Json
     from ktrain.local.apiserver.backend import Backend, Call
     from ktrain.local.apiserver.listing import Page
+    from ktrain.local.apiserver.registry import ServedResource
     from ktrain.local.apiserver.requests import Request
     from ktrain.local.apiserver.store import Item
 
@@ -28,7 +31,10 @@ YAML_TYPE: Final = "application/yaml"
 META_VERSION: Final = "meta.k8s.io/v1"
 _ACCEPTED: Final = "application/json, application/yaml, application/vnd.kubernetes.protobuf"
 _STREAMS: Final = "application/json;stream=watch, application/vnd.kubernetes.protobuf;stream=watch"
+_ALL_STREAMS: Final = f"{_ACCEPTED}, {_STREAMS}"
 _FORMS: Final = frozenset({"", "Table", "PartialObjectMetadata", "PartialObjectMetadataList"})
+_MEDIA: Final = frozenset({*_ACCEPTED.split(", "), "*/*", "application/*"})
+_META_VERSIONS: Final = frozenset({"v1", "v1beta1"})
 _PEOPLE: Final = ("curl/", "Wget/", "Mozilla/")
 
 
@@ -64,13 +70,17 @@ def negotiate(accept: str, *, pretty: bool = False, watch: bool = False, forms: 
     """
     for media, parameters in _parse_accept(accept):
         form = parameters.get("as", "")
-        if form not in _FORMS or (form and parameters.get("g", "meta.k8s.io") != "meta.k8s.io"):
+        if form and (form not in _FORMS or not _is_meta(parameters)):
             continue
         if media in {JSON_TYPE, "*/*", "application/*"} and (forms or not form):
             return Format(form=form, version=parameters.get("v", "v1") if form else "v1", pretty=pretty)
         if media == YAML_TYPE and not watch and (forms or not form):
             return Format(yaml=True, form=form)
     raise not_acceptable(f"only the following media types are accepted: {_STREAMS if watch else _ACCEPTED}")
+
+
+def _is_meta(parameters: Mapping[str, str]) -> bool:
+    return parameters.get("g", "meta.k8s.io") == "meta.k8s.io" and parameters.get("v", "v1") in _META_VERSIONS
 
 
 def format_of(call: Call, *, watch: bool = False) -> Format:
@@ -80,7 +90,14 @@ def format_of(call: Call, *, watch: bool = False) -> Format:
     Raises:
         StatusError: 406.
     """
-    return negotiate(call.header("accept"), pretty=pretty_wanted(call.request), watch=watch)
+    accept = call.header("accept")
+    if not call.resource.custom and not any(media in _MEDIA for media, _ in _parse_accept(accept)):
+        # For built-in kinds somebody else refuses first, with words of its own.
+        listed = _ALL_STREAMS if not call.name else _ACCEPTED
+        raise StatusError(
+            406, "NotAcceptable", f"406: Not Acceptable\n\nAvailable representations: {listed}", details={}
+        )
+    return negotiate(accept, pretty=pretty_wanted(call.request), watch=watch)
 
 
 def pretty_wanted(request: Request) -> bool:
@@ -120,7 +137,12 @@ def render_object(backend: Backend, call: Call, item: Item, fmt: Format) -> byte
         meta = {"resourceVersion": str(item.revision)}
         return fmt.encode(_table(backend, call, [item], meta))
     if fmt.form == "PartialObjectMetadataList":
-        raise StatusError(500, "", "content is not a list")
+        if call.resource.custom:
+            raise StatusError(500, "", "content is not a list")
+        name = f"*{_package(call.resource)}.{call.resource.kind}"
+        raise not_acceptable(
+            f"you requested PartialObjectMetadataList, but the requested object is not a list ({name})"
+        )
     obj = views.present(call.resource, item)
     return fmt.encode(_partial(obj) if fmt.form else _typed(obj))
 
@@ -140,8 +162,9 @@ def render_page(backend: Backend, call: Call, page: Page, fmt: Format) -> bytes:
     if fmt.form == "Table":
         return fmt.encode(_table(backend, call, page.items, meta))
     if fmt.form == "PartialObjectMetadata":
-        kind = f"{call.resource.kind}List"
-        raise not_acceptable(f"you requested PartialObjectMetadata, but the requested object is a list (*{kind})")
+        listed = "Unstructured" if call.resource.custom else call.resource.kind
+        name = f"*{_package(call.resource)}.{listed}List"
+        raise not_acceptable(f"you requested PartialObjectMetadata, but the requested object is a list ({name})")
     if fmt.form:
         items = [_partial(item.obj) for item in page.items]
         return fmt.encode({"kind": fmt.form, "apiVersion": META_VERSION, "metadata": meta, "items": items})
@@ -222,6 +245,11 @@ def _partial(obj: Json) -> Json:
     return {"kind": "PartialObjectMetadata", "apiVersion": META_VERSION, "metadata": obj["metadata"]}
 
 
+def _package(resource: ServedResource) -> str:
+    """Return the Go package that a kind is in, as messages name it."""
+    return "unstructured" if resource.custom else resource.group.partition(".")[0] or "core"
+
+
 def _parse_accept(accept: str) -> list[tuple[str, dict[str, str]]]:
     if not accept:
         return [(JSON_TYPE, {})]
@@ -239,7 +267,6 @@ def _parse_accept(accept: str) -> list[tuple[str, dict[str, str]]]:
 
 
 def _to_yaml(document: object) -> bytes:
-    import yaml
+    from ktrain.local.apiserver import yaml_form
 
-    text: str = yaml.safe_dump(document, default_flow_style=False, allow_unicode=True)
-    return text.encode()
+    return yaml_form.dump(document)

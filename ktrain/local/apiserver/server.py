@@ -297,7 +297,7 @@ class ApiServer:
             return information.answer(self._backend, request, segments)
         resource = self._backend.registry.find(route.group, route.version, route.plural)
         if resource is None or (bool(route.namespace) and not resource.namespaced and resource.plural != "namespaces"):
-            known = self._backend.registry.of_group(route.group, route.version)
+            known = self._backend.registry.of_group(route.group)
             if known and not any(one.custom for one in known):
                 raise errors.resource_not_found()
             raise PageNotFound

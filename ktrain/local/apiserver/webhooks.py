@@ -16,6 +16,7 @@ from ktrain.api.patch import equal
 from ktrain.local.apiserver import webhook_patches
 from ktrain.local.apiserver.conditions import ConditionFailed, conditions_hold, variables_of
 from ktrain.local.apiserver.errors import StatusError, bad_request, forbidden, internal
+from ktrain.local.apiserver.matching import MUTATING, VALIDATING
 from ktrain.local.apiserver.reviews import Failed, Response, call_webhook, review_body
 from ktrain.local.apiserver.versions import in_version
 
@@ -28,8 +29,6 @@ if TYPE_CHECKING:
     from ktrain.local.apiserver.matching import Matcher
     from ktrain.local.apiserver.registry import ServedResource
 
-_MUTATING: Final = "mutatingwebhookconfigurations"
-_VALIDATING: Final = "validatingwebhookconfigurations"
 _HARMLESS: Final = ("None", "NoneOnDryRun")
 
 
@@ -62,7 +61,7 @@ class Webhooks:
         """
         before = request.object
         asked: list[tuple[Json, Json | None]] = []
-        for entry in self._entries(_MUTATING):
+        for entry in self._entries(MUTATING):
             match = await self._match(entry, request)
             if match is not None:
                 request = await self._apply(match, request, warnings)
@@ -82,7 +81,7 @@ class Webhooks:
         Raises:
             StatusError: Refused, or a webhook failed whose policy is Fail; of several, the first configured.
         """
-        found = [await self._match(entry, request) for entry in self._entries(_VALIDATING)]
+        found = [await self._match(entry, request) for entry in self._entries(VALIDATING)]
         matches = [match for match in found if match is not None]
         refusals: dict[int, StatusError] = {}
 

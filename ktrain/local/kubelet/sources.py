@@ -35,5 +35,5 @@ async def fetch(client: Client, namespace: str, config_maps: Iterable[str], secr
 async def _present(name: str, read: Coroutine[object, object, T]) -> tuple[str, T] | None:
     try:
         return name, await read
-    except NotFound:
+    except (NotFound, ValueError):  # ValueError: what cannot be a name is the name of nothing.
         return None

@@ -9,7 +9,7 @@ more, because controllers replace the pod at that moment.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from typing import TYPE_CHECKING, Final
 
@@ -127,6 +127,7 @@ def pod_status(pod: Pod, record: PodRecord, now: datetime) -> Json:
     Conditions of other writers are not in it: a strategic merge patch keeps them by type. Transition times are taken
     from `pod.status` where the condition did not change.
     """
+    record = replace(record, containers=_fitted(record.containers))
     current = phase(record)
     reason, message = record.failure or (None, None)
     status: Json = {
@@ -150,6 +151,18 @@ def pod_status(pod: Pod, record: PodRecord, now: datetime) -> Json:
     if pod.metadata.generation:
         status["observedGeneration"] = pod.metadata.generation
     return status
+
+
+def _fitted(records: tuple[ContainerRecord, ...]) -> tuple[ContainerRecord, ...]:
+    """Cut the last words of all containers so that together they are not too long for a status."""
+    said = [r.state.message for r in records if isinstance(r.state, Terminated)]
+    if sum(map(len, said)) <= _MESSAGES_LIMIT:
+        return records
+    each = _MESSAGES_LIMIT // len(records)
+    return tuple(
+        replace(r, state=replace(r.state, message=r.state.message[:each])) if isinstance(r.state, Terminated) else r
+        for r in records
+    )
 
 
 def conditions(pod: Pod, record: PodRecord, current: str) -> list[Condition]:
@@ -256,5 +269,7 @@ def _false(type_: str, reason: str, message: str = "") -> Condition:
     return Condition(type_, "False", reason, message)
 
 
+_MESSAGES_LIMIT: Final = 12288
+"""Of all containers of a pod together (core/v1 Container, terminationMessagePath)."""
 LOST: Final = "ContainerStatusUnknown"
 """Reason of a container whose process is gone and whose exit nobody saw."""

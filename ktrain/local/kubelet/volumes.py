@@ -149,6 +149,8 @@ class PodVolumes:
         return path
 
     async def _check_claim(self, name: str, pod: Pod) -> None:
+        if escapes(name) or "/" in name:
+            raise VolumeError(f"persistentvolumeclaim {name!r} is no name")
         try:
             await self._client.get(PERSISTENT_VOLUME_CLAIMS, name, pod.metadata.namespace)
         except NotFound:

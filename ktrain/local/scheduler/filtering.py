@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple
 
-from .selecting import Term, read_selector, tolerates, wants_node
+from .selecting import Term, Together, read_selector, tolerates, wants_node
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -36,7 +36,8 @@ class Candidate:
         self.requests = fleet.requests(pod)
         self.ports = [port for container in pod.spec.containers for port in container.ports if port.host_port]
         affinity = pod.spec.affinity
-        self._near = fleet.terms(pod, affinity.pod_affinity.required)
+        near = tuple(fleet.terms(pod, affinity.pod_affinity.required))
+        self._near = [Together(term.key, near) for term in near]
         self._far = fleet.terms(pod, affinity.pod_anti_affinity.required)
         self._shunning = fleet.shunning(pod)
         self._spreads = [

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 from ktrain.local.kubelet.node import ADVISORY
 
 from .resources import Numbers, numbers, requests_of
-from .selecting import Term, read_term
+from .selecting import Term, Together, read_term
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -70,7 +70,7 @@ class Fleet:
         self._placed: dict[str, tuple[Pod, Seat]] = {}
         self._requests: dict[str, Numbers] = {}
         # How many pods that a term means are where, by the value of its topology key.
-        self._meant: dict[Term, Counter[str]] = {}
+        self._meant: dict[Term | Together, Counter[str]] = {}
         # How many pods are where that want no pod near that this term means.
         self._shunned: defaultdict[Term, Counter[str]] = defaultdict(Counter)
 
@@ -99,7 +99,7 @@ class Fleet:
         """Resolve terms of a pod."""
         return [read_term(term, pod, self.namespaces) for term in terms]
 
-    def meant(self, term: Term) -> Counter[str]:
+    def meant(self, term: Term | Together) -> Counter[str]:
         """Count the pods that a term means, by the value of its topology key where they are."""
         found = self._meant.get(term)
         if found is None:

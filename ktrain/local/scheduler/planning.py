@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 OUR_NAME: Final = "default-scheduler"
 GATED: Final = "SchedulingGated"
 UNSCHEDULABLE: Final = "Unschedulable"
+UNPLACED: Final = "pod group is unschedulable"
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +101,6 @@ class _Pass:
         obstacle = gang.obstacle()
         if obstacle:
             self._plan.explain += [(pod, UNSCHEDULABLE, obstacle) for pod in waiting]
-            self._plan.gangs.append((gang, obstacle))
             return
         first = len(self._plan.bind)
         problems = [(pod, problem) for pod in waiting if (problem := self._place(pod))]
@@ -109,7 +109,7 @@ class _Pass:
             together = self._take_back(gang, first)
             alone = {pod.metadata.uid: problem for pod, problem in problems}
             problems = [(pod, alone.get(pod.metadata.uid, together)) for pod in waiting]
-            self._plan.gangs.append((gang, together))
+            self._plan.gangs.append((gang, UNPLACED))
         elif waiting:
             self._plan.gangs.append((gang, ""))
         self._plan.explain += [(pod, UNSCHEDULABLE, problem) for pod, problem in problems]
@@ -121,7 +121,7 @@ class _Pass:
             self._fleet.remove(pod)
         self._failed.clear()
         have = gang.started + len(placed)
-        return f"waiting for minCount pods from a gang to be scheduled: {have} fit, {gang.least} are needed"
+        return f"{UNPLACED}, waiting for minCount pods from a gang to be scheduled: {have} fit, {gang.least} are needed"
 
     def _is_gated(self, pod: Pod) -> bool:
         if not pod.spec.scheduling_gates:

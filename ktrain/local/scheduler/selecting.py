@@ -31,6 +31,17 @@ class Term(NamedTuple):
         return is_in and self.selector.matches(meta.labels)
 
 
+class Together(NamedTuple):
+    """Pods that several terms mean at once, in the topology of one of them: affinity wants all its terms of one pod."""
+
+    key: str
+    terms: tuple[Term, ...]
+
+    def matches(self, pod: Pod) -> bool:
+        """Whether the pod is one of those that are meant."""
+        return all(term.matches(pod) for term in self.terms)
+
+
 def read_term(term: PodTerm, pod: Pod, namespaces: Mapping[str, Mapping[str, str]]) -> Term:
     """Resolve a term of a pod. `namespaces` are those there are, with their labels."""
     names: frozenset[str] | None = frozenset(term.namespaces)

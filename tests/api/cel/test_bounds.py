@@ -1,10 +1,11 @@
 """Expressions that would take too long, too much, or too deep."""
 
+import sys
 import time
 
 import pytest
 
-from ktrain.api.schema.cel import Budget, CelError, OutOfBudget, compiled
+from ktrain.api.schema.cel import Budget, CelError, OutOfBudget, check, compiled
 
 TEN = "[1,2,3,4,5,6,7,8,9,10]"
 
@@ -60,3 +61,10 @@ def test_no_pattern_takes_longer_than_its_text():
     begun = time.monotonic()
     assert compiled("t.matches('^(a+)+$')").evaluate({"t": "a" * 200 + "b"}) is False
     assert time.monotonic() - begun < 2
+
+
+def test_an_expression_that_the_stack_has_no_room_for_is_refused():
+    def deeper(frames):
+        return deeper(frames - 1) if frames else check("1" + "+1" * 240, {})
+
+    assert "recursion limit exceeded" in deeper(sys.getrecursionlimit() - 300)[1]

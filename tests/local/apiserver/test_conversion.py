@@ -170,3 +170,11 @@ async def test_a_webhook_changes_labels_and_annotations_and_no_other_metadata(co
     converter.change = change
     meta = (await api.send("GET", api.path("sites", "a", api=OLD))).body["metadata"]
     assert (meta["labels"], meta["generation"], "finalizers" in meta) == ({"a": "b"}, 1, False)
+
+
+async def test_a_definition_goes_with_its_objects_although_its_webhook_is_gone(converter, server, api):
+    await api.create("sites", site("a", hosts=["x"]), NEW)
+    del server.webhook_addresses["default", "convert", 443]
+    path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/sites.sites.test"
+    await api.send("DELETE", path)
+    await api.gone(path)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 URL = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 
 
@@ -108,3 +110,15 @@ async def test_servers_share_the_compiled_schemas_of_the_definitions_they_start_
 def _schema(server):
     ((_, item),) = server.store.collection("widgets.ex.test").entries()
     return item.schema.root
+
+
+async def test_rules_that_would_take_too_long_are_stopped(api):
+    numbers = {"type": "array", "maxItems": 500, "items": {"type": "integer"}}
+    rule = {"rule": "self.all(x, self.all(y, self.all(z, x + y + z > 0)))", "message": "all positive"}
+    spec = {"type": "object", "properties": {"l": numbers | {"x-kubernetes-validations": [rule]}}}
+    assert (await api.send("POST", URL, api.widget_crd(spec))).status == 201
+    begun = time.monotonic()
+    answer = await api.send("POST", api.path("widgets", api="ex.test/v1"), api.widget("a", {"l": [1] * 500}))
+    assert time.monotonic() - begun < 5
+    assert (answer.status, [one["field"] for one in answer.body["details"]["causes"]]) == (422, ["spec.l"])
+    assert "no further validation rules will be run due to call cost exceeds limit" in answer.body["message"]

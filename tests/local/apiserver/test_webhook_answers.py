@@ -95,7 +95,7 @@ async def hook(api):
                         "rules": [RULE] if kind == "Mutating" else [],
                         "sideEffects": "None",
                         "admissionReviewVersions": ["v1"],
-                        "timeoutSeconds": 1,
+                        "timeoutSeconds": 9,
                     }
                 ],
             }
@@ -151,6 +151,8 @@ async def test_a_webhook_that_takes_its_time_is_not_waited_for(api, hook):
         await asyncio.sleep(60)
 
     hook.answer = never
+    change = [{"op": "replace", "path": "/webhooks/0/timeoutSeconds", "value": 1}]
+    await api.send("PATCH", f"{CONFIGURATIONS}mutatingwebhookconfigurations/c", change, JSON_PATCH)
     begun = asyncio.get_running_loop().time()
     assert (await refusal(api)).endswith(
         f'Post "https://127.0.0.1:{hook.port}/Mutating?timeout=1s": context deadline exceeded'
@@ -158,7 +160,18 @@ async def test_a_webhook_that_takes_its_time_is_not_waited_for(api, hook):
     assert asyncio.get_running_loop().time() - begun < 3
 
 
-async def test_a_drop_at_a_time_is_no_way_around_the_time_limit_or_the_size_limit(api, hook, monkeypatch):
+async def test_a_webhook_has_no_more_time_than_its_caller(api, hook):
+    async def never(_):
+        await asyncio.sleep(60)
+
+    hook.answer = never
+    begun = asyncio.get_running_loop().time()
+    answer = await api.send("POST", api.path("configmaps"), api.config_map("a"), timeout="100ms")
+    assert answer.body["message"].endswith("context deadline exceeded")
+    assert asyncio.get_running_loop().time() - begun < 1
+
+
+async def test_an_answer_that_does_not_end_is_not_kept(api, hook, monkeypatch):
     monkeypatch.setattr(callouts, "MAX_ANSWER_BYTES", 1000)
     hook.answer = saying(http(b" " * 2000))
     assert "the answer is larger than 1000 bytes" in await refusal(api)

@@ -9,10 +9,10 @@ import pytest
 
 from ktrain.api.core import PODS
 from ktrain.api.meta import Key
+from ktrain.framework.errors import Invalid
 
-pytestmark = pytest.mark.e2e
 
-
+@pytest.mark.e2e
 async def test_variables_of_any_name_and_size_arrive_as_they_are(real):
     async with real() as world:
         env = [
@@ -28,6 +28,7 @@ async def test_variables_of_any_name_and_size_arrive_as_they_are(real):
         assert (pod.status.phase, log) == ("Succeeded", "a 100000 '1\\n2'\n")
 
 
+@pytest.mark.e2e
 async def test_what_the_kernel_cannot_take_fails_the_pod_with_a_reason(real):
     async with real() as world:
         huge = {"env": [{"name": "HUGE", "value": "z" * 200_000}]}
@@ -40,6 +41,7 @@ async def test_what_the_kernel_cannot_take_fails_the_pod_with_a_reason(real):
             assert ended.message
 
 
+@pytest.mark.e2e
 @pytest.mark.parametrize("make", ["ln -s SECRET", "mkfifo"])
 async def test_a_termination_message_that_is_a_link_or_a_pipe_shows_nothing_of_the_machine(real, tmp_path, make):
     (tmp_path / "secret").write_text("of the machine")
@@ -51,6 +53,7 @@ async def test_a_termination_message_that_is_a_link_or_a_pipe_shows_nothing_of_t
         assert pod.status.container_statuses[0].state.terminated.message == ""
 
 
+@pytest.mark.e2e
 async def test_daemons_small_fork_bombs_and_who_ignores_sigterm_are_gone_with_their_pod(real):
     async with real() as world:
         program = """
@@ -84,6 +87,7 @@ def bombs():
     return found
 
 
+@pytest.mark.e2e
 async def test_a_sub_path_through_a_link_that_the_pod_made_leads_nowhere(real, tmp_path):
     (tmp_path / "outside").mkdir()
     async with real() as world:
@@ -108,6 +112,7 @@ async def test_a_sub_path_through_a_link_that_the_pod_made_leads_nowhere(real, t
         assert list((tmp_path / "outside").iterdir()) == []
 
 
+@pytest.mark.e2e
 async def test_a_container_that_fills_its_log_is_bounded_and_others_are_served(real, monkeypatch):
     async with real() as world:
         world.kubelet.logs._limit = 1 << 20
@@ -121,3 +126,27 @@ async def test_a_container_that_fills_its_log_is_bounded_and_others_are_served(r
 
         assert attempt.start > 0
         assert log == "heard\n"
+
+
+@pytest.mark.parametrize(
+    "volume",
+    [
+        {"persistentVolumeClaim": {"claimName": ".."}},
+        {"configMap": {"name": "..", "optional": False}},
+        {"configMap": {"name": "kept", "items": [{"key": "k", "path": "../out"}]}},
+        {"downwardAPI": {"items": [{"path": "../out", "fieldRef": {"fieldPath": "metadata.name"}}]}},
+    ],
+)
+def test_names_that_lead_out_of_a_pods_directory_are_refused_with_a_reason(simulate, volume):
+    async def scenario(world):
+        await world.apply("ConfigMap", "kept", data={"k": "v"})
+        try:
+            await world.create(volumes=[{"name": "v", **volume}])
+        except Invalid:
+            return  # The server refuses it already: so much the better.
+        assert "FailedMount" in await world.reasons()
+        assert world.commands() == []
+        assert not list(world.executor.directory.rglob("out"))
+        await world.delete(grace_s=0)
+
+    simulate(scenario)

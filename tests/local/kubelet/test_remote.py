@@ -74,9 +74,10 @@ async def test_killing_the_launcher_ends_what_it_has_started_elsewhere(real):
         assert await anext(await world.log("launcher", follow=True)) == b"started\n"
         await world.client.delete(PODS, Key("default", "launcher"), grace_period_s=0)
         await world.watch.gone("launcher")
-        _, log = await launch(world, "sleep 0.5; agent w 'ps ax | grep -c [s]leep.98765'")
+        until_gone = "while ps ax | grep -q [s]leep.98765; do sleep 0.05; done; echo gone"
+        _, log = await launch(world, f"agent w '{until_gone}'")
 
-        assert log == "0\n"
+        assert log == "gone\n"
 
 
 @pytest.mark.e2e

@@ -157,3 +157,12 @@ def test_restarts_and_the_attempt_before_are_shown() -> None:
     assert status["state"] == {"waiting": {"reason": "CrashLoopBackOff", "message": "back-off 10s"}}
     assert status["lastState"]["terminated"]["exitCode"] == 3
     assert status["lastState"]["terminated"]["finishedAt"] == "2026-01-01T00:01:00Z"
+
+
+@pytest.mark.parametrize(("count", "expected"), [(3, 4096), (4, 3072), (12, 1024)])
+def test_the_last_words_of_all_containers_together_fit_into_a_status(count: int, expected: int) -> None:
+    records = tuple(main(replace(ended(1), message="x" * 4096), name=f"c{n}") for n in range(count))
+
+    status = pod_status(pod(), PodRecord(records, T0, ended=True), NOW)
+
+    assert [len(c["state"]["terminated"]["message"]) for c in status["containerStatuses"]] == [expected] * count

@@ -19,7 +19,9 @@ def test_a_gang_starts_when_there_is_room_for_as_many_as_it_needs(api):
     large = plan([a_node("n", gpu=2), a_node("m", gpu=1)], pods, a_group("g", 3, api))
 
     assert bound(small) == {}
-    assert waiting(small)["p0"] == "waiting for minCount pods from a gang to be scheduled: 2 fit, 3 are needed"
+    assert waiting(small)["p0"] == (
+        "pod group is unschedulable, waiting for minCount pods from a gang to be scheduled: 2 fit, 3 are needed"
+    )
     assert waiting(small)["p2"].startswith("0/1 nodes are available: 1 Insufficient nvidia.com/gpu.")
     assert len(bound(large)) == 3
 

@@ -89,6 +89,20 @@ def test_a_thousand_pods_and_a_hundred_nodes_take_well_under_a_second_of_this_pr
     assert time.process_time() - start < 2  # seen: a quarter of it; a loaded machine is slow
 
 
+def test_affinity_wants_one_pod_that_all_of_its_terms_mean():
+    def term(**labels):
+        return {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": labels}}
+
+    required = {"requiredDuringSchedulingIgnoredDuringExecution": [term(a="1"), term(b="1")]}
+    wants = a_pod("wants", affinity={"podAffinity": required})
+    half, other = a_pod("half", node="n", labels={"a": "1"}), a_pod("other", node="n", labels={"b": "1"})
+    both = a_pod("both", node="m", labels={"a": "1", "b": "1"})
+    nodes = [a_node("m"), a_node("n")]
+
+    assert bound(plan(nodes, [wants, half, other])) == {}
+    assert bound(plan(nodes, [wants, half, other, both])) == {"wants": "m"}
+
+
 AMOUNTS = st.fixed_dictionaries({"gpu": st.integers(0, 4), "cpu": st.sampled_from(["0", "500m", "1", "3"])})
 PODS = st.lists(st.tuples(AMOUNTS, st.integers(0, 3), st.sampled_from(["", "", "n0"])), max_size=25)
 NODES = st.lists(st.fixed_dictionaries({"gpu": st.integers(0, 6), "cpu": st.integers(0, 4)}), max_size=5)

@@ -14,9 +14,9 @@ from ktrain.framework.errors import ServerError
 from ktrain.local.apiserver.server import ApiServer
 from ktrain.local.scheduler import make_scheduler
 from ktrain.local.scheduler.controller import Scheduler, View
-from ktrain.local.scheduler.objects import NODES, PODS
+from ktrain.local.scheduler.objects import PODS
 
-GPU = "nvidia.com/gpu"
+from .living import Watcher, gpu_pod, one_gpu
 
 
 class Refusing:
@@ -56,23 +56,6 @@ class World:
     async def run(self):
         """One pass."""
         await self.scheduler.reconcile(Key("", "cluster"))
-
-
-def gpu_pod(name):
-    container = {"name": "c", "image": "i", "resources": {"limits": {GPU: "1"}}}
-    return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {"name": name, "namespace": "default"},
-        "spec": {"containers": [container]},
-    }
-
-
-async def one_gpu(client):
-    await client.create(NODES, {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n"}})
-    amounts = {GPU: "1", "pods": "110"}
-    patch = {"status": {"capacity": amounts, "allocatable": amounts}}
-    return await client.patch(NODES, Key("", "n"), patch, subresource="status")
 
 
 async def a_world(names, transport=lambda inner: inner):
@@ -146,29 +129,3 @@ async def test_the_end_of_a_pod_wakes_those_that_wait_for_its_gpu():
                 await client.patch(PODS, Key("default", "a"), patch, subresource="status")
                 await watch.until("b", lambda pod: pod.spec.node_name)
             tasks.cancel_scope.cancel()
-
-
-class Watcher:
-    """Waits until the cache shows a pod as wanted."""
-
-    def __init__(self, pods):
-        self._pods = pods
-        self._changed = anyio.Event()
-        pods.add_handler(self)
-
-    def on_add(self, obj, *, initial):
-        self._wake()
-
-    def on_update(self, old, new):
-        self._wake()
-
-    def on_delete(self, obj):
-        self._wake()
-
-    async def until(self, name, condition):
-        while (pod := self._pods.get(Key("default", name))) is None or not condition(pod):
-            await self._changed.wait()
-
-    def _wake(self):
-        self._changed.set()
-        self._changed = anyio.Event()

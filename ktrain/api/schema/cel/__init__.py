@@ -72,8 +72,12 @@ class Expression:
             CelError: If its syntax is wrong.
         """
         self.source: Final = source
-        self._tree: Node = parse(source)
-        self._run: Run = compile_tree(self._tree)
+        try:
+            self._tree: Node = parse(source)
+            self._run: Run = compile_tree(self._tree)
+        except RecursionError as error:
+            # What fits usually may not where Python's stack is full already.
+            raise CelError("expression recursion limit exceeded") from error
 
     def evaluate(self, variables: Json, budget: Budget | None = None) -> JsonValue:
         """
@@ -120,6 +124,8 @@ def check(source: str, variables: Mapping[str, Type]) -> tuple[Type, str]:
         found, problems = Expression(source).check(variables)
     except CelError as error:
         return DYN, str(error)
+    except RecursionError:
+        return DYN, "expression recursion limit exceeded"
     return found, "\n".join(problems)
 
 

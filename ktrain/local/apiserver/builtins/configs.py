@@ -7,6 +7,8 @@ import binascii
 import re
 from typing import TYPE_CHECKING, Final
 
+import msgspec
+
 from ktrain.local.apiserver import causes
 from ktrain.local.apiserver.strategy import Strategy
 
@@ -21,6 +23,15 @@ _KEY_TEXT: Final = (
     "a valid config key must consist of alphanumeric characters, '-', '_' or '.' (e.g. 'key.name',  or 'KEY_NAME',  "
     "or 'key-name', regex used for validation is '[-._a-zA-Z0-9]+')"
 )
+_SECRET_KEYS: Final = {
+    "kubernetes.io/basic-auth": ("username", "password"),
+    "kubernetes.io/dockercfg": (".dockercfg",),
+    "kubernetes.io/dockerconfigjson": (".dockerconfigjson",),
+    "kubernetes.io/ssh-auth": ("ssh-privatekey",),
+    "kubernetes.io/tls": ("tls.crt", "tls.key"),
+}
+_JSON_KEYS: Final = frozenset({".dockercfg", ".dockerconfigjson"})
+_ACCOUNT_ANNOTATION: Final = "kubernetes.io/service-account.name"
 _SIZE_LIMIT: Final = 1024 * 1024
 _FROZEN: Final = "field is immutable when `immutable` is set"
 
@@ -71,12 +82,42 @@ class SecretStrategy(ConfigMapStrategy):
         for key, text in (obj.pop("stringData", None) or {}).items():
             obj.setdefault("data", {})[key] = base64.b64encode(text.encode()).decode()
 
+    def validate(self, obj: Json) -> Sequence[Cause]:
+        """Check keys and size, and that what the type promises is there."""
+        return [*super().validate(obj), *_validate_secret_type(obj)]
+
     def validate_update(self, obj: Json, old: Json) -> Sequence[Cause]:
         """The type stays."""
         found = list(super().validate_update(obj, old))
         if obj.get("type") != old.get("type"):
             found.append(causes.invalid("type", obj.get("type"), causes.IMMUTABLE))
         return found
+
+
+def _validate_secret_type(secret: Json) -> Iterator[Cause]:
+    kind, data = secret.get("type", ""), secret.get("data", {})
+    needed = _SECRET_KEYS.get(kind, ())
+    # A password alone or a user alone is enough.
+    if kind == "kubernetes.io/basic-auth" and data.keys() & set(needed):
+        return
+    for key in needed:
+        if key not in data:
+            yield causes.required(f"data[{key}]")
+        elif key in _JSON_KEYS and (problem := _json_error(base64.b64decode(data[key]))):
+            yield causes.invalid(f"data[{key}]", "<secret contents redacted>", problem)
+    if kind == "kubernetes.io/service-account-token":
+        annotations = secret["metadata"].get("annotations", {})
+        if not annotations.get(_ACCOUNT_ANNOTATION):
+            yield causes.required(f"metadata.annotations[{_ACCOUNT_ANNOTATION}]")
+
+
+def _json_error(text: bytes) -> str:
+    try:
+        msgspec.json.decode(text)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        shown = chr(text[0]) if text else ""
+        return f"invalid character '{shown}' looking for beginning of value" if shown else str(error)
+    return ""
 
 
 def _validate_keys(data: Json, field: str) -> Iterator[Cause]:

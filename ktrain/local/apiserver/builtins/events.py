@@ -26,6 +26,23 @@ _NEW_NAMES: Final = {
     "count": "deprecatedCount",
 }
 _OLD_NAMES: Final = {new: old for old, new in _NEW_NAMES.items()}
+_REPORTERS: Final = frozenset({"reportingComponent", "reportingInstance"})
+_FROZEN: Final = (
+    "regarding",
+    "reason",
+    "note",
+    "deprecatedSource",
+    "deprecatedFirstTimestamp",
+    "deprecatedLastTimestamp",
+    "deprecatedCount",
+    "type",
+    "eventTime",
+    "action",
+    "related",
+    "reportingController",
+    "reportingInstance",
+)
+"""What the new API does not let a client change."""
 
 
 class CoreEventStrategy(Strategy):
@@ -74,8 +91,13 @@ class EventStrategy(Strategy):
         return stored
 
     def from_storage(self, obj: Json) -> Json:
-        """Rename to the new form."""
-        return {_NEW_NAMES.get(name, name): value for name, value in obj.items()}
+        """Rename to the new form, which leaves out reporters that are not named."""
+        return {_NEW_NAMES.get(name, name): value for name, value in obj.items() if value or name not in _REPORTERS}
+
+    def validate_update(self, obj: Json, old: Json) -> Sequence[Cause]:
+        """What happened stays; how often it happened may grow."""
+        found = [field for field in _FROZEN if obj.get(field) != old.get(field)]
+        return [causes.invalid(_OLD_NAMES.get(field, field), obj.get(field), causes.IMMUTABLE) for field in found]
 
     def validate(self, obj: Json) -> Sequence[Cause]:
         """The new API requires to be told who did what."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
 from ktrain.local.apiserver import causes
@@ -30,6 +31,13 @@ class LeaseStrategy(Strategy):
         spec = obj.get("spec") or {}
         return micro_time_error(spec.get("acquireTime")) or micro_time_error(spec.get("renewTime"))
 
+    def default(self, obj: Json) -> None:
+        """Write the times in UTC."""
+        spec = obj.setdefault("spec", {})
+        for name in ("acquireTime", "renewTime"):
+            if isinstance(value := spec.get(name), str) and not value.endswith("Z"):
+                spec[name] = _in_utc(value)
+
     def validate(self, obj: Json) -> Sequence[Cause]:
         """Check the numbers."""
         spec = obj.get("spec") or {}
@@ -38,6 +46,13 @@ class LeaseStrategy(Strategy):
         if duration is not None and duration <= 0:
             found.append(causes.invalid("spec.leaseDurationSeconds", duration, "must be greater than 0"))
         return found
+
+
+def _in_utc(value: str) -> str:
+    try:
+        return datetime.fromisoformat(value).astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    except (ValueError, OverflowError):
+        return value
 
 
 def micro_time_error(value: object) -> str:

@@ -60,7 +60,11 @@ class LimitRangeStrategy(PlainStrategy):
 
     def default(self, obj: Json) -> None:
         """Containers without a word of their own get the maximum, and ask for what they may have."""
-        for limit in (obj.get("spec") or {}).get("limits") or ():
+        spec = obj.setdefault("spec", {})
+        for limit in spec.setdefault("limits", None) or ():
+            for name in _AMOUNTS:
+                if limit.get(name):
+                    limit[name] = {key: quantity.canonical(value) for key, value in limit[name].items()}
             if limit.get("type") != "Container":
                 continue
             default = {**(limit.get("max") or {}), **(limit.get("default") or {})}

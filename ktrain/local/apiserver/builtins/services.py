@@ -22,6 +22,9 @@ _FIRST_FREE: Final = 16
 _TYPES: Final = ("ClusterIP", "ExternalName", "LoadBalancer", "NodePort")
 _PROTOCOLS: Final = ("SCTP", "TCP", "UDP")
 _AFFINITIES: Final = ("ClientIP", "None")
+_EXTERNAL: Final = frozenset({"NodePort", "LoadBalancer"})
+_NODE_PORTS: Final = range(30000, 32768)
+_AFFINITY_S: Final = 10800
 _PORT_TEXT: Final = "must be between 1 and 65535, inclusive"
 _HEADLESS: Final = "None"
 
@@ -45,14 +48,25 @@ class ServiceStrategy(Strategy):
         # Typed encoding leaves false out, so clients that compare never see it.
         if not spec.get("publishNotReadyAddresses"):
             spec.pop("publishNotReadyAddresses", None)
+        if spec["sessionAffinity"] == "ClientIP":
+            spec.setdefault("sessionAffinityConfig", {"clientIP": {"timeoutSeconds": _AFFINITY_S}})
+        else:
+            spec.pop("sessionAffinityConfig", None)
+        if spec["type"] in _EXTERNAL:
+            spec.setdefault("externalTrafficPolicy", "Cluster")
+        if spec["type"] == "LoadBalancer":
+            spec.setdefault("allocateLoadBalancerNodePorts", True)
+        obj["status"] = {"loadBalancer": {}, **obj.get("status", {})}
         for port in spec.get("ports", ()):
             port.setdefault("protocol", "TCP")
             if port.get("targetPort") in {None, 0, ""}:
                 port["targetPort"] = port.get("port")
         if spec["type"] != "ExternalName":
             spec.setdefault("internalTrafficPolicy", "Cluster")
-            spec.setdefault("ipFamilies", ["IPv4"])
-            spec.setdefault("ipFamilyPolicy", "SingleStack")
+            # Who is behind a service without an address and without a selector is not known: anybody, in any family.
+            open_ended = spec.get("clusterIP") == _HEADLESS and not spec.get("selector")
+            spec.setdefault("ipFamilies", ["IPv4", "IPv6"] if open_ended else ["IPv4"])
+            spec.setdefault("ipFamilyPolicy", "RequireDualStack" if open_ended else "SingleStack")
         if spec.get("clusterIP") and not spec.get("clusterIPs"):
             spec["clusterIPs"] = [spec["clusterIP"]]
 
@@ -60,6 +74,7 @@ class ServiceStrategy(Strategy):
         """Give the service an address, unless it wants none."""
         obj["status"] = {"loadBalancer": {}}
         spec = obj["spec"]
+        _allocate_ports(spec, backend)
         if spec["type"] == "ExternalName" or spec.get("clusterIP"):
             return
         if spec.get("ports"):
@@ -68,8 +83,11 @@ class ServiceStrategy(Strategy):
 
     def prepare_update(self, obj: Json, old: Json, backend: Backend) -> None:
         """Keep the address when the client does not send it."""
-        del backend
         spec, before = obj["spec"], old["spec"]
+        _keep_ports(spec, before)
+        _allocate_ports(spec, backend)
+        if before["type"] == "LoadBalancer" and spec["type"] != "LoadBalancer":
+            obj["status"] = {"loadBalancer": {}}
         if not spec.get("clusterIP") and before.get("clusterIP") and spec["type"] != "ExternalName":
             spec["clusterIP"] = before["clusterIP"]
             spec["clusterIPs"] = before.get("clusterIPs", [before["clusterIP"]])
@@ -90,14 +108,26 @@ class ServiceStrategy(Strategy):
         address = spec.get("clusterIP")
         if address and not headless and not _is_address(address):
             found.append(causes.invalid("spec.clusterIPs[0]", address, "must be a valid IP address"))
+        elif address and not headless and ipaddress.ip_address(address) not in _NETWORK:
+            detail = f"failed to allocate IP {address}: the provided network does not match the current range"
+            found.append(causes.invalid("spec.clusterIPs", [address], detail))
         return [*found, *_validate_ports(spec.get("ports", []))]
 
     def validate_update(self, obj: Json, old: Json) -> Sequence[Cause]:
         """The address stays: clients hold it."""
         address, before = obj["spec"].get("clusterIP"), old["spec"].get("clusterIP")
         if before and address != before and obj["spec"]["type"] != "ExternalName":
-            return [causes.invalid("spec.clusterIPs[0]", address, "may not change once set")]
+            return [causes.invalid("spec.clusterIPs[0]", [address] if address else None, "may not change once set")]
         return ()
+
+    def validate_status(self, obj: Json, old: Json) -> Sequence[Cause]:
+        """Only a load balancer has addresses outside."""
+        del old
+        balanced = obj["spec"]["type"] == "LoadBalancer"
+        if balanced or not obj.get("status", {}).get("loadBalancer", {}).get("ingress"):
+            return ()
+        detail = "may only be used when `spec.type` is 'LoadBalancer'"
+        return [causes.forbidden("status.loadBalancer.ingress", detail)]
 
 
 def _validate_ports(ports: list[Json]) -> Iterator[Cause]:
@@ -118,13 +148,38 @@ def _validate_ports(ports: list[Json]) -> Iterator[Cause]:
         if not 1 <= number <= 65535:
             yield causes.invalid(f"{path}.port", number, _PORT_TEXT)
         target = port.get("targetPort")
-        if isinstance(target, int) and not 1 <= target <= 65535 and target != number:
+        if isinstance(target, int) and not 1 <= target <= 65535:
             yield causes.invalid(f"{path}.targetPort", target, _PORT_TEXT)
         if port.get("protocol") not in _PROTOCOLS:
             yield causes.not_supported(f"{path}.protocol", port.get("protocol"), _PROTOCOLS)
         if (number, port.get("protocol")) in numbers:
             yield causes.duplicate(path, {"port": number, "protocol": port.get("protocol")})
         numbers.add((number, port.get("protocol")))
+
+
+def _keep_ports(spec: Json, before: Json) -> None:
+    """Keep the node's ports of a client that does not send them; a service without any loses what goes with them."""
+    if spec["type"] in _EXTERNAL:
+        known = {(p.get("port"), p.get("protocol")): p["nodePort"] for p in before.get("ports", ()) if "nodePort" in p}
+        for port in spec.get("ports", ()):
+            if "nodePort" not in port and (number := known.get((port.get("port"), port.get("protocol")))):
+                port["nodePort"] = number
+    elif before["type"] in _EXTERNAL:
+        spec.pop("externalTrafficPolicy", None)
+        spec.pop("allocateLoadBalancerNodePorts", None)
+        for port in spec.get("ports", ()):
+            port.pop("nodePort", None)
+
+
+def _allocate_ports(spec: Json, backend: Backend) -> None:
+    if spec["type"] not in _EXTERNAL or not spec.get("allocateLoadBalancerNodePorts", True):
+        return
+    services = backend.store.collection("services")
+    taken = {p.get("nodePort") for _, item in services.entries() for p in item.obj["spec"].get("ports", ())}
+    free = (number for number in _NODE_PORTS if number not in taken)
+    for port in spec.get("ports", ()):
+        if not port.get("nodePort"):
+            port["nodePort"] = next(free)
 
 
 def _is_address(text: str) -> bool:

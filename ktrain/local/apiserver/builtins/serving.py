@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ktrain.local.apiserver.registry import ServedResource
+from ktrain.local.apiserver.registry import ALL_VERBS, ServedResource
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -28,8 +28,9 @@ def served(
     storage: str = "",
     scale: Scale | None = None,
     deprecation: str = "",
+    lacks: tuple[str, ...] = (),
 ) -> ServedResource:
-    """Describe a kind; `fields` are its selectable fields and where their values are, as dotted paths."""
+    """Describe a kind. `fields`: its selectable fields and their dotted paths; `lacks`: verbs that it does not have."""
     group, _, version = api_version.rpartition("/")
     return ServedResource(
         group=group,
@@ -47,6 +48,7 @@ def served(
         storage=storage,
         scale=scale,
         deprecation=deprecation,
+        verbs=tuple(verb for verb in ALL_VERBS if verb not in lacks),
         storage_version=version,
     )
 

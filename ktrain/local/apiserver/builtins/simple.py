@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from ktrain.api import quantity
 from ktrain.local.apiserver import causes, names
+from ktrain.local.apiserver.builtins.selectors import validate_labels
 from ktrain.local.apiserver.strategy import Strategy
 
 if TYPE_CHECKING:
@@ -15,6 +17,7 @@ if TYPE_CHECKING:
 
 _HIGHEST_USER_PRIORITY: Final = 1_000_000_000
 _SYSTEM_PRIORITIES: Final = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
+_PREEMPTIONS: Final = ("PreemptLowerPriority", "Never")
 
 
 class PlainStrategy(Strategy):
@@ -51,11 +54,17 @@ class PriorityClassStrategy(Strategy):
         if name.startswith("system-"):
             if _SYSTEM_PRIORITIES.get(name) == value:
                 return ()
-            detail = "priority class names with 'system-' prefix are reserved for system use only"
+            known = _SYSTEM_PRIORITIES.get(name)
+            problem = f"value of {name} PriorityClass must be {known}"
+            if known is None:
+                problem = f"{name} is not a known system priority class"
+            detail = f"priority class names with 'system-' prefix are reserved for system use only. error: {problem}"
             return [causes.forbidden("metadata.name", detail)]
         if value > _HIGHEST_USER_PRIORITY:
             detail = f"maximum allowed value of a user defined priority is {_HIGHEST_USER_PRIORITY}"
             return [causes.forbidden("value", detail)]
+        if (policy := obj.get("preemptionPolicy")) not in _PREEMPTIONS:
+            return [causes.not_supported("preemptionPolicy", policy, _PREEMPTIONS)]
         return ()
 
     def validate_update(self, obj: Json, old: Json) -> Sequence[Cause]:
@@ -75,7 +84,14 @@ class RuntimeClassStrategy(PlainStrategy):
     def validate(self, obj: Json) -> Sequence[Cause]:
         """The handler is a label."""
         handler = obj.get("handler", "")
-        return [causes.invalid("handler", handler, text) for text in names.label(handler)]
+        found = [causes.invalid("handler", handler, text) for text in names.label(handler)]
+        if not handler:
+            found = [causes.required("handler")]
+        for name, amount in ((obj.get("overhead") or {}).get("podFixed") or {}).items():
+            if quantity.parse(amount) < 0:
+                detail = "must be greater than or equal to 0"
+                found.append(causes.invalid(f"overhead.limits[{name}]", amount, detail))
+        return [*found, *validate_labels((obj.get("scheduling") or {}).get("nodeSelector"), "scheduling.nodeSelector")]
 
     def validate_update(self, obj: Json, old: Json) -> Sequence[Cause]:
         """The handler stays."""

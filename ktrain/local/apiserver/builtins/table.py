@@ -81,6 +81,7 @@ RESOURCES: Final = (
         "Namespace",
         "namespaces",
         NamespaceStrategy(),
+        lacks=("deletecollection",),
         short=("ns",),
         namespaced=False,
         status=True,

@@ -56,6 +56,20 @@ _IMMUTABLE: Final = (
 )
 
 
+_CLASSES: Final = "storageclasses.storage.k8s.io"
+_IS_DEFAULT: Final = "storageclass.kubernetes.io/is-default-class"
+_CLASS_ANNOTATION: Final = "volume.beta.kubernetes.io/storage-class"
+
+
+def _default_class(backend: Backend) -> str:
+    """Return the default StorageClass, the newest if there are several; nothing if there is none."""
+    classes = [item.obj["metadata"] for _, item in backend.store.collection(_CLASSES).entries()]
+    defaults = [meta for meta in classes if (meta.get("annotations") or {}).get(_IS_DEFAULT) == "true"]
+    # Entries come in the order of their names, and of equally old ones the first counts.
+    newest = max(defaults, key=lambda meta: meta["creationTimestamp"], default=None)
+    return newest["name"] if newest else ""
+
+
 class ClaimStrategy(Strategy):
     """PersistentVolumeClaims. Nothing here protects claims in use: no finalizer is added that nobody would remove."""
 
@@ -65,6 +79,15 @@ class ClaimStrategy(Strategy):
     def default(self, obj: Json) -> None:
         """Fill in the volume mode; write the size canonically."""
         default_claim(obj)
+
+    def admit(self, obj: Json, old: Json | None, backend: Backend) -> None:
+        """Give a claim that names no class, not even the empty one, the default class."""
+        spec = obj.get("spec") or {}
+        annotations = obj["metadata"].get("annotations") or {}
+        if old is not None or spec.get("storageClassName") is not None or _CLASS_ANNOTATION in annotations:
+            return
+        if name := _default_class(backend):
+            obj["spec"] = {**spec, "storageClassName": name}
 
     def judge(self, resource: ServedResource, obj: Json, old: Json | None, backend: Backend) -> None:
         """Hold claims to the limits of their namespace."""

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from ktrain.local.apiserver.conditions import variables_of
 from ktrain.local.apiserver.errors import StatusError, forbidden
+from ktrain.local.apiserver.matching import BINDINGS, POLICIES
 from ktrain.local.apiserver.policies.params import Misconfigured, Parameters
 from ktrain.local.apiserver.policies.policy import Refusal, validate
 from ktrain.local.apiserver.reviews import review_body
@@ -18,8 +19,6 @@ if TYPE_CHECKING:
     from ktrain.local.apiserver.registry import Registry, ServedResource
     from ktrain.local.apiserver.store import Store
 
-_POLICIES: Final = "validatingadmissionpolicies"
-_BINDINGS: Final = "validatingadmissionpolicybindings"
 _CODES: Final = {"Forbidden": 403, "RequestEntityTooLarge": 413}
 
 
@@ -39,11 +38,11 @@ class Policies:
             StatusError: Denied: in the words of the first refusal.
         """
         bindings: dict[str, list[Json]] = {}
-        for stored in self._matcher.stored(_BINDINGS):
+        for stored in self._matcher.stored(BINDINGS):
             bindings.setdefault(stored["spec"]["policyName"], []).append(stored)
         denials: list[str] = []
         first: Refusal | None = None
-        for policy in self._matcher.stored(_POLICIES) if bindings else ():
+        for policy in self._matcher.stored(POLICIES) if bindings else ():
             for binding, refusal in await self._ask(policy, bindings.get(policy["metadata"]["name"], []), request):
                 said = f"ValidatingAdmissionPolicy '{policy['metadata']['name']}'"
                 if binding is not None:

@@ -123,7 +123,10 @@ def report(call: Call, complaints: Sequence[str], validation: str) -> None:
         raise bad_request(
             f'{kind} in version "{version}" cannot be handled as a {kind}: strict decoding error: {listed}'
         )
-    call.warnings.extend(complaints)
+    for complaint in complaints:
+        # YAML's complaints come in one piece, and are warned of one by one.
+        head, *lines = complaint.split("\n  ")
+        call.warnings.extend(lines or [head])
 
 
 def report_patch(call: Call, complaints: Sequence[str], validation: str, patched: Json) -> None:

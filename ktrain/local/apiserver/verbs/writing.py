@@ -12,8 +12,10 @@ from typing import TYPE_CHECKING, Final
 
 from ktrain.api.meta import Key
 from ktrain.api.patch import equal
+from ktrain.api.schema.cel import CelError
+from ktrain.api.schema.cel.values import parse_duration
 from ktrain.local.apiserver import apply, metadata
-from ktrain.local.apiserver.admission import AdmissionRequest
+from ktrain.local.apiserver.admission import REQUEST_LIMIT_S, AdmissionRequest
 from ktrain.local.apiserver.builtins import quota_admission
 from ktrain.local.apiserver.errors import StatusError, already_exists, bad_request, forbidden, invalid, not_found
 from ktrain.local.apiserver.store import Item, RevisionMismatch, encode
@@ -288,8 +290,19 @@ def admission_request(call: Call, obj: Json, old: Json | None, options: WriteOpt
         old_object=old,
         user=call.request.user,
         dry_run=options.dry_run,
+        limit_s=_limit_s(call),
         options=_options(call, options, "CreateOptions" if old is None else "UpdateOptions"),
     )
+
+
+def _limit_s(call: Call) -> float:
+    """How long the caller waits, as far as it says so: `timeout=30s`."""
+    given = call.parameters.text("timeout")
+    try:
+        asked_s = parse_duration(given).total_seconds() if given else REQUEST_LIMIT_S
+    except CelError:
+        return REQUEST_LIMIT_S
+    return min(asked_s, REQUEST_LIMIT_S) if asked_s > 0 else REQUEST_LIMIT_S
 
 
 def _options(call: Call, options: WriteOptions, kind: str) -> Json:

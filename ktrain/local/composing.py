@@ -1,0 +1,73 @@
+"""The controllers of the control plane: those that a cluster runs, each under the name that it has there."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from ktrain.controllers import jobset, runtimes, trainjob
+from ktrain.framework.client.client import Client
+from ktrain.framework.events import EventRecorder
+from ktrain.framework.manager.manager import Manager
+
+from . import jobs
+
+if TYPE_CHECKING:
+    from ktrain.framework import Cache, Controller, Env
+    from ktrain.pipeline.registry import Registry
+
+# A user waits for what failed to be tried again; ten seconds, doubling to minutes, protect a cluster.
+JOB_TUNING: Final = jobs.Tuning(backoff_base_s=1.0, backoff_cap_s=60.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Composed:
+    """The controllers, to be run as one."""
+
+    manager: Manager
+    for_pods: EventRecorder
+    """For what kubelets report; the manager runs it."""
+
+
+async def compose(
+    client: Client,
+    cache: Cache,
+    env: Env,
+    registry: Registry,
+    *,
+    jobsets: jobset.Gates | None,
+    places_pods: bool,
+) -> Composed:
+    """
+    Make the controllers. `jobsets`: the gates of the JobSet controller, None for none of it.
+
+    Raises:
+        FrameworkError: The server did not say which kinds it serves.
+    """
+    registry = await trainjob.without_unserved(registry, client)
+
+    # Events and managedFields say who wrote, by the names that these components have in a cluster.
+    def writes_as(field_manager: str) -> Client:
+        return Client(client.transport, env, field_manager=field_manager)
+
+    names = (trainjob.COMPONENT, jobset.COMPONENT, "job-controller", "kubelet")
+    services = [EventRecorder(client, env, component=name, by_version=name == jobset.COMPONENT) for name in names]
+    for_train_jobs, for_jobsets, for_jobs, for_pods = services
+    controllers: list[Controller] = [
+        trainjob.make_controller(client, cache, env, for_train_jobs, registry),
+        *runtimes.make_controllers(client, cache, env),
+        *jobs.make_controllers(writes_as("kube-controller-manager"), cache, env, for_jobs, tuning=JOB_TUNING),
+    ]
+    if jobsets is not None:
+        writer = writes_as(jobset.FIELD_MANAGER)
+        controllers += jobset.make_controllers(writer, cache, env, for_jobsets, gates=jobsets)
+    if places_pods:
+        # Loaded only where there are pods to place.
+        from . import scheduler
+
+        for_placing = EventRecorder(client, env, component=scheduler.COMPONENT)
+        services.append(for_placing)
+        gangs = await scheduler.serves_pod_groups(client)
+        writer = writes_as("kube-scheduler")
+        controllers.append(scheduler.make_scheduler(writer, cache, env, for_placing, has_pod_groups=gangs))
+    return Composed(Manager(cache=cache, controllers=controllers, services=services), for_pods)

@@ -1,0 +1,112 @@
+"""Groups as objects of a server: what the scheduler says of them, and when it comes to know their kinds."""
+
+import anyio
+
+from ktrain.api.core import CUSTOM_RESOURCE_DEFINITIONS, untyped
+from ktrain.api.meta import Key
+from ktrain.framework import Cache, Client, EventRecorder, Manager
+from ktrain.framework.env import system_env
+from ktrain.framework.errors import NotFound
+from ktrain.local.apiserver.server import ApiServer
+from ktrain.local.scheduler import make_scheduler, serves_pod_groups
+from ktrain.local.scheduler.objects import COSCHEDULING_GROUPS, KUBERNETES_GROUPS, NODES, PODS
+
+from .living import GPU, Watcher, eventually, gpu_pod, one_gpu
+
+
+async def test_a_pod_group_says_whether_it_has_been_scheduled():
+    env = system_env()
+    async with ApiServer(env).running() as server:
+        client = Client(server.transport(), env, field_manager="test")
+        cache = Cache(client, env)
+        watch = Watcher(cache.informer(PODS))
+        await one_gpu(client)
+        recorder = EventRecorder(client, env, component="test")
+        scheduler = make_scheduler(client, cache, env, recorder, has_pod_groups=await serves_pod_groups(client))
+        async with anyio.create_task_group() as tasks:
+            await tasks.start(Manager(cache=cache, controllers=[scheduler], recorder=recorder).run)
+            spec = {"schedulingPolicy": {"gang": {"minCount": 2}}}
+            await client.create(untyped(KUBERNETES_GROUPS), a_group(KUBERNETES_GROUPS, spec))
+            for name in ("a", "b"):
+                body = gpu_pod(name)
+                body["spec"]["schedulingGroup"] = {"podGroupName": "g"}
+                await client.create(PODS, body)
+            with anyio.fail_after(5):
+                await watch.until("a", lambda pod: "are needed" in str(pod.status.conditions))
+                await watch.until("b", lambda pod: "Insufficient" in str(pod.status.conditions))
+            await eventually(lambda: says(client, "False", "pod group is unschedulable"))
+
+            more = {"status": {"allocatable": {GPU: "2", "pods": "9"}}}
+            await client.patch(NODES, Key("", "n"), more, subresource="status")
+            with anyio.fail_after(5):
+                for name in ("a", "b"):
+                    await watch.until(name, lambda pod: pod.spec.node_name)
+            await eventually(lambda: says(client, "True", ""))
+            tasks.cancel_scope.cancel()
+
+
+async def test_the_groups_of_another_gang_scheduler_count_from_when_their_definition_is_there():
+    env = system_env()
+    async with ApiServer(env).running() as server:
+        client = Client(server.transport(), env, field_manager="test")
+        cache = Cache(client, env)
+        watch = Watcher(cache.informer(PODS))
+        await one_gpu(client)
+        recorder = EventRecorder(client, env, component="test")
+        scheduler = make_scheduler(client, cache, env, recorder)
+        async with anyio.create_task_group() as tasks:
+            await tasks.start(Manager(cache=cache, controllers=[scheduler], recorder=recorder).run)
+            await client.create(untyped(CUSTOM_RESOURCE_DEFINITIONS), DEFINITION)
+            await eventually(lambda: is_served(client))
+            await client.create(untyped(COSCHEDULING_GROUPS), a_group(COSCHEDULING_GROUPS, {"minMember": 2}))
+            await eventually(lambda: is_seen(cache))
+            body = gpu_pod("a")
+            body["metadata"]["labels"] = {"scheduling.x-k8s.io/pod-group": "g"}
+            await client.create(PODS, body)
+            with anyio.fail_after(5):
+                await watch.until("a", lambda pod: "minCount pods" in str(pod.status.conditions))
+            tasks.cancel_scope.cancel()
+
+
+DEFINITION = {
+    "apiVersion": "apiextensions.k8s.io/v1",
+    "kind": "CustomResourceDefinition",
+    "metadata": {"name": "podgroups.scheduling.x-k8s.io"},
+    "spec": {
+        "group": "scheduling.x-k8s.io",
+        "scope": "Namespaced",
+        "names": {"plural": "podgroups", "singular": "podgroup", "kind": "PodGroup", "listKind": "PodGroupList"},
+        "versions": [
+            {
+                "name": "v1alpha1",
+                "served": True,
+                "storage": True,
+                "schema": {
+                    "openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True},
+                },
+            }
+        ],
+    },
+}
+
+
+async def is_served(client):
+    try:
+        await client.list(COSCHEDULING_GROUPS, "default")
+    except NotFound:
+        return False
+    return True
+
+
+def a_group(resource, spec):
+    meta = {"name": "g", "namespace": "default"}
+    return {"apiVersion": resource.api_version, "kind": "PodGroup", "metadata": meta, "spec": spec}
+
+
+async def says(client, status, message):
+    group = await client.get(KUBERNETES_GROUPS, "g", "default")
+    return [(c.type, c.status, c.message) for c in group.status.conditions] == [("PodGroupScheduled", status, message)]
+
+
+async def is_seen(cache):
+    return bool(cache.informer(COSCHEDULING_GROUPS).list())
