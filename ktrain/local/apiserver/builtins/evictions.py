@@ -81,7 +81,7 @@ def _take(backend: Backend, call: Call, pod: Json, options: DeleteOptions) -> No
 
 def _spares_unhealthy(budget: Json) -> bool:
     """Whether the budget lets pods go that are not healthy anyway."""
-    if budget["spec"].get("unhealthyPodEvictionPolicy") == "AlwaysAllow":
+    if (budget.get("spec") or {}).get("unhealthyPodEvictionPolicy") == "AlwaysAllow":
         return True
     status = budget["status"]
     return bool(status["currentHealthy"] >= status["desiredHealthy"] > 0)

@@ -37,3 +37,10 @@ async def test_a_budget_without_a_spec_is_counted(api):
         event = await anext(events)
 
     assert event["object"]["status"]["expectedPods"] == 0
+
+
+async def test_a_limit_range_without_a_spec_limits_nothing(api):
+    await api.create("limitranges", {"metadata": {"name": "l"}})
+    pod = {"metadata": {"name": "p"}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
+
+    assert (await api.send("POST", api.path("pods"), pod, dryRun="All")).status == 201

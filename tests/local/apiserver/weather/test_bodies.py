@@ -117,13 +117,11 @@ async def test_a_body_of_an_unknown_type_or_compressed_is_unsupported(ask):
     [
         b"",
         b"\xff\xfe\x00",
-        b'{"metadata":{"name":"\xff"}}',
         b'{"metadata":{"name":"n\x00"}}',
         b'{"metadata":{"name":"n","generation":' + b"9" * 5000 + b"}}",
         b'{"metadata":{"name":"n","generation":1e999}}',
         b'{"metadata":{"name":"n","generation":NaN}}',
         b"[]",
-        b"null",
         b'"text"',
         b"{" * 5,
     ],
