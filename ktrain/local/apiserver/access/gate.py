@@ -138,4 +138,4 @@ class Gate:
         if len(self._refused) >= _REMEMBERED:
             self._refused.clear()
         self._refused[user.name, rule] = None
-        log.info("access.refused", user=user.name, namespace=asked.namespace, rule=rule.decode())
+        log.warning("access.refused", user=user.name, namespace=asked.namespace, rule=rule.decode())
