@@ -27,7 +27,7 @@ from ktrain.api.jobset import JOBSETS, JobSet
 from ktrain.api.meta import format_time
 from ktrain.api.trainer import CONDITION_COMPLETE, TRAIN_JOBS, TrainJob
 from ktrain.framework import Cache, Client, system_env
-from ktrain.local.apiserver.http import serve_http
+from ktrain.local.apiserver.front.http import serve_http
 from ktrain.local.apiserver.server import ApiServer
 
 from .arrivals import Arrivals

@@ -16,10 +16,10 @@ from ktrain.api import assets
 from ktrain.cli.main import GC_THRESHOLDS
 from ktrain.framework import system_env
 from ktrain.local import kubeconfig
-from ktrain.local.apiserver.certificates import self_signed
 from ktrain.local.apiserver.durability.database import Database
 from ktrain.local.apiserver.durability.journal import Journal
-from ktrain.local.apiserver.http import serve_http
+from ktrain.local.apiserver.front.certificates import self_signed
+from ktrain.local.apiserver.front.http import serve_http
 from ktrain.local.apiserver.server import ApiServer
 
 

@@ -29,7 +29,7 @@ import yaml
 
 from ktrain.api.documents import resource_of
 from ktrain.framework import Client, connect, system_env
-from ktrain.local.apiserver.certificates import self_signed
+from ktrain.local.apiserver.front.certificates import self_signed
 from ktrain.testing.envtest import Settings
 from ktrain.testing.planes import install_crds
 from ktrain.testing.realserver import real_server

@@ -14,7 +14,7 @@ import msgspec
 
 from ktrain.api import trainer
 from ktrain.controllers import admission as trainer_rules
-from ktrain.local.apiserver.admission import AdmissionPlugin, AdmissionRequest, AdmissionResponse
+from ktrain.local.apiserver.admission.chain import AdmissionPlugin, AdmissionRequest, AdmissionResponse
 from ktrain.local.apiserver.errors import StatusError
 from ktrain.pipeline import Context
 

@@ -11,7 +11,7 @@ from ktrain.api.jobset import JOBSET_NAME, JOBSETS, JobSetPod
 from ktrain.api.meta import Json, Key, Object
 from ktrain.controllers.jobset import admission as rules
 from ktrain.controllers.jobset import placement
-from ktrain.local.apiserver.admission import AdmissionPlugin, AdmissionRequest, AdmissionResponse
+from ktrain.local.apiserver.admission.chain import AdmissionPlugin, AdmissionRequest, AdmissionResponse
 from ktrain.local.apiserver.errors import StatusError
 
 from .admission import is_write

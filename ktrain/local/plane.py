@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     from ktrain.framework import Env, Transport
     from ktrain.local.apiserver.access.gate import Authorization
-    from ktrain.local.apiserver.certificates import ServerIdentity
+    from ktrain.local.apiserver.front.certificates import ServerIdentity
     from ktrain.local.apiserver.server import ApiServer
     from ktrain.local.kubelet.environment import ServiceAddress
     from ktrain.local.sandbox.executor import Executor
@@ -178,8 +178,8 @@ class ControlPlane:
         """Make the certificate to serve with, and have pods get it: before there are any."""
         if self._listen is None:
             return None
-        from ktrain.local.apiserver.certificates import LASTING, LIFETIME, ServerIdentity
-        from ktrain.local.apiserver.certify import make_identity
+        from ktrain.local.apiserver.front.certificates import LASTING, LIFETIME, ServerIdentity
+        from ktrain.local.apiserver.front.certify import make_identity
 
         # What kubeconfigs name stays the same where there is state, so that those of before still work.
         kept = state.find("server.pem") if state is not None else None
@@ -244,7 +244,7 @@ class ControlPlane:
         identity: ServerIdentity,
         state: StateDirectory | None,
     ) -> Plane:
-        from ktrain.local.apiserver.http import serve_http
+        from ktrain.local.apiserver.front.http import serve_http
 
         token = kubeconfig.new_token()
         if state is not None:

@@ -249,8 +249,8 @@ class _Serving:
     async def kubeconfig(self) -> Path:
         if self._file is None:
             from ktrain.local import kubeconfig
-            from ktrain.local.apiserver.certificates import self_signed
-            from ktrain.local.apiserver.http import serve_http
+            from ktrain.local.apiserver.front.certificates import self_signed
+            from ktrain.local.apiserver.front.http import serve_http
 
             host, token = "127.0.0.1", kubeconfig.new_token()
             identity = self_signed(host, now=self._env.clock.now())

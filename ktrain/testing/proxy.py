@@ -33,7 +33,7 @@ from ktrain.framework.client.http import HttpTransport
 from ktrain.framework.env import Env, system_env
 from ktrain.framework.errors import TransportError
 from ktrain.local import kubeconfig
-from ktrain.local.apiserver.certificates import self_signed
+from ktrain.local.apiserver.front.certificates import self_signed
 
 from .faults import FaultTransport
 from .faults.requests import status_body

@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 
     from ktrain.api.meta import Json, Resource
     from ktrain.framework.client.transport import Query, Response, Stream, Transport
-    from ktrain.local.apiserver.store import Change
+    from ktrain.local.apiserver.storage.store import Change
 
 log: FilteringBoundLogger = structlog.get_logger("ktrain.testing.simulation")
 

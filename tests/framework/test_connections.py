@@ -20,7 +20,7 @@ from ktrain.framework.client.http import HttpTransport
 from ktrain.framework.client.pools import Keepalive
 from ktrain.framework.env import system_env
 from ktrain.framework.errors import TransportError
-from ktrain.local.apiserver.http import serve_http
+from ktrain.local.apiserver.front.http import serve_http
 from ktrain.local.apiserver.server import ApiServer
 
 

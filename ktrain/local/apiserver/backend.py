@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
 from ktrain.api.meta import Key
-from ktrain.local.apiserver.metrics import RequestCounts
+from ktrain.local.apiserver.documents.metrics import RequestCounts
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -14,13 +14,13 @@ if TYPE_CHECKING:
     from ktrain.api.meta import Json
     from ktrain.framework.env import Env
     from ktrain.local.apiserver.access.gate import Gate
-    from ktrain.local.apiserver.admission import Chain
+    from ktrain.local.apiserver.admission.chain import Chain
     from ktrain.local.apiserver.conversion import Conversions
-    from ktrain.local.apiserver.logs import LogSource
+    from ktrain.local.apiserver.reading.logs import LogSource
     from ktrain.local.apiserver.registry import Registry, ServedResource
     from ktrain.local.apiserver.requests import Parameters, Request
-    from ktrain.local.apiserver.store import Collection, Item, Store
-    from ktrain.local.apiserver.streams import StreamSource
+    from ktrain.local.apiserver.storage.store import Collection, Item, Store
+    from ktrain.local.apiserver.streams.connecting import StreamSource
 
 
 class NodeAgent(Protocol):

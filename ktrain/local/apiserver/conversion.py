@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from ktrain.local.apiserver import metadata
-from ktrain.local.apiserver.callouts import CallFailed, Callouts
+from ktrain.local.apiserver.admission.callouts import CallFailed, Callouts
 from ktrain.local.apiserver.errors import StatusError
-from ktrain.local.apiserver.store import Item
+from ktrain.local.apiserver.storage.store import Item
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

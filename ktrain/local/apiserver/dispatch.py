@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from ktrain.local.apiserver import errors, listing, views, watching
-from ktrain.local.apiserver.representation import (
+from ktrain.local.apiserver import errors
+from ktrain.local.apiserver.forms import views
+from ktrain.local.apiserver.forms.representation import (
     EventRenderer,
     answer,
     format_of,
@@ -14,6 +15,7 @@ from ktrain.local.apiserver.representation import (
     render_object,
     render_page,
 )
+from ktrain.local.apiserver.reading import listing, watching
 from ktrain.local.apiserver.requests import Answer
 from ktrain.local.apiserver.subresources import SUBRESOURCES
 from ktrain.local.apiserver.verbs import scale
@@ -25,8 +27,8 @@ from ktrain.local.apiserver.verbs.update import update
 if TYPE_CHECKING:
     from ktrain.api.meta import Json
     from ktrain.local.apiserver.backend import Backend, Call
+    from ktrain.local.apiserver.forms.representation import Format
     from ktrain.local.apiserver.registry import Review, Scale
-    from ktrain.local.apiserver.representation import Format
 
 _COLLECTION_VERBS: Final = {
     "GET": "list",

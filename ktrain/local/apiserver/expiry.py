@@ -11,8 +11,8 @@ from collections import deque
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from ktrain.local.apiserver.store import Change, RevisionMismatch
-from ktrain.local.apiserver.working import Worklist
+from ktrain.local.apiserver.controllers.working import Worklist
+from ktrain.local.apiserver.storage.store import Change, RevisionMismatch
 
 if TYPE_CHECKING:
     from ktrain.api.meta import Key

@@ -22,31 +22,32 @@ from typing import TYPE_CHECKING, Final
 import structlog
 
 from ktrain.api import routes
-from ktrain.local.apiserver import builtins, errors, information
+from ktrain.local.apiserver import builtins, errors
 from ktrain.local.apiserver.access import issuer
 from ktrain.local.apiserver.access.accounts import AccountController
 from ktrain.local.apiserver.access.aggregation import Aggregator
 from ktrain.local.apiserver.access.escalation import Escalation
 from ktrain.local.apiserver.access.gate import Gate
 from ktrain.local.apiserver.access.owner_references import OwnerReferences
-from ktrain.local.apiserver.admission import AdmissionPlugin, Chain
+from ktrain.local.apiserver.admission.callouts import Callouts
+from ktrain.local.apiserver.admission.chain import AdmissionPlugin, Chain
 from ktrain.local.apiserver.backend import Backend, Call, NodeAgents
-from ktrain.local.apiserver.callouts import Callouts
+from ktrain.local.apiserver.controllers.crds import CrdController
+from ktrain.local.apiserver.controllers.disruption import DisruptionController
+from ktrain.local.apiserver.controllers.gc import GarbageCollector
+from ktrain.local.apiserver.controllers.namespaces import NamespaceController
+from ktrain.local.apiserver.controllers.quotas import QuotaController
 from ktrain.local.apiserver.conversion import Conversions
-from ktrain.local.apiserver.crds import CrdController
 from ktrain.local.apiserver.dispatch import dispatch
-from ktrain.local.apiserver.disruption import DisruptionController
+from ktrain.local.apiserver.documents import information
 from ktrain.local.apiserver.durability.errors import StateError
 from ktrain.local.apiserver.errors import NOT_FOUND_TEXT, PageNotFound, StatusError
 from ktrain.local.apiserver.expiry import EventExpiry
-from ktrain.local.apiserver.gc import GarbageCollector
-from ktrain.local.apiserver.inprocess import InProcessTransport
-from ktrain.local.apiserver.namespaces import NamespaceController
-from ktrain.local.apiserver.quotas import QuotaController
+from ktrain.local.apiserver.forms.representation import Format, negotiate
+from ktrain.local.apiserver.front.inprocess import InProcessTransport
 from ktrain.local.apiserver.registry import Registry
-from ktrain.local.apiserver.representation import Format, negotiate
 from ktrain.local.apiserver.requests import ADMIN, Answer, Parameters, Request, User, warning_headers
-from ktrain.local.apiserver.store import DEFAULT_HISTORY, NotStored, Store
+from ktrain.local.apiserver.storage.store import DEFAULT_HISTORY, NotStored, Store
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
@@ -57,7 +58,7 @@ if TYPE_CHECKING:
     from ktrain.framework.env import Env
     from ktrain.local.apiserver.access.credentials import PeerCertificate
     from ktrain.local.apiserver.access.gate import Authorization
-    from ktrain.local.apiserver.callouts import InProcess
+    from ktrain.local.apiserver.admission.callouts import InProcess
     from ktrain.local.apiserver.durability.journal import Journal
 
 _READS: Final = frozenset({"GET", "HEAD"})

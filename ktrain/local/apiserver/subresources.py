@@ -9,9 +9,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from ktrain.local.apiserver import logs, portforward, streams
 from ktrain.local.apiserver.access import token_requests
 from ktrain.local.apiserver.builtins import bindings, evictions
+from ktrain.local.apiserver.reading import logs
+from ktrain.local.apiserver.streams import connecting as streams
+from ktrain.local.apiserver.streams import portforward
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping

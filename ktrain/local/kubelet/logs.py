@@ -25,7 +25,7 @@ import anyio.to_thread
 import structlog
 
 from ktrain.api.meta import Key
-from ktrain.local.apiserver.logs import LogOptions, LogUnavailable
+from ktrain.local.apiserver.reading.logs import LogOptions, LogUnavailable
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator, Iterator

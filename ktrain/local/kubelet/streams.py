@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Final
 import anyio
 
 from ktrain.api.meta import Key
-from ktrain.local.apiserver.channels import STDERR, STDOUT
-from ktrain.local.apiserver.logs import LogUnavailable
-from ktrain.local.apiserver.streams import StreamUnavailable
+from ktrain.local.apiserver.reading.logs import LogUnavailable
+from ktrain.local.apiserver.streams.channels import STDERR, STDOUT
+from ktrain.local.apiserver.streams.connecting import StreamUnavailable
 from ktrain.local.sandbox.executor import SandboxError, StartError
 
 from .console import Pipes
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     import socket
     from collections.abc import AsyncGenerator, Callable
 
-    from ktrain.local.apiserver.streams import StreamOptions
+    from ktrain.local.apiserver.streams.connecting import StreamOptions
     from ktrain.local.sandbox.executor import Process
 
     from .console import Console, Descriptor

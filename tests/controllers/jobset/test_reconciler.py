@@ -18,7 +18,7 @@ from ktrain.controllers.jobset import make_controllers
 from ktrain.controllers.jobset.admission import default_jobset
 from ktrain.framework import Cache, Client, EventRecorder, Manager
 from ktrain.framework.errors import NotFound
-from ktrain.local.apiserver.admission import AdmissionPlugin, AdmissionResponse
+from ktrain.local.apiserver.admission.chain import AdmissionPlugin, AdmissionResponse
 from ktrain.local.apiserver.server import ApiServer
 from ktrain.local.jobs import make_controllers as make_job_controllers
 from ktrain.testing.time import simulate

@@ -18,7 +18,7 @@ from ktrain.framework.client.transport import Response
 from ktrain.framework.errors import NotFound
 from ktrain.framework.events import EventRecorder
 from ktrain.framework.manager.manager import Manager
-from ktrain.local.apiserver.admission import AdmissionPlugin
+from ktrain.local.apiserver.admission.chain import AdmissionPlugin
 from ktrain.local.apiserver.errors import StatusError
 from ktrain.local.apiserver.server import ApiServer
 from ktrain.pipeline import Plugin, Registry

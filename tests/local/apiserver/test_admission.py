@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ktrain.local.apiserver.admission import AdmissionPlugin, AdmissionRequest, AdmissionResponse
+from ktrain.local.apiserver.admission.chain import AdmissionPlugin, AdmissionRequest, AdmissionResponse
 from ktrain.local.apiserver.errors import StatusError
 from ktrain.local.apiserver.server import ApiServer
 

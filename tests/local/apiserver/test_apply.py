@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from ktrain.api.patch import merge_patch
 from ktrain.api.schema import Schema, builtin
-from ktrain.local.apiserver.apply import (
+from ktrain.local.apiserver.fields.apply import (
     LAST_APPLIED,
     ApplyConflict,
     TypedPatchError,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ktrain.local.apiserver.admission import AdmissionPlugin
+from ktrain.local.apiserver.admission.chain import AdmissionPlugin
 from ktrain.local.apiserver.server import ApiServer
 
 POD = {"metadata": {"name": "p"}, "spec": {"nodeName": "n", "containers": [{"name": "c", "image": "x"}]}}

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from ktrain.local.apiserver import discovery
+from ktrain.local.apiserver.documents import discovery
 from ktrain.local.apiserver.errors import PageNotFound
 from ktrain.local.apiserver.registry import Scale, ServedResource
 from ktrain.local.apiserver.requests import Request

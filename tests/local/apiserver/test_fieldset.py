@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ktrain.local.apiserver.fieldset import (
+from ktrain.local.apiserver.fields.fieldset import (
     EMPTY,
     FieldSetError,
     difference,

@@ -10,8 +10,8 @@ import ssl
 import aiohttp
 import pytest
 
-from ktrain.local.apiserver.certificates import self_signed
-from ktrain.local.apiserver.http import BODY_LIMIT, serve_http
+from ktrain.local.apiserver.front.certificates import self_signed
+from ktrain.local.apiserver.front.http import BODY_LIMIT, serve_http
 
 MAPS = "/api/v1/namespaces/default/configmaps"
 HEADERS = {"Authorization": "Bearer secret"}

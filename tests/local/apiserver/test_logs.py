@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ktrain.local.apiserver.logs import LogOptions, LogUnavailable
+from ktrain.local.apiserver.reading.logs import LogOptions, LogUnavailable
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

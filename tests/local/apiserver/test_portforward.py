@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ktrain.local.apiserver.portforward import Tunnel
-from ktrain.local.apiserver.spdy import (
+from ktrain.local.apiserver.streams.connecting import StreamUnavailable
+from ktrain.local.apiserver.streams.portforward import Tunnel
+from ktrain.local.apiserver.streams.spdy import (
     DATA,
     DICTIONARY,
     PING,
@@ -21,7 +22,6 @@ from ktrain.local.apiserver.spdy import (
     SpdyReader,
     SpdyWriter,
 )
-from ktrain.local.apiserver.streams import StreamUnavailable
 
 
 class Client:

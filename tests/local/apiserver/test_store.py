@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ktrain.api.meta import Json, Key
-from ktrain.local.apiserver.store import Expired, RevisionMismatch, Store
+from ktrain.local.apiserver.storage.store import Expired, RevisionMismatch, Store
 
 
 def obj(name: str, value: int = 0) -> Json:

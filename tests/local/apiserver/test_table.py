@@ -4,9 +4,9 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from ktrain.local.apiserver import table
-from ktrain.local.apiserver.humanize import age, duration
-from ktrain.local.apiserver.jsonpath import compile_path
+from ktrain.local.apiserver.forms import table
+from ktrain.local.apiserver.forms.humanize import age, duration
+from ktrain.local.apiserver.forms.jsonpath import compile_path
 from ktrain.local.apiserver.registry import ServedResource
 from ktrain.local.apiserver.strategy import Strategy
 

@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 import pytest
 import trustme
 
-from ktrain.local.apiserver import callouts
+from ktrain.local.apiserver.admission import callouts
 
 CONFIGURATIONS = "/apis/admissionregistration.k8s.io/v1/"
 RULE = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["*"], "resources": ["configmaps"]}

@@ -17,7 +17,7 @@ from ktrain.api.core import PODS, Pod
 from ktrain.api.meta import Json, Key
 from ktrain.framework import Cache, Client, EventRecorder
 from ktrain.framework.env import Env
-from ktrain.local.apiserver.logs import LogOptions
+from ktrain.local.apiserver.reading.logs import LogOptions
 from ktrain.local.apiserver.server import ApiServer
 from ktrain.local.kubelet.environment import base_environment
 from ktrain.local.kubelet.kubelet import Kubelet

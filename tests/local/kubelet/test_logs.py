@@ -8,7 +8,7 @@ import pytest
 
 from ktrain.api.meta import Key
 from ktrain.framework.env import Env
-from ktrain.local.apiserver.logs import LogOptions, LogUnavailable
+from ktrain.local.apiserver.reading.logs import LogOptions, LogUnavailable
 from ktrain.local.kubelet.logs import SAMPLE_S, AttemptLog, LogStore, tail
 
 POD = Key("ns", "p")

@@ -8,7 +8,7 @@ import pytest
 
 from ktrain.api.core import PODS
 from ktrain.api.meta import Key, find_condition, is_condition_true
-from ktrain.local.apiserver.logs import LogOptions
+from ktrain.local.apiserver.reading.logs import LogOptions
 from ktrain.local.kubelet import worker
 from ktrain.local.kubelet.restarts import RestartPolicy
 from ktrain.local.sandbox.sim import Act

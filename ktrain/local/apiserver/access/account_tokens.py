@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from ktrain.api.meta import Json
     from ktrain.framework.env import Env
-    from ktrain.local.apiserver.store import Store
+    from ktrain.local.apiserver.storage.store import Store
 
 ISSUER: Final = "https://kubernetes.default.svc.cluster.local"
 KUBELET_LIFETIME_S: Final = 3607

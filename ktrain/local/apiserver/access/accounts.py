@@ -10,14 +10,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from ktrain.api.meta import Key
-from ktrain.local.apiserver.founding import found
-from ktrain.local.apiserver.store import RevisionMismatch
-from ktrain.local.apiserver.working import Worklist
+from ktrain.local.apiserver.controllers.working import Worklist
+from ktrain.local.apiserver.storage.founding import found
+from ktrain.local.apiserver.storage.store import RevisionMismatch
 
 if TYPE_CHECKING:
     from ktrain.api.meta import Json
     from ktrain.local.apiserver.backend import Backend
-    from ktrain.local.apiserver.store import Change
+    from ktrain.local.apiserver.storage.store import Change
 
 ACCOUNT: Final = "default"
 ROOT_CA: Final = "kube-root-ca.crt"

@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Final
 from ktrain.api.meta import Key
 from ktrain.api.selectors import LabelSelector, SelectorError
 from ktrain.local.apiserver.access.rbac import GROUP
-from ktrain.local.apiserver.store import RevisionMismatch
-from ktrain.local.apiserver.working import Worklist
+from ktrain.local.apiserver.controllers.working import Worklist
+from ktrain.local.apiserver.storage.store import RevisionMismatch
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from ktrain.api.meta import Json
     from ktrain.local.apiserver.backend import Backend
-    from ktrain.local.apiserver.store import Change
+    from ktrain.local.apiserver.storage.store import Change
 
 _CLUSTER_ROLES: Final = f"clusterroles.{GROUP}"
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from ktrain.api.meta import Json
     from ktrain.local.apiserver.access.gate import Gate
-    from ktrain.local.apiserver.admission import AdmissionRequest, AdmissionResponse
+    from ktrain.local.apiserver.admission.chain import AdmissionRequest, AdmissionResponse
 
 _ROLES: Final = frozenset({"roles", "clusterroles"})
 _BINDINGS: Final = frozenset({"rolebindings", "clusterrolebindings"})

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from ktrain.local.apiserver.access.credentials import PeerCertificate
     from ktrain.local.apiserver.backend import Call
     from ktrain.local.apiserver.requests import Request, User
-    from ktrain.local.apiserver.store import Store
+    from ktrain.local.apiserver.storage.store import Store
 
 Authorization = Literal["RBAC", "AlwaysAllow"]
 _REMEMBERED: Final = 1024

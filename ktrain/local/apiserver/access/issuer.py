@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from ktrain.local.apiserver.access.signing import ALGORITHM
 from ktrain.local.apiserver.requests import JSON_TYPE, Answer
-from ktrain.local.apiserver.store import encode
+from ktrain.local.apiserver.storage.store import encode
 
 if TYPE_CHECKING:
     from ktrain.local.apiserver.access.account_tokens import AccountTokens

@@ -15,7 +15,7 @@ from ktrain.local.apiserver.errors import forbidden
 if TYPE_CHECKING:
     from ktrain.api.meta import Json
     from ktrain.local.apiserver.access.gate import Gate
-    from ktrain.local.apiserver.admission import AdmissionRequest, AdmissionResponse
+    from ktrain.local.apiserver.admission.chain import AdmissionRequest, AdmissionResponse
     from ktrain.local.apiserver.registry import Registry
 
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from ktrain.api.meta import Json
     from ktrain.local.apiserver.access.attributes import Attributes
     from ktrain.local.apiserver.requests import User
-    from ktrain.local.apiserver.store import Change, Store
+    from ktrain.local.apiserver.storage.store import Change, Store
 
 GROUP: Final = "rbac.authorization.k8s.io"
 MASTERS: Final = "system:masters"

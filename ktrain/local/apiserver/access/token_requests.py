@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from ktrain.api.meta import Key, format_time
-from ktrain.local.apiserver import causes, errors, listing
+from ktrain.local.apiserver import causes, errors
 from ktrain.local.apiserver.access.account_tokens import BOUND_KINDS
 from ktrain.local.apiserver.access.asked import read_question
 from ktrain.local.apiserver.access.quoting import quote
 from ktrain.local.apiserver.errors import StatusError, bad_request
+from ktrain.local.apiserver.forms.representation import plain_answer
+from ktrain.local.apiserver.reading import listing
 from ktrain.local.apiserver.registry import ServedResource
-from ktrain.local.apiserver.representation import plain_answer
 from ktrain.local.apiserver.strategy import ORDINARY
 from ktrain.local.apiserver.verbs import writing
 

@@ -6,8 +6,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ktrain.api.meta import format_time
-from ktrain.local.apiserver import causes, codec, errors, listing, representation
+from ktrain.local.apiserver import causes, codec, errors
 from ktrain.local.apiserver.errors import StatusError
+from ktrain.local.apiserver.forms import representation
+from ktrain.local.apiserver.reading import listing
 from ktrain.local.apiserver.verbs import accepting
 
 if TYPE_CHECKING:

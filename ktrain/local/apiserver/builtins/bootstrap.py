@@ -8,7 +8,7 @@ from ktrain.api.meta import Key
 from ktrain.local.apiserver.access import default_roles
 from ktrain.local.apiserver.access.accounts import ensure_account
 from ktrain.local.apiserver.access.rbac import GROUP
-from ktrain.local.apiserver.founding import found
+from ktrain.local.apiserver.storage.founding import found
 
 if TYPE_CHECKING:
     from ktrain.api.meta import Json

@@ -12,11 +12,13 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from ktrain.api.meta import Key, format_time
-from ktrain.local.apiserver import codec, errors, listing, representation
+from ktrain.local.apiserver import codec, errors
 from ktrain.local.apiserver.builtins import disruption
 from ktrain.local.apiserver.builtins.selectors import matches
 from ktrain.local.apiserver.errors import StatusError, bad_request
-from ktrain.local.apiserver.store import RevisionMismatch
+from ktrain.local.apiserver.forms import representation
+from ktrain.local.apiserver.reading import listing
+from ktrain.local.apiserver.storage.store import RevisionMismatch
 from ktrain.local.apiserver.verbs import accepting
 from ktrain.local.apiserver.verbs.delete import checked_options, decode_options, delete_object
 
@@ -24,7 +26,7 @@ if TYPE_CHECKING:
     from ktrain.api.meta import Json
     from ktrain.local.apiserver.backend import Backend, Call
     from ktrain.local.apiserver.requests import Answer
-    from ktrain.local.apiserver.store import Item
+    from ktrain.local.apiserver.storage.store import Item
     from ktrain.local.apiserver.verbs.delete import DeleteOptions
 
 _UNPROTECTED: Final = frozenset({"Succeeded", "Failed", "Pending"})

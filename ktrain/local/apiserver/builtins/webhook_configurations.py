@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from ktrain.local.apiserver import causes, names
+from ktrain.local.apiserver.admission.conditions import check_conditions
 from ktrain.local.apiserver.builtins.admission_rules import (
     check_choice,
     check_client,
@@ -12,7 +13,6 @@ from ktrain.local.apiserver.builtins.admission_rules import (
     check_rules,
     check_selectors,
 )
-from ktrain.local.apiserver.conditions import check_conditions
 from ktrain.local.apiserver.strategy import Strategy
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from ktrain.local.apiserver.humanize import age
+from ktrain.local.apiserver.forms.humanize import age
 
 if TYPE_CHECKING:
     from collections.abc import Callable

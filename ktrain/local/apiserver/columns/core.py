@@ -16,7 +16,7 @@ from ktrain.local.apiserver.columns.base import (
     labels_text,
     of,
 )
-from ktrain.local.apiserver.humanize import age
+from ktrain.local.apiserver.forms.humanize import age
 
 if TYPE_CHECKING:
     from datetime import datetime

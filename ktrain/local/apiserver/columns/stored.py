@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ktrain.local.apiserver.columns.base import AGE, NAME, NONE, UNSET, Column, at, labels_text, of
 from ktrain.local.apiserver.columns.workloads import CONTAINERS, IMAGES, SELECTOR, selector_text
-from ktrain.local.apiserver.humanize import age
+from ktrain.local.apiserver.forms.humanize import age
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

@@ -16,7 +16,7 @@ from ktrain.local.apiserver.columns.base import (
     is_true,
     of,
 )
-from ktrain.local.apiserver.humanize import age, duration, parse_time
+from ktrain.local.apiserver.forms.humanize import age, duration, parse_time
 
 if TYPE_CHECKING:
     from datetime import datetime

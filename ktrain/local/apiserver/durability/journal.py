@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, Final
 
 import structlog
 
-from ktrain.local.apiserver.store import NotStored
+from ktrain.local.apiserver.storage.store import NotStored
 
 from .database import RESERVE, Gone, Row
 
 if TYPE_CHECKING:
-    from ktrain.local.apiserver.store import Change, Store
+    from ktrain.local.apiserver.storage.store import Change, Store
 
     from .database import Database
 

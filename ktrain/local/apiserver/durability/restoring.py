@@ -8,7 +8,7 @@ import msgspec
 
 from ktrain.api.meta import Key
 from ktrain.local.apiserver.builtins.definitions import COLLECTION
-from ktrain.local.apiserver.store import Item, decode
+from ktrain.local.apiserver.storage.store import Item, decode
 
 from .errors import StateError
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final, cast
 
 import structlog
 
-from ktrain.local.apiserver.inprocess import aclose_chunks
+from ktrain.local.apiserver.front.inprocess import aclose_chunks
 
 from .messages import CONTINUE, HEAD_END, LAST_CHUNK, BadMessage, Chunks, Head, answer_head, chunk, parse_head
 

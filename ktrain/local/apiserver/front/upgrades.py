@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Final
 
 from aiohttp import web
 
-from ktrain.local.apiserver.inprocess import aclose_chunks
-from ktrain.local.apiserver.websockets import upgraded
+from ktrain.local.apiserver.front.inprocess import aclose_chunks
+from ktrain.local.apiserver.streams.websockets import upgraded
 
 from .messages import Head
 

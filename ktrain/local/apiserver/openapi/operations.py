@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
-from ktrain.local.apiserver.discovery import SUBRESOURCE_KINDS
+from ktrain.local.apiserver.documents.discovery import SUBRESOURCE_KINDS
 
 from .schemas import group_version_kind, kind_name, option_reference, reference, subresource_schema
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from ktrain.api.schema import builtin_kinds, definitions, descriptions
-from ktrain.local.apiserver.discovery import SUBRESOURCE_KINDS
+from ktrain.local.apiserver.documents.discovery import SUBRESOURCE_KINDS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

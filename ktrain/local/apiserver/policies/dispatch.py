@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from ktrain.local.apiserver.conditions import variables_of
+from ktrain.local.apiserver.admission.conditions import variables_of
+from ktrain.local.apiserver.admission.matching import BINDINGS, POLICIES
+from ktrain.local.apiserver.admission.reviews import review_body
 from ktrain.local.apiserver.errors import StatusError, forbidden
-from ktrain.local.apiserver.matching import BINDINGS, POLICIES
 from ktrain.local.apiserver.policies.params import Misconfigured, Parameters
 from ktrain.local.apiserver.policies.policy import Refusal, validate
-from ktrain.local.apiserver.reviews import review_body
 
 if TYPE_CHECKING:
     from ktrain.api.meta import Json
-    from ktrain.local.apiserver.admission import AdmissionRequest
+    from ktrain.local.apiserver.admission.chain import AdmissionRequest
+    from ktrain.local.apiserver.admission.matching import Matcher
     from ktrain.local.apiserver.conversion import Conversions
-    from ktrain.local.apiserver.matching import Matcher
     from ktrain.local.apiserver.registry import Registry, ServedResource
-    from ktrain.local.apiserver.store import Store
+    from ktrain.local.apiserver.storage.store import Store
 
 _CODES: Final = {"Forbidden": 403, "RequestEntityTooLarge": 413}
 

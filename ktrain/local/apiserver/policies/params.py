@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING
 
 from ktrain.api.meta import Key
 from ktrain.api.selectors import LabelSelector
-from ktrain.local.apiserver import views
+from ktrain.local.apiserver.forms import views
 
 if TYPE_CHECKING:
     from ktrain.api.meta import Json
     from ktrain.local.apiserver.conversion import Conversions
     from ktrain.local.apiserver.registry import Registry, ServedResource
-    from ktrain.local.apiserver.store import Item, Store
+    from ktrain.local.apiserver.storage.store import Item, Store
 
 
 class Misconfigured(Exception):

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ktrain.api.schema.cel import Budget, CelError, compiled
 from ktrain.api.schema.cel.values import LazyMap
-from ktrain.local.apiserver.conditions import ConditionFailed, conditions_hold, evaluate
+from ktrain.local.apiserver.admission.conditions import ConditionFailed, conditions_hold, evaluate
 
 if TYPE_CHECKING:
     from ktrain.api.meta import Json

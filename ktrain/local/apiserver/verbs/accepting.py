@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Final
 from ktrain.api.schema import builtin_node
 from ktrain.local.apiserver import causes, codec, metadata
 from ktrain.local.apiserver.errors import StatusError, bad_request, invalid
-from ktrain.local.apiserver.nulls import fill_null_items
-from ktrain.local.apiserver.store import decode, encode
+from ktrain.local.apiserver.fields.nulls import fill_null_items
+from ktrain.local.apiserver.storage.store import decode, encode
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ktrain.local.apiserver import apply, codec, errors, views
+from ktrain.local.apiserver import codec, errors
 from ktrain.local.apiserver.errors import StatusError, bad_request, not_found
+from ktrain.local.apiserver.fields import apply
+from ktrain.local.apiserver.forms import views
 from ktrain.local.apiserver.requests import write_options
-from ktrain.local.apiserver.store import Item, RevisionMismatch
+from ktrain.local.apiserver.storage.store import Item, RevisionMismatch
 from ktrain.local.apiserver.verbs import accepting, writing
 from ktrain.local.apiserver.verbs.update import ATTEMPTS, restrict
 from ktrain.local.apiserver.verbs.writing import Written

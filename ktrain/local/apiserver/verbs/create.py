@@ -12,7 +12,7 @@ from ktrain.local.apiserver.verbs.writing import Written
 if TYPE_CHECKING:
     from ktrain.api.meta import Json
     from ktrain.local.apiserver.backend import Backend, Call
-    from ktrain.local.apiserver.store import Item
+    from ktrain.local.apiserver.storage.store import Item
 
 
 async def create(backend: Backend, call: Call) -> Written:

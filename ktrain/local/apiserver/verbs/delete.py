@@ -15,12 +15,14 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from ktrain.api.meta import Key, Struct, format_time
-from ktrain.local.apiserver import causes, codec, errors, listing, views
-from ktrain.local.apiserver.admission import AdmissionRequest
+from ktrain.local.apiserver import causes, codec, errors
+from ktrain.local.apiserver.admission.chain import AdmissionRequest
 from ktrain.local.apiserver.errors import PageNotFound, bad_request, invalid_options, method_not_allowed, not_found
+from ktrain.local.apiserver.forms import views
 from ktrain.local.apiserver.metadata import GC_FINALIZERS
+from ktrain.local.apiserver.reading import listing
 from ktrain.local.apiserver.requests import ADMIN, User, check_dry_run
-from ktrain.local.apiserver.store import Item, RevisionMismatch
+from ktrain.local.apiserver.storage.store import Item, RevisionMismatch
 from ktrain.local.apiserver.verbs import accepting
 
 if TYPE_CHECKING:

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from ktrain.local.apiserver import causes, codec, errors, views
+from ktrain.local.apiserver import causes, codec, errors
 from ktrain.local.apiserver.errors import StatusError, not_found
+from ktrain.local.apiserver.forms import views
 from ktrain.local.apiserver.requests import write_options
-from ktrain.local.apiserver.store import Item, RevisionMismatch
+from ktrain.local.apiserver.storage.store import Item, RevisionMismatch
 from ktrain.local.apiserver.verbs import accepting
 from ktrain.local.apiserver.verbs.applying import apply_patch
 from ktrain.local.apiserver.verbs.patches import APPLY_PATCH, JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH, read_patch

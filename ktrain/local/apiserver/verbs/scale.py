@@ -6,11 +6,13 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ktrain.api.schema import builtin
-from ktrain.local.apiserver import causes, codec, errors, listing, views
+from ktrain.local.apiserver import causes, codec, errors
 from ktrain.local.apiserver.builtins.selectors import text
 from ktrain.local.apiserver.errors import bad_request, invalid, invalid_for
+from ktrain.local.apiserver.forms import views
+from ktrain.local.apiserver.reading import listing
 from ktrain.local.apiserver.requests import WriteOptions, write_options
-from ktrain.local.apiserver.store import RevisionMismatch
+from ktrain.local.apiserver.storage.store import RevisionMismatch
 from ktrain.local.apiserver.verbs import accepting, writing
 from ktrain.local.apiserver.verbs.patches import JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH, read_patch
 from ktrain.local.apiserver.verbs.update import ATTEMPTS, check_version
@@ -19,7 +21,7 @@ if TYPE_CHECKING:
     from ktrain.api.meta import Json
     from ktrain.local.apiserver.backend import Backend, Call
     from ktrain.local.apiserver.registry import Scale
-    from ktrain.local.apiserver.store import Item
+    from ktrain.local.apiserver.storage.store import Item
 
 _META = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
 _MAX_REPLICAS = 2**31 - 1

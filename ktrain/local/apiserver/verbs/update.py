@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from ktrain.local.apiserver import causes, errors, views
+from ktrain.local.apiserver import causes, errors
 from ktrain.local.apiserver.errors import StatusError, bad_request, not_found
+from ktrain.local.apiserver.forms import views
 from ktrain.local.apiserver.numbers import NumberError, parse_unsigned
 from ktrain.local.apiserver.requests import write_options
-from ktrain.local.apiserver.store import Item, RevisionMismatch
+from ktrain.local.apiserver.storage.store import Item, RevisionMismatch
 from ktrain.local.apiserver.strategy import WHOLE_METADATA
 from ktrain.local.apiserver.verbs import accepting, writing
 from ktrain.local.apiserver.verbs.create import create_object

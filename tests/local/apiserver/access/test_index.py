@@ -12,7 +12,7 @@ from ktrain.local.apiserver.access.attributes import Attributes
 from ktrain.local.apiserver.access.rbac import GROUP, Rbac
 from ktrain.local.apiserver.access.rules import Rule
 from ktrain.local.apiserver.requests import User
-from ktrain.local.apiserver.store import Store
+from ktrain.local.apiserver.storage.store import Store
 
 NAMESPACES = ("", "one", "two")
 NAMES = ("a", "b")

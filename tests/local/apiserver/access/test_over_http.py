@@ -10,8 +10,8 @@ import aiohttp
 import pytest
 
 from ktrain.framework.env import system_env
-from ktrain.local.apiserver.certificates import self_signed
-from ktrain.local.apiserver.http import serve_http
+from ktrain.local.apiserver.front.certificates import self_signed
+from ktrain.local.apiserver.front.http import serve_http
 from ktrain.local.apiserver.server import ApiServer
 
 SELF = "/apis/authentication.k8s.io/v1/selfsubjectreviews"

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from ktrain.local.apiserver.http import serve_http
+from ktrain.local.apiserver.front.http import serve_http
 
 MAPS = "/api/v1/namespaces/default/configmaps"
 AUTHORIZATION = b"Authorization: Bearer secret\r\n"

@@ -10,9 +10,8 @@ from urllib.parse import urlsplit
 import pytest
 
 from ktrain.framework.env import system_env
-from ktrain.local.apiserver import http
-from ktrain.local.apiserver.certificates import self_signed
-from ktrain.local.apiserver.front import connection
+from ktrain.local.apiserver.front import connection, http
+from ktrain.local.apiserver.front.certificates import self_signed
 
 MAPS = "/api/v1/namespaces/default/configmaps"
 

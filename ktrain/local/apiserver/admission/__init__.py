@@ -1,0 +1,1 @@
+"""What may refuse or change an object on its way: plugins, webhooks, and what they are told."""

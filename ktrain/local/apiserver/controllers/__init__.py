@@ -1,0 +1,1 @@
+"""What the server does by itself: garbage collection, namespaces, definitions, budgets, quotas."""

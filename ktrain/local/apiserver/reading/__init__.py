@@ -1,0 +1,1 @@
+"""Lists, watches, selectors and logs."""

@@ -1,0 +1,1 @@
+"""Connections that stay: exec, attach and port-forward."""
