@@ -216,7 +216,8 @@ class ControlPlane:
         service: ServiceAddress | None,
     ) -> AsyncIterator[None]:
         env = self._env
-        cache = Cache(client, env)
+        # What would be programs of their own in a cluster, each with its own view of the same kinds, share one process.
+        cache = Cache(client, env, warns_of_overlaps=False)
         gates = self._gates if self._jobsets else None
         composed = await compose(client, cache, env, registry, jobsets=gates, places_pods=executor is not None)
         async with anyio.create_task_group() as managing:

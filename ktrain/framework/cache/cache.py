@@ -57,6 +57,7 @@ class Cache:
     Args:
         metrics: Where each informer's count, memory, age and relists are shown.
         watch_timeout_s: See `Reflector`; shorter watches notice dead connections sooner.
+        warns_of_overlaps: Whether to say that two informers hold the same objects.
     """
 
     def __init__(
@@ -66,8 +67,10 @@ class Cache:
         *,
         metrics: Metrics | None = None,
         watch_timeout_s: tuple[int, int] = WATCH_TIMEOUT_S,
+        warns_of_overlaps: bool = True,
     ) -> None:
         self._client = client
+        self._warns_of_overlaps = warns_of_overlaps
         self._env = env
         self._metrics = metrics or Metrics()
         self._watch_timeout_s = watch_timeout_s
@@ -99,7 +102,8 @@ class Cache:
         entry = self._entries.get((resource, scope))
         if entry is None:
             entry = _Entry(Informer(resource, scope), transform)
-            self._warn_of_twins(entry.informer)
+            if self._warns_of_overlaps:
+                self._warn_of_twins(entry.informer)
             entry.informer.cache = self
             entry.informer.observe(self._env.clock, self._metrics, self._client.cluster)
             self._entries[resource, scope] = entry
