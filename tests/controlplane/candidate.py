@@ -15,7 +15,7 @@ from ktrain.framework.errors import FrameworkError
 from ktrain.framework.operator.operator import Operator
 from ktrain.framework.operator.settings import Settings
 
-# A write that was sent in time may still be under way for a while on a busy machine: the lease outlasts the right to it.
+# On a busy machine a write may be under way for a while: the lease outlasts the right to send one by that.
 TIMING = Timing(lease_duration_s=6, renew_deadline_s=3, retry_period_s=0.5)
 WRITERS = 8
 
