@@ -32,6 +32,7 @@ from ktrain.local.apiserver.access.owner_references import OwnerReferences
 from ktrain.local.apiserver.admission.callouts import Callouts
 from ktrain.local.apiserver.admission.chain import AdmissionPlugin, Chain
 from ktrain.local.apiserver.backend import Backend, Call, NodeAgents
+from ktrain.local.apiserver.controllers.claims import ClaimProtection
 from ktrain.local.apiserver.controllers.crds import CrdController
 from ktrain.local.apiserver.controllers.disruption import DisruptionController
 from ktrain.local.apiserver.controllers.gc import GarbageCollector
@@ -120,6 +121,7 @@ class ApiServer:
         self._crds = CrdController(self._backend)
         self._gc = GarbageCollector(self._backend)
         self._budgets = DisruptionController(self._backend)
+        self._claims = ClaimProtection(self._backend)
         self._expiry = EventExpiry(self._backend, event_ttl_s)
         self._namespaces = NamespaceController(self._backend)
         self._quotas = QuotaController(self._backend)
@@ -153,6 +155,7 @@ class ApiServer:
                 ("quotas", self._quotas),
                 ("crds", self._crds),
                 ("budgets", self._budgets),
+                ("claims", self._claims),
                 ("events", self._expiry),
                 ("accounts", self._accounts),
                 ("aggregation", self._aggregator),

@@ -71,7 +71,7 @@ def _default_class(backend: Backend) -> str:
 
 
 class ClaimStrategy(Strategy):
-    """PersistentVolumeClaims. Nothing here protects claims in use: no finalizer is added that nobody would remove."""
+    """PersistentVolumeClaims. What is in use stays until no pod uses it (`controllers.claims`)."""
 
     has_generation = False
     answers_deleted_object = True
@@ -81,7 +81,10 @@ class ClaimStrategy(Strategy):
         default_claim(obj)
 
     def admit(self, obj: Json, old: Json | None, backend: Backend) -> None:
-        """Give a claim that names no class, not even the empty one, the default class."""
+        """Protect it; give a claim that names no class, not even the empty one, the default class."""
+        meta = obj["metadata"]
+        if old is None and PROTECTION not in meta.get("finalizers", ()):
+            meta["finalizers"] = [*meta.get("finalizers", ()), PROTECTION]
         spec = obj.get("spec") or {}
         annotations = obj["metadata"].get("annotations") or {}
         if old is not None or spec.get("storageClassName") is not None or _CLASS_ANNOTATION in annotations:

@@ -1,0 +1,53 @@
+"""PersistentVolumeClaims stay while pods use them."""
+
+import asyncio
+
+CLAIMS = "/api/v1/namespaces/{ns}/persistentvolumeclaims"
+PODS = "/api/v1/namespaces/{ns}/pods"
+PROTECTION = "kubernetes.io/pvc-protection"
+
+
+def claim(**metadata):
+    spec = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
+    return {"metadata": {"name": "data", **metadata}, "spec": spec}
+
+
+def pod(name, **spec):
+    volume = {"name": "v", "persistentVolumeClaim": {"claimName": "data"}}
+    return {
+        "metadata": {"name": name},
+        "spec": {"containers": [{"name": "c", "image": "i"}], "volumes": [volume], **spec},
+    }
+
+
+async def gone(ask):
+    async with asyncio.timeout(20):
+        while (await ask("GET", f"{CLAIMS}/data")).status != 404:  # noqa: ASYNC110 - it is the server that changes
+            await asyncio.sleep(0.05)
+
+
+async def test_a_claim_that_nobody_uses_is_protected_and_goes_when_it_is_deleted(ask):
+    made = await ask("POST", CLAIMS, claim(finalizers=["example.com/mine"]))
+    assert made.body["metadata"]["finalizers"] == ["example.com/mine", PROTECTION]
+
+    await ask("POST", PODS, pod("waits-for-a-node"))
+    await ask("DELETE", f"{CLAIMS}/data")
+    async with asyncio.timeout(20):
+        while len((found := await ask("GET", f"{CLAIMS}/data")).body["metadata"]["finalizers"]) > 1:  # noqa: ASYNC110
+            await asyncio.sleep(0.05)
+    assert found.body["metadata"]["finalizers"] == ["example.com/mine"]
+    patch = {"metadata": {"finalizers": None}}
+    await ask("PATCH", f"{CLAIMS}/data", patch, "application/merge-patch+json")
+    await gone(ask)
+
+
+async def test_a_claim_outlives_its_deletion_until_the_last_pod_that_uses_it_is_gone(ask):
+    await ask("POST", CLAIMS, claim())
+    await ask("POST", PODS, pod("user", nodeName="nowhere"))
+    deleted = await ask("DELETE", f"{CLAIMS}/data")
+    assert "deletionTimestamp" in deleted.body["metadata"]
+
+    await asyncio.sleep(0.5)
+    assert (await ask("GET", f"{CLAIMS}/data")).status == 200
+    await ask("DELETE", f"{PODS}/user", {"gracePeriodSeconds": 0})
+    await gone(ask)
