@@ -17,7 +17,7 @@ class Got:
         self.lost = 0
         self.sink = Sink("test", self.enqueue, self.fail)
 
-    def enqueue(self, key, reason, /, *, priority=0):
+    def enqueue(self, key, reason, /, *, priority=0, after_s=0.0):
         self.keys.append((key, str(reason), priority))
 
     def fail(self):
