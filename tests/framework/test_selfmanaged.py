@@ -231,7 +231,9 @@ def test_a_secret_deleted_by_hand_comes_back_renewed_and_no_admission_fails():
     assert old != new
 
 
-@pytest.mark.parametrize("damage", [{"tls.key": "bm8="}, {"tls.crt": "bm8="}, {"ca.crt": ""}, {"tls.crt": ""}, {"ca.crt": None}])
+@pytest.mark.parametrize(
+    "damage", [{"tls.key": "bm8="}, {"tls.crt": "bm8="}, {"ca.crt": ""}, {"tls.crt": ""}, {"ca.crt": None}]
+)
 def test_a_damaged_secret_is_repaired(damage):
     async def scenario(plane):
         await plane.replica("a")
