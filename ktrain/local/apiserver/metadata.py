@@ -29,6 +29,13 @@ _MAX_GENERATE_BASE: Final = 58
 _ANNOTATIONS_LIMIT: Final = 256 * 1024
 _SERVER_OWNED: Final = ("selfLink", "deletionTimestamp", "deletionGracePeriodSeconds", "resourceVersion")
 
+_OWNER_PARTS: Final = (
+    ("apiVersion", "version must not be empty"),
+    ("kind", "must not be empty"),
+    ("name", "must not be empty"),
+    ("uid", "must not be empty"),
+)
+
 _SHAPES: Final[dict[str, tuple[type, ...]]] = {
     "name": (str,),
     "generateName": (str,),
@@ -142,13 +149,17 @@ def dedup_owners(metadata: Json) -> str:
 
 
 def finalizer_warnings(metadata: Json) -> list[str]:
-    """Warn of finalizers that two writers might both choose."""
+    """Warn of finalizers that two writers of custom objects might both choose."""
     return [
         f'metadata.finalizers: "{name}": prefer a domain-qualified finalizer name to avoid accidental conflicts with '
         "other finalizer writers"
         for name in metadata.get("finalizers", ())
-        if "/" not in name and name not in _STANDARD_FINALIZERS
+        if _is_unqualified(name)
     ]
+
+
+def _is_unqualified(finalizer: str) -> bool:
+    return "/" not in finalizer and finalizer not in _STANDARD_FINALIZERS
 
 
 def validate(metadata: Json, strategy: Strategy) -> list[Cause]:
@@ -167,7 +178,11 @@ def validate(metadata: Json, strategy: Strategy) -> list[Cause]:
             found.append(causes.too_long("metadata.annotations", _ANNOTATIONS_LIMIT))
     if finalizers := metadata.get("finalizers"):
         for index, name in enumerate(finalizers):
-            found += [causes.invalid(f"metadata.finalizers[{index}]", name, text) for text in label_key_errors(name)]
+            field = f"metadata.finalizers[{index}]"
+            found += [causes.invalid(field, name, text) for text in label_key_errors(name)]
+            if strategy.qualified_finalizers and _is_unqualified(name):
+                detail = "name is neither a standard finalizer name nor is it fully qualified"
+                found.append(causes.invalid(field, name, detail))
         if set(finalizers) >= GC_FINALIZERS:
             detail = "finalizer orphan and foregroundDeletion cannot be both set"
             found.append(causes.invalid("metadata.finalizers", finalizers, detail))
@@ -210,10 +225,13 @@ def _validate_owners(references: list[Json]) -> list[Cause]:
     controllers = []
     for reference in references:
         found += [
-            causes.invalid(f"metadata.ownerReferences.{part}", reference.get(part, ""), f"{label} must not be empty")
-            for part, label in (("apiVersion", "version"), ("kind", "kind"), ("name", "name"), ("uid", "uid"))
+            causes.invalid(f"metadata.ownerReferences.{part}", reference.get(part, ""), detail)
+            for part, detail in _OWNER_PARTS
             if not reference.get(part)
         ]
+        if (reference.get("apiVersion"), reference.get("kind")) == ("v1", "Event"):
+            detail = "/v1, Kind=Event is disallowed from being an owner"
+            found.append(causes.invalid("metadata.ownerReferences", reference, detail))
         if reference.get("controller"):
             controllers.append(f"{reference.get('kind')}/{reference.get('name')}")
     if len(controllers) > 1:

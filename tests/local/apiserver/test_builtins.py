@@ -293,3 +293,53 @@ async def test_a_service_that_does_not_publish_unready_addresses_says_nothing_of
 
     assert "publishNotReadyAddresses" not in made["spec"]
     assert "publishNotReadyAddresses" not in str(made["metadata"]["managedFields"])
+
+
+@pytest.mark.parametrize(
+    ("kind", "body", "complaint"),
+    [
+        ("pods", pod(priority=2**31), "cannot unmarshal number into Go struct field Pod.spec.priority of type int32"),
+        ("pods", pod(activeDeadlineSeconds=2**63), "Pod.spec.activeDeadlineSeconds of type int64"),
+        ("configmaps", {"metadata": {"name": "c"}, "binaryData": {"a": "*"}}, "illegal base64 data at input byte 0"),
+        ("secrets", {"metadata": {"name": "s"}, "data": {"a": "e A=="}}, "illegal base64 data at input byte 1"),
+        ("secrets", {"metadata": {"name": "s"}, "data": {"a": 1}}, "cannot unmarshal"),
+        (
+            "events",
+            {"metadata": {"name": "e"}, "involvedObject": {"namespace": "default"}, "firstTimestamp": "x"},
+            'parsing time "x" as "2006-01-02T15:04:05Z07:00"',
+        ),
+    ],
+)
+async def test_what_typed_decoding_cannot_hold_is_a_bad_request(api, kind, body, complaint):
+    answer = await api.send("POST", api.path(kind), body)
+
+    assert answer.status == 400, answer
+    assert complaint in answer.body["message"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "version", "refused"), [("configmaps", "v1", True), ("leases", "coordination.k8s.io/v1", False)]
+)
+async def test_finalizers_of_builtin_kinds_have_a_domain(api, kind, version, refused):
+    body = {"metadata": {"name": "f", "finalizers": ["plain"]}}
+    answer = await api.send("POST", api.path(kind, api=version), body)
+
+    assert (answer.status == 422) is refused
+    if refused:
+        assert causes(answer) == {("metadata.finalizers[0]", "Invalid")}
+
+
+async def test_an_event_owns_nothing(api):
+    owner = {"apiVersion": "v1", "kind": "Event", "name": "e", "uid": "u"}
+    answer = await api.send("POST", api.path("configmaps"), {"metadata": {"name": "o", "ownerReferences": [owner]}})
+
+    assert "/v1, Kind=Event is disallowed from being an owner" in answer.body["message"]
+
+
+async def test_an_empty_dry_run_is_no_real_run(api):
+    made = await api.create("configmaps", {"metadata": {"name": "kept"}})
+
+    answer = await api.send("DELETE", api.path("configmaps", made["metadata"]["name"]), dryRun="")
+
+    assert answer.status == 422
+    assert (await api.send("GET", api.path("configmaps", "kept"))).status == 200

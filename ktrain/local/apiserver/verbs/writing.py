@@ -329,7 +329,8 @@ def _validate_change(call: Call, obj: Json, before: Json) -> list[Cause]:
 def _warn(call: Call, obj: Json) -> None:
     if doubled := metadata.dedup_owners(obj["metadata"]):
         call.warnings.append(doubled)
-    call.warnings.extend(metadata.finalizer_warnings(obj["metadata"]))
+    if call.resource.custom:
+        call.warnings.extend(metadata.finalizer_warnings(obj["metadata"]))
     call.warnings.extend(call.resource.strategy.warn(obj))
 
 
