@@ -40,6 +40,44 @@ async def test_pod_defaults(api):
         ({"containers": [{"image": "x"}]}, "spec.containers[0].name", "Required"),
         ({"containers": [C, C]}, "spec.containers[1].name", "Duplicate"),
         ({"restartPolicy": "X"}, "spec.restartPolicy", "NotSupported"),
+        ({"activeDeadlineSeconds": 0}, "spec.activeDeadlineSeconds", "Invalid"),
+        ({"tolerations": [{"operator": "Equal"}]}, "spec.tolerations[0].operator", "Invalid"),
+        ({"tolerations": [{"key": "a b"}]}, "spec.tolerations[0].key", "Invalid"),
+        (
+            {"tolerations": [{"key": "a", "operator": "Exists", "value": "x"}]},
+            "spec.tolerations[0].operator",
+            "Invalid",
+        ),
+        ({"tolerations": [{"key": "a", "operator": "X"}]}, "spec.tolerations[0].operator", "NotSupported"),
+        ({"tolerations": [{"key": "a", "effect": "X"}]}, "spec.tolerations[0].effect", "NotSupported"),
+        ({"tolerations": [{"key": "a", "tolerationSeconds": 1}]}, "spec.tolerations[0].effect", "Invalid"),
+        (
+            {"containers": [{**C, "resources": {"requests": {"nvidia.com/gpu": "1"}}}]},
+            "spec.containers[0].resources.limits",
+            "Required",
+        ),
+        (
+            {"containers": [{**C, "ports": [{"containerPort": 1, "name": "1"}]}]},
+            "spec.containers[0].ports[0].name",
+            "Invalid",
+        ),
+        (
+            {
+                "containers": [
+                    {**C, "ports": [{"containerPort": 1, "hostPort": 9}, {"containerPort": 2, "hostPort": 9}]}
+                ]
+            },
+            "spec.containers[0].ports[1].hostPort",
+            "Duplicate",
+        ),
+        (
+            {
+                "volumes": [{"name": "v", "emptyDir": {}}],
+                "containers": [{**C, "volumeMounts": [{"name": "v", "mountPath": "/v", "subPath": "../x"}]}],
+            },
+            "spec.containers[0].volumeMounts.subPath",
+            "Invalid",
+        ),
         (
             {"containers": [{**C, "volumeMounts": [{"name": "v", "mountPath": "/v"}]}]},
             "spec.containers[0].volumeMounts[0].name",

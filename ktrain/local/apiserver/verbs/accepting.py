@@ -228,6 +228,6 @@ def _type_error(resource: ServedResource, obj: Json) -> str:
 
 def _format_error(name: str, text: str) -> str:
     if name == "byte":
-        legal = len(_BASE64.match(text)[0])  # type: ignore[index] -- it matches always, if only nothing
+        legal = len(_BASE64.findall(text)[0])
         return f"illegal base64 data at input byte {legal if legal < len(text) else 0}"
     return f'parsing time "{text}" as "2006-01-02T15:04:05Z07:00": cannot parse "{text}" as "2006"'
