@@ -381,3 +381,38 @@ async def test_an_empty_dry_run_is_no_real_run(api):
 
     assert answer.status == 422
     assert (await api.send("GET", api.path("configmaps", "kept"))).status == 200
+
+
+@pytest.mark.parametrize(
+    ("spec", "field"),
+    [
+        ({"ports": [{"port": 1}], "selector": {"a b": "c"}}, "spec.selector"),
+        ({"ports": [{"port": 1}], "internalTrafficPolicy": "X"}, "spec.internalTrafficPolicy"),
+        ({"ports": [{"port": 1}], "clusterIP": "None", "type": "NodePort"}, "spec.clusterIPs[0]"),
+    ],
+)
+async def test_bad_services(api, spec, field):
+    answer = await api.send("POST", api.path("services"), {"metadata": {"name": "bad"}, "spec": spec})
+
+    assert field in {name for name, _ in causes(answer)}
+
+
+async def test_nobody_owns_the_address_families_of_a_service(api):
+    body = {"metadata": {"name": "s"}, "spec": {"ports": [{"port": 1}]}}
+    made = await api.create("services", body)
+
+    assert made["spec"]["ipFamilies"] == ["IPv4"]
+    assert "f:ipFamilies" not in made["metadata"]["managedFields"][0]["fieldsV1"]["f:spec"]
+    replaced = await api.send("PUT", api.path("services", "s"), body)
+    assert (replaced.body["spec"]["ipFamilies"], replaced.body["spec"]["ipFamilyPolicy"]) == (["IPv4"], "SingleStack")
+
+
+async def test_a_negative_grace_period_is_a_second(api):
+    await api.create(
+        "pods",
+        {"metadata": {"name": "hasty"}, "spec": {**pod(nodeName="n")["spec"], "terminationGracePeriodSeconds": -1}},
+    )
+
+    deleted = await api.send("DELETE", api.path("pods", "hasty"))
+
+    assert deleted.body["metadata"]["deletionGracePeriodSeconds"] == 1
