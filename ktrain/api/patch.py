@@ -8,12 +8,21 @@ can keep both, and `is` tells which parts a patch left alone.
 from __future__ import annotations
 
 import re
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from .meta import Json
+
+
+MAX_COPIED: Final = 3 * 2**20
+"""Bytes that the copy operations of one JSON patch may add together, as of a real API server."""
+
+_encode: Final = msgspec.json.encode
 
 
 class PatchError(ValueError):
@@ -82,12 +91,24 @@ def json_patch(doc: Any, operations: Sequence[Json]) -> Any:  # noqa: ANN401 - a
     Raises:
         PatchError: An operation is malformed, names a place that does not exist, or is a `test` that fails.
     """
+    copied = 0
     for number, operation in enumerate(operations):
         try:
+            copied = _count_copied(doc, operation, copied)
             doc = _operate(doc, operation)
         except PatchError as error:
             raise PatchError(f"operation {number}: {error}") from error
     return doc
+
+
+def _count_copied(doc: Any, operation: Any, copied: int) -> int:  # noqa: ANN401 - any JSON value
+    """Add what the operation copies. Each copy can double a document, which costs nothing until it is written out."""
+    if not isinstance(operation, dict) or operation.get("op") != "copy":
+        return copied
+    copied += len(_encode(_get(doc, _pointer(operation, "from"))))
+    if copied > MAX_COPIED:
+        raise PatchError(f"the patch copies more than {MAX_COPIED} bytes")
+    return copied
 
 
 _ABSENT: Final[Any] = object()
@@ -168,16 +189,20 @@ def _member(container: Any, part: str) -> Any:  # noqa: ANN401 - any JSON value;
 
 
 def _edit(doc: Any, path: list[str], change: Callable[[Any, str], None]) -> Any:  # noqa: ANN401 - any JSON value
-    """Copy the containers along the path, and let `change` work on the copy of the last one."""
-    if not isinstance(doc, dict | list):
-        raise PatchError(f"there is no object or list that {path[0]!r} could be in")
-    copy = doc.copy()
-    if len(path) == 1:
-        change(copy, path[0])
-    else:
-        member = _member(doc, path[0])
-        copy[member] = _edit(doc[member], path[1:], change)
-    return copy
+    """Copy the containers along the path, which may be long, and let `change` work on the copy of the last one."""
+    root = container = _shallow_copy(doc, path[0])
+    for part, following in pairwise(path):
+        member = _member(container, part)
+        container[member] = _shallow_copy(container[member], following)
+        container = container[member]
+    change(container, path[-1])
+    return root
+
+
+def _shallow_copy(container: Any, part: str) -> Any:  # noqa: ANN401 - any JSON value
+    if not isinstance(container, dict | list):
+        raise PatchError(f"there is no object or list that {part!r} could be in")
+    return container.copy()
 
 
 def _add(doc: Any, path: list[str], value: Any) -> Any:  # noqa: ANN401 - any JSON value

@@ -133,3 +133,21 @@ def test_an_operation_that_does_not_apply_says_which_and_why(operation, text):
         json_patch(DOC, [{"op": "add", "path": "/z", "value": 1}, operation])
 
     assert str(caught.value).startswith("operation 1: ")
+
+
+def test_copies_cannot_blow_up_a_document():
+    doubling = [{"op": "copy", "from": "/a", "path": f"/a/c{number}"} for number in range(60)]
+
+    with pytest.raises(PatchError, match="copies more than"):
+        json_patch({"a": {"x": "y" * 100}}, doubling)
+
+
+def test_a_path_may_be_longer_than_the_stack_is_deep():
+    nest = [{"op": "add", "path": "/a" * depth, "value": {}} for depth in range(1, 1500)]
+
+    patched = json_patch({}, nest)
+
+    depth = 0
+    while patched:
+        patched, depth = patched["a"], depth + 1
+    assert depth == 1499

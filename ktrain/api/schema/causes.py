@@ -63,7 +63,11 @@ def invalid(path: str, value: JsonValue, detail: str) -> Cause:
 
 def wrong_type(path: str, text_path: str, expected: str, value: JsonValue) -> Cause:
     """The value is of another JSON type. The API server prints that type in the value's place."""
-    found = type_name(value)
+    return wrong_type_name(path, text_path, expected, type_name(value))
+
+
+def wrong_type_name(path: str, text_path: str, expected: str, found: str) -> Cause:
+    """The same for a value whose type is called something else than JSON's."""
     text = f'Invalid value: "{found}": {text_path} in body must be of type {expected}: "{found}"'
     return Cause(path or NO_FIELD, "FieldValueTypeInvalid", text)
 

@@ -187,10 +187,20 @@ def _check_number(node: Node, value: float, path: str, report: Report) -> None:
         wrong.append(f"a multiple of {_number(multiple)}")
     for what in wrong:
         report.causes.append(causes.invalid(report.field(path), value, f"{path} in body should be {what}"))
-    if node.format == "int32" and not -(2**31) <= value < 2**31:
+    bits = 32 if node.format == "int32" else 64
+    if node.type == "integer" and not -(2 ** (bits - 1)) <= value < 2 ** (bits - 1):
+        named = f"with format {node.format}" if node.format else "(default format)"
         # Upstream loses the path of this one.
-        detail = f"Checked value must be of type {node.type} with format int32 in {path}"
+        detail = f"Checked value must be of type integer {named} in {path}"
         report.causes.append(causes.invalid("", "", detail))
+        if bits == 64:
+            report.causes.append(_no_integer(node, path, report))
+
+
+def _no_integer(node: Node, path: str, report: Report) -> Cause:
+    """What upstream says of a number that its decoder reads as a float for want of room."""
+    wanted, found = (node.format, "float64") if node.format else ("integer", "number")
+    return causes.wrong_type_name(report.field(path), path, wanted, found)
 
 
 def _number(value: float) -> str:

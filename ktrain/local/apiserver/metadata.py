@@ -29,6 +29,7 @@ _MAX_GENERATE_BASE: Final = 58
 _ANNOTATIONS_LIMIT: Final = 256 * 1024
 _SERVER_OWNED: Final = ("selfLink", "deletionTimestamp", "deletionGracePeriodSeconds", "resourceVersion")
 
+
 _SHAPES: Final[dict[str, tuple[type, ...]]] = {
     "name": (str,),
     "generateName": (str,),
@@ -142,17 +143,21 @@ def dedup_owners(metadata: Json) -> str:
 
 
 def finalizer_warnings(metadata: Json) -> list[str]:
-    """Warn of finalizers that two writers might both choose."""
+    """Warn of finalizers that two writers of custom objects might both choose."""
     return [
         f'metadata.finalizers: "{name}": prefer a domain-qualified finalizer name to avoid accidental conflicts with '
         "other finalizer writers"
         for name in metadata.get("finalizers", ())
-        if "/" not in name and name not in _STANDARD_FINALIZERS
+        if _is_unqualified(name)
     ]
 
 
+def _is_unqualified(finalizer: str) -> bool:
+    return "/" not in finalizer and finalizer not in _STANDARD_FINALIZERS
+
+
 def validate(metadata: Json, strategy: Strategy, *, custom: bool = False) -> list[Cause]:
-    """Return what is wrong with an object's metadata; `custom` kinds are only warned of finalizers without a domain."""
+    """Return what is wrong with an object's metadata."""
     found = _validate_name(metadata, strategy, custom=custom)
     for key, value in metadata.get("labels", {}).items():
         found += [causes.invalid("metadata.labels", key, text) for text in label_key_errors(key)]
@@ -167,10 +172,11 @@ def validate(metadata: Json, strategy: Strategy, *, custom: bool = False) -> lis
             found.append(causes.too_long("metadata.annotations", _ANNOTATIONS_LIMIT))
     if finalizers := metadata.get("finalizers"):
         for index, name in enumerate(finalizers):
-            found += [causes.invalid("metadata.finalizers", name, text) for text in label_key_errors(name)]
-            if not custom and "/" not in name and name not in _STANDARD_FINALIZERS:
+            field = f"metadata.finalizers[{index}]"
+            found += [causes.invalid(field, name, text) for text in label_key_errors(name)]
+            if strategy.qualified_finalizers and _is_unqualified(name):
                 detail = "name is neither a standard finalizer name nor is it fully qualified"
-                found.append(causes.invalid(f"metadata.finalizers[{index}]", name, detail))
+                found.append(causes.invalid(field, name, detail))
         if set(finalizers) >= GC_FINALIZERS:
             detail = "finalizer orphan and foregroundDeletion cannot be both set"
             found.append(causes.invalid("metadata.finalizers", finalizers, detail))

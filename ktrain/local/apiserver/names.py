@@ -10,6 +10,7 @@ _DNS1035: Final = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
 _SUBDOMAIN: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 
 _PORT: Final = re.compile(r"[-a-z0-9]+")
+_LETTER: Final = re.compile(r"[a-z]")
 
 _LABEL_TEXT: Final = (
     "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with "
@@ -55,16 +56,22 @@ def namespace(name: str, *, prefix: bool = False) -> list[str]:
 
 def port(name: str) -> list[str]:
     """Check the name of a port, an IANA service name: at most 15 characters, one of them a letter."""
-    found = ["must be no more than 15 characters long"] if len(name) > 15 else []
+    found = ["must be no more than 15 characters"] if len(name) > 15 else []
     if not _PORT.fullmatch(name):
         found.append("must contain only alpha-numeric characters (a-z, 0-9), and hyphens (-)")
-    if not any(char.isalpha() for char in name):
+    if not _LETTER.search(name):
         found.append("must contain at least one letter (a-z)")
     if "--" in name:
         found.append("must not contain consecutive hyphens")
     if name.startswith("-") or name.endswith("-"):
         found.append("must not begin or end with a hyphen")
     return found
+
+
+def descending_path(path: str) -> list[str]:
+    """Check a path inside something else; none at all is fine."""
+    found = ["must be a relative path"] if path.startswith("/") else []
+    return [*found, "must not contain '..'"] if ".." in path.split("/") else found
 
 
 def path_segment(name: str, *, prefix: bool = False) -> list[str]:

@@ -178,8 +178,7 @@ def write_options(kind: str, request: Request, parameters: Parameters, *, apply:
 
 def check_dry_run(values: Sequence[str]) -> list[Cause]:
     """Check the dryRun directives: `All` is the only one."""
-    given = [value for value in values if value]
-    return [causes.not_supported("dryRun", given, ["All"])] if given and set(given) != {"All"} else []
+    return [causes.not_supported("dryRun", list(values), ["All"])] if set(values) - {"All"} else []
 
 
 def warning_headers(warnings: Sequence[str]) -> list[tuple[str, str]]:

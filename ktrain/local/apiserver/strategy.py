@@ -29,6 +29,8 @@ class Strategy:
     has_generation: bool = True
     unconditional_update: bool = True
     """Whether PUT without a resourceVersion overwrites whatever is stored."""
+    qualified_finalizers: bool = True
+    """Whether finalizers need a domain. Of the other kinds, custom ones are warned of those without."""
     create_on_update: bool = False
     """Whether PUT creates a missing object."""
     answers_deleted_object: bool = False

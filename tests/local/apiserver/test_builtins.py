@@ -40,6 +40,44 @@ async def test_pod_defaults(api):
         ({"containers": [{"image": "x"}]}, "spec.containers[0].name", "Required"),
         ({"containers": [C, C]}, "spec.containers[1].name", "Duplicate"),
         ({"restartPolicy": "X"}, "spec.restartPolicy", "NotSupported"),
+        ({"activeDeadlineSeconds": 0}, "spec.activeDeadlineSeconds", "Invalid"),
+        ({"tolerations": [{"operator": "Equal"}]}, "spec.tolerations[0].operator", "Invalid"),
+        ({"tolerations": [{"key": "a b"}]}, "spec.tolerations[0].key", "Invalid"),
+        (
+            {"tolerations": [{"key": "a", "operator": "Exists", "value": "x"}]},
+            "spec.tolerations[0].operator",
+            "Invalid",
+        ),
+        ({"tolerations": [{"key": "a", "operator": "X"}]}, "spec.tolerations[0].operator", "NotSupported"),
+        ({"tolerations": [{"key": "a", "effect": "X"}]}, "spec.tolerations[0].effect", "NotSupported"),
+        ({"tolerations": [{"key": "a", "tolerationSeconds": 1}]}, "spec.tolerations[0].effect", "Invalid"),
+        (
+            {"containers": [{**C, "resources": {"requests": {"nvidia.com/gpu": "1"}}}]},
+            "spec.containers[0].resources.limits",
+            "Required",
+        ),
+        (
+            {"containers": [{**C, "ports": [{"containerPort": 1, "name": "1"}]}]},
+            "spec.containers[0].ports[0].name",
+            "Invalid",
+        ),
+        (
+            {
+                "containers": [
+                    {**C, "ports": [{"containerPort": 1, "hostPort": 9}, {"containerPort": 2, "hostPort": 9}]}
+                ]
+            },
+            "spec.containers[0].ports[1].hostPort",
+            "Duplicate",
+        ),
+        (
+            {
+                "volumes": [{"name": "v", "emptyDir": {}}],
+                "containers": [{**C, "volumeMounts": [{"name": "v", "mountPath": "/v", "subPath": "../x"}]}],
+            },
+            "spec.containers[0].volumeMounts.subPath",
+            "Invalid",
+        ),
         (
             {"containers": [{**C, "volumeMounts": [{"name": "v", "mountPath": "/v"}]}]},
             "spec.containers[0].volumeMounts[0].name",
@@ -293,3 +331,88 @@ async def test_a_service_that_does_not_publish_unready_addresses_says_nothing_of
 
     assert "publishNotReadyAddresses" not in made["spec"]
     assert "publishNotReadyAddresses" not in str(made["metadata"]["managedFields"])
+
+
+@pytest.mark.parametrize(
+    ("kind", "body", "complaint"),
+    [
+        ("pods", pod(priority=2**31), "cannot unmarshal number into Go struct field Pod.spec.priority of type int32"),
+        ("pods", pod(activeDeadlineSeconds=2**63), "Pod.spec.activeDeadlineSeconds of type int64"),
+        ("configmaps", {"metadata": {"name": "c"}, "binaryData": {"a": "*"}}, "illegal base64 data at input byte 0"),
+        ("secrets", {"metadata": {"name": "s"}, "data": {"a": "e A=="}}, "illegal base64 data at input byte 1"),
+        ("secrets", {"metadata": {"name": "s"}, "data": {"a": 1}}, "cannot unmarshal"),
+        (
+            "events",
+            {"metadata": {"name": "e"}, "involvedObject": {"namespace": "default"}, "firstTimestamp": "x"},
+            'parsing time "x" as "2006-01-02T15:04:05Z07:00"',
+        ),
+    ],
+)
+async def test_what_typed_decoding_cannot_hold_is_a_bad_request(api, kind, body, complaint):
+    answer = await api.send("POST", api.path(kind), body)
+
+    assert answer.status == 400, answer
+    assert complaint in answer.body["message"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "version", "refused"), [("configmaps", "v1", True), ("leases", "coordination.k8s.io/v1", False)]
+)
+async def test_finalizers_of_builtin_kinds_have_a_domain(api, kind, version, refused):
+    body = {"metadata": {"name": "f", "finalizers": ["plain"]}}
+    answer = await api.send("POST", api.path(kind, api=version), body)
+
+    assert (answer.status == 422) is refused
+    if refused:
+        assert causes(answer) == {("metadata.finalizers[0]", "Invalid")}
+
+
+async def test_an_event_owns_nothing(api):
+    owner = {"apiVersion": "v1", "kind": "Event", "name": "e", "uid": "u"}
+    answer = await api.send("POST", api.path("configmaps"), {"metadata": {"name": "o", "ownerReferences": [owner]}})
+
+    assert "/v1, Kind=Event is disallowed from being an owner" in answer.body["message"]
+
+
+async def test_an_empty_dry_run_is_no_real_run(api):
+    made = await api.create("configmaps", {"metadata": {"name": "kept"}})
+
+    answer = await api.send("DELETE", api.path("configmaps", made["metadata"]["name"]), dryRun="")
+
+    assert answer.status == 422
+    assert (await api.send("GET", api.path("configmaps", "kept"))).status == 200
+
+
+@pytest.mark.parametrize(
+    ("spec", "field"),
+    [
+        ({"ports": [{"port": 1}], "selector": {"a b": "c"}}, "spec.selector"),
+        ({"ports": [{"port": 1}], "internalTrafficPolicy": "X"}, "spec.internalTrafficPolicy"),
+        ({"ports": [{"port": 1}], "clusterIP": "None", "type": "NodePort"}, "spec.clusterIPs[0]"),
+    ],
+)
+async def test_bad_services(api, spec, field):
+    answer = await api.send("POST", api.path("services"), {"metadata": {"name": "bad"}, "spec": spec})
+
+    assert field in {name for name, _ in causes(answer)}
+
+
+async def test_nobody_owns_the_address_families_of_a_service(api):
+    body = {"metadata": {"name": "s"}, "spec": {"ports": [{"port": 1}]}}
+    made = await api.create("services", body)
+
+    assert made["spec"]["ipFamilies"] == ["IPv4"]
+    assert "f:ipFamilies" not in made["metadata"]["managedFields"][0]["fieldsV1"]["f:spec"]
+    replaced = await api.send("PUT", api.path("services", "s"), body)
+    assert (replaced.body["spec"]["ipFamilies"], replaced.body["spec"]["ipFamilyPolicy"]) == (["IPv4"], "SingleStack")
+
+
+async def test_a_negative_grace_period_is_a_second(api):
+    await api.create(
+        "pods",
+        {"metadata": {"name": "hasty"}, "spec": {**pod(nodeName="n")["spec"], "terminationGracePeriodSeconds": -1}},
+    )
+
+    deleted = await api.send("DELETE", api.path("pods", "hasty"))
+
+    assert deleted.body["metadata"]["deletionGracePeriodSeconds"] == 1

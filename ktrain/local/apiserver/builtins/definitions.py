@@ -28,6 +28,7 @@ class DefinitionStrategy(Strategy):
     """
 
     kept_by_status = WHOLE_METADATA
+    qualified_finalizers = False
 
     unconditional_update = False
 

@@ -49,6 +49,7 @@ class CoreEventStrategy(Strategy):
     """Events of the core group."""
 
     has_generation = False
+    qualified_finalizers = False
     create_on_update = True
 
     def check_types(self, obj: Json) -> str:
@@ -74,6 +75,7 @@ class EventStrategy(Strategy):
     """Events of events.k8s.io."""
 
     has_generation = False
+    qualified_finalizers = False
     create_on_update = True
     converts = True
 

@@ -23,6 +23,7 @@ class LeaseStrategy(Strategy):
     """Leases."""
 
     has_generation = False
+    qualified_finalizers = False
     unconditional_update = False
     create_on_update = True
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from ktrain.api import quantity
 from ktrain.local.apiserver import causes, names
+from ktrain.local.apiserver.builtins.pod_tolerations import validate_tolerations
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -17,7 +18,7 @@ _RESTART_POLICIES: Final = ("Always", "OnFailure", "Never")
 _DNS_POLICIES: Final = ("ClusterFirstWithHostNet", "ClusterFirst", "Default", "None")
 _PULL_POLICIES: Final = ("Always", "IfNotPresent", "Never")
 _PROTOCOLS: Final = ("SCTP", "TCP", "UDP")
-_MESSAGE_POLICIES: Final = ("FallbackToLogsOnError", "File")
+_MESSAGE_POLICIES: Final = ("File", "FallbackToLogsOnError")
 _HANDLERS: Final = ("exec", "httpGet", "tcpSocket", "grpc")
 _NOT_EPHEMERAL: Final = (
     "ports",
@@ -53,8 +54,11 @@ def validate_pod_spec(spec: Json, field: str = "spec") -> list[Cause]:
     found += _validate_ephemeral(spec, f"{field}.ephemeralContainers", volumes, seen)
     found += _enumerated(spec, "restartPolicy", _RESTART_POLICIES, field)
     found += _enumerated(spec, "dnsPolicy", _DNS_POLICIES, field)
-    for name in ("terminationGracePeriodSeconds", "activeDeadlineSeconds"):
-        found += causes.non_negative(f"{field}.{name}", spec.get(name))
+    deadline = spec.get("activeDeadlineSeconds")
+    if deadline is not None and not 1 <= deadline < 2**31:
+        detail = "must be between 1 and 2147483647, inclusive"
+        found.append(causes.invalid(f"{field}.activeDeadlineSeconds", deadline, detail))
+    found += validate_tolerations(spec.get("tolerations", ()), f"{field}.tolerations")
     for name in ("hostname", "subdomain"):
         if value := spec.get(name):
             found += [causes.invalid(f"{field}.{name}", value, text) for text in names.label(value)]
@@ -130,6 +134,7 @@ def _validate_name(name: str, field: str) -> Iterator[Cause]:
 
 def _validate_ports(ports: Iterable[Json], field: str) -> Iterator[Cause]:
     seen: set[str] = set()
+    host: set[str] = set()
     for index, port in enumerate(ports):
         path = f"{field}[{index}]"
         number = port.get("containerPort", 0)
@@ -140,9 +145,18 @@ def _validate_ports(ports: Iterable[Json], field: str) -> Iterator[Cause]:
         yield from _enumerated(port, "protocol", _PROTOCOLS, path)
         name = port.get("name")
         if name:
+            for text in names.port(name):
+                yield causes.invalid(f"{path}.name", name, text)
             if name in seen:
                 yield causes.duplicate(f"{path}.name", name)
             seen.add(name)
+        if on_host := port.get("hostPort"):
+            place = f"{port.get('protocol', 'TCP')}/{port.get('hostIP', '')}/{on_host}"
+            if not 1 <= on_host <= 65535:
+                yield causes.invalid(f"{path}.hostPort", on_host, _PORT_TEXT)
+            elif place in host:
+                yield causes.duplicate(f"{path}.hostPort", place)
+            host.add(place)
 
 
 def _validate_env(variables: Iterable[Json], field: str) -> Iterator[Cause]:
@@ -176,6 +190,15 @@ def _validate_mounts(mounts: Iterable[Json], field: str, volumes: list[str]) -> 
         elif path in paths:
             yield causes.invalid(f"{field}[{index}].mountPath", path, "must be unique")
         paths.add(path)
+        for text in names.descending_path(mount.get("subPath", "")):
+            # Upstream leaves the index out.
+            yield causes.invalid(f"{field}.subPath", mount["subPath"], text)
+        if mount.get("subPathExpr"):
+            if mount.get("subPath"):
+                detail = "subPathExpr and subPath are mutually exclusive"
+                yield causes.invalid(f"{field}[{index}].subPathExpr", mount["subPathExpr"], detail)
+            for text in names.descending_path(mount["subPathExpr"]):
+                yield causes.invalid(f"{field}.subPathExpr", mount["subPathExpr"], text)
 
 
 def _validate_resources(resources: Json, field: str) -> Iterator[Cause]:
@@ -190,14 +213,21 @@ def _validate_resources(resources: Json, field: str) -> Iterator[Cause]:
                 continue
             if value < 0:
                 yield causes.invalid(f"{field}.{part}[{name}]", amount, "must be greater than or equal to 0")
+    if any(_is_extended(name) and name not in limits for name in requests):
+        yield causes.required(f"{field}.limits", "Limit must be set for non overcommitable resources")
     for name, amount in requests.items():
         if ("limits", name) in amounts and ("requests", name) in amounts:
             limit, request = amounts["limits", name], amounts["requests", name]
             if request > limit:
                 detail = f"must be less than or equal to {name} limit of {limits[name]}"
                 yield causes.invalid(f"{field}.requests", amount, detail)
-            elif request != limit and "/" in name and not name.startswith("kubernetes.io/"):
+            elif request != limit and _is_extended(name):
                 yield causes.invalid(f"{field}.requests", amount, f"must be equal to {name} limit of {limits[name]}")
+
+
+def _is_extended(name: str) -> bool:
+    """Whether a resource is one that a node offers besides Kubernetes' own; of those there is no overcommitment."""
+    return "/" in name and not name.startswith("kubernetes.io/")
 
 
 def _validate_probe(probe: Json, field: str, *, readiness: bool) -> Iterator[Cause]:

@@ -101,7 +101,8 @@ class PodStrategy(Strategy):
         if not obj["spec"].get("nodeName") or obj.get("status", {}).get("phase") in _FINISHED:
             return 0
         grace: int = obj["spec"].get("terminationGracePeriodSeconds", 30) if asked is None else asked
-        return grace
+        # As upstream has it: whoever writes a negative one is in a hurry, but gets a moment.
+        return grace if grace >= 0 else 1
 
 
 def quality_class(spec: Json) -> str:

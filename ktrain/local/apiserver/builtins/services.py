@@ -5,6 +5,7 @@ from __future__ import annotations
 import ipaddress
 from typing import TYPE_CHECKING, Any, Final
 
+from ktrain.api.selectors import label_key_errors, label_value_errors
 from ktrain.local.apiserver import causes, names
 from ktrain.local.apiserver.errors import StatusError
 from ktrain.local.apiserver.strategy import Strategy
@@ -27,6 +28,10 @@ _NODE_PORTS: Final = range(30000, 32768)
 _AFFINITY_S: Final = 10800
 _PORT_TEXT: Final = "must be between 1 and 65535, inclusive"
 _HEADLESS: Final = "None"
+
+
+_FAMILIES: Final = ("ipFamilies", "ipFamilyPolicy")
+_TRAFFIC: Final = ("Cluster", "Local")
 
 
 class ServiceStrategy(Strategy):
@@ -63,10 +68,6 @@ class ServiceStrategy(Strategy):
                 port["targetPort"] = port.get("port")
         if spec["type"] != "ExternalName":
             spec.setdefault("internalTrafficPolicy", "Cluster")
-            # Who is behind a service without an address and without a selector is not known: anybody, in any family.
-            open_ended = spec.get("clusterIP") == _HEADLESS and not spec.get("selector")
-            spec.setdefault("ipFamilies", ["IPv4", "IPv6"] if open_ended else ["IPv4"])
-            spec.setdefault("ipFamilyPolicy", "RequireDualStack" if open_ended else "SingleStack")
         if spec.get("clusterIP") and not spec.get("clusterIPs"):
             spec["clusterIPs"] = [spec["clusterIP"]]
 
@@ -75,6 +76,7 @@ class ServiceStrategy(Strategy):
         obj["status"] = {"loadBalancer": {}}
         spec = obj["spec"]
         _allocate_ports(spec, backend)
+        _default_families(spec)
         if spec["type"] == "ExternalName" or spec.get("clusterIP"):
             return
         if spec.get("ports"):
@@ -86,6 +88,11 @@ class ServiceStrategy(Strategy):
         spec, before = obj["spec"], old["spec"]
         _keep_ports(spec, before)
         _allocate_ports(spec, backend)
+        if spec["type"] != "ExternalName":
+            for name in _FAMILIES:
+                if name not in spec and name in before:
+                    spec[name] = before[name]
+        _default_families(spec)
         if before["type"] == "LoadBalancer" and spec["type"] != "LoadBalancer":
             obj["status"] = {"loadBalancer": {}}
         if not spec.get("clusterIP") and before.get("clusterIP") and spec["type"] != "ExternalName":
@@ -105,6 +112,12 @@ class ServiceStrategy(Strategy):
             found.append(causes.required("spec.ports"))
         if spec.get("type") == "ExternalName" and not spec.get("externalName"):
             found.append(causes.required("spec.externalName"))
+        found += _validate_selector(spec.get("selector") or {})
+        if spec.get("internalTrafficPolicy", "Cluster") not in _TRAFFIC:
+            found.append(causes.not_supported("spec.internalTrafficPolicy", spec["internalTrafficPolicy"], _TRAFFIC))
+        if headless and spec.get("type") in _EXTERNAL:
+            detail = f"may not be set to 'None' for {spec['type']} services"
+            found.append(causes.invalid("spec.clusterIPs[0]", _HEADLESS, detail))
         address = spec.get("clusterIP")
         if address and not headless and not _is_address(address):
             found.append(causes.invalid("spec.clusterIPs[0]", address, "must be a valid IP address"))
@@ -169,6 +182,22 @@ def _keep_ports(spec: Json, before: Json) -> None:
         spec.pop("allocateLoadBalancerNodePorts", None)
         for port in spec.get("ports", ()):
             port.pop("nodePort", None)
+
+
+def _validate_selector(selector: Json) -> Iterator[Cause]:
+    for key, value in selector.items():
+        yield from (causes.invalid("spec.selector", key, text) for text in label_key_errors(key))
+        yield from (causes.invalid("spec.selector", value, text) for text in label_value_errors(value))
+
+
+def _default_families(spec: Json) -> None:
+    """Choose the families of addresses, as the allocator does: nobody owns what it writes."""
+    if spec["type"] == "ExternalName":
+        return
+    # Who is behind a service without an address and without a selector is not known: anybody, in any family.
+    open_ended = spec.get("clusterIP") == _HEADLESS and not spec.get("selector")
+    spec.setdefault("ipFamilies", ["IPv4", "IPv6"] if open_ended else ["IPv4"])
+    spec.setdefault("ipFamilyPolicy", "RequireDualStack" if open_ended else "SingleStack")
 
 
 def _allocate_ports(spec: Json, backend: Backend) -> None:

@@ -35,6 +35,7 @@ class WebhookConfigurationStrategy(Strategy):
     """ValidatingWebhookConfigurations; only changed by who knows the version."""
 
     unconditional_update = False
+    qualified_finalizers = False
 
     def default(self, obj: Json) -> None:
         """Write what is not said."""

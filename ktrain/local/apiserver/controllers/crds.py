@@ -36,6 +36,7 @@ class CustomStrategy(Strategy):
     """Custom resources: everything they have to say is in their schema."""
 
     unconditional_update = False
+    qualified_finalizers = False
 
 
 class _StatuslessStrategy(CustomStrategy):

@@ -29,6 +29,8 @@ _MAX_ANNOTATIONS: Final = 20
 class PolicyStrategy(Strategy):
     """ValidatingAdmissionPolicies."""
 
+    qualified_finalizers = False
+
     def default(self, obj: Json) -> None:
         """Write what is not said."""
         spec = obj.setdefault("spec", {})
@@ -55,6 +57,8 @@ class PolicyStrategy(Strategy):
 
 class PolicyBindingStrategy(Strategy):
     """ValidatingAdmissionPolicyBindings."""
+
+    qualified_finalizers = False
 
     def default(self, obj: Json) -> None:
         """Write what is not said."""

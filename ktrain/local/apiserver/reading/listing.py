@@ -111,7 +111,7 @@ def list_objects(backend: Backend, call: Call) -> Page:
     labels, fields = selection.parse(call)
     matches = selection.matcher(call.resource, call.namespace, labels, fields)
     limit = max(call.parameters.number("limit") or 0, 0)
-    call.parameters.number("timeoutSeconds")
+    call.parameters.number("timeoutSeconds")  # No list takes that long, but a bad number is refused.
     token = _read_token(call.parameters.text("continue"))
     if token is None and call.parameters.text("resourceVersion") == "0":
         limit = 0

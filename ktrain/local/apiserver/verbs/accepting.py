@@ -20,7 +20,16 @@ if TYPE_CHECKING:
     from ktrain.local.apiserver.registry import ServedResource
 
 # Not null: decoding it into a Go field of any type leaves the field as it is.
-_WRONG_TYPE: Final = re.compile(r'Invalid value: "(?!null")(?P<found>\w+)": .* must be of type (?P<expected>[\w,]+): ')
+_WRONG_TYPE: Final = re.compile(
+    r'Invalid value: "(?!null")(?P<found>array|boolean|integer|number|object|string)": '
+    r".* must be of type (?P<expected>(?!byte)[\w,]+): "
+)
+# An empty text is no bytes, and no time.
+_WRONG_FORMAT: Final = re.compile(r'must be of type (?P<format>byte(?=: "[^"])|date-time): (?P<text>".*")$', re.DOTALL)
+_OUT_OF_RANGE: Final = re.compile(
+    r"Checked value must be of type \w+ (?:with format (?P<format>\w+)|\(default format\)) in (?P<path>.*)"
+)
+_BASE64: Final = re.compile(r"[A-Za-z0-9+/]*={0,2}")
 
 _PATTERN: Final = " should match '"
 _NO_QUANTITY: Final = "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
@@ -210,13 +219,27 @@ def private_copy(obj: Json) -> Json:
 
 
 def _type_error(resource: ServedResource, obj: Json) -> str:
-    for cause in resource.schema.validate_shape(obj):
+    found = resource.schema.validate_shape(obj)
+    for cause in found:
         # Of built-in kinds only quantities have a grammar in their schemas.
         if _PATTERN in cause.message:
             return _NO_QUANTITY
-        if cause.reason == "FieldValueTypeInvalid" and (found := _WRONG_TYPE.match(cause.message)):
+        if wrong := _OUT_OF_RANGE.search(cause.message):
+            field, wanted = wrong["path"], wrong["format"] or "int64"
+            return f"json: cannot unmarshal number into Go struct field {resource.kind}.{field} of type {wanted}"
+        if cause.reason == "FieldValueTypeInvalid" and (wrong := _WRONG_TYPE.match(cause.message)):
             return (
-                f"json: cannot unmarshal {found['found']} into Go struct field "
-                f"{resource.kind}.{cause.field} of type {found['expected']}"
+                f"json: cannot unmarshal {wrong['found']} into Go struct field "
+                f"{resource.kind}.{cause.field} of type {wrong['expected']}"
             )
+    for cause in found:
+        if wrong := _WRONG_FORMAT.search(cause.message):
+            return resource.strategy.check_types(obj) or _format_error(wrong["format"], decode(wrong["text"]))
     return ""
+
+
+def _format_error(name: str, text: str) -> str:
+    if name == "byte":
+        legal = len(_BASE64.findall(text)[0])
+        return f"illegal base64 data at input byte {legal if legal < len(text) else 0}"
+    return f'parsing time "{text}" as "2006-01-02T15:04:05Z07:00": cannot parse "{text}" as "2006"'

@@ -200,7 +200,7 @@ def _from_query(call: Call) -> DeleteOptions:
         grace_period_seconds=parameters.number("gracePeriodSeconds"),
         propagation_policy=parameters.text("propagationPolicy") or None,
         orphan_dependents=parameters.flag("orphanDependents") if "orphanDependents" in parameters else None,
-        dry_run=tuple(value for name, value in call.request.query if name == "dryRun" and value),
+        dry_run=tuple(value for name, value in call.request.query if name == "dryRun"),
     )
 
 
