@@ -416,3 +416,50 @@ async def test_a_negative_grace_period_is_a_second(api):
     deleted = await api.send("DELETE", api.path("pods", "hasty"))
 
     assert deleted.body["metadata"]["deletionGracePeriodSeconds"] == 1
+
+
+@pytest.mark.parametrize(
+    ("spec", "field"),
+    [
+        ({"type": "NodePort", "ports": [{"port": 1, "nodePort": 1}]}, "spec.ports[0].nodePort"),
+        ({"type": "NodePort", "ports": [{"port": 1, "nodePort": 30100}]}, "spec.ports[0].nodePort"),
+        ({"clusterIP": "10.96.0.77", "ports": [{"port": 1}]}, "spec.clusterIPs"),
+    ],
+)
+async def test_two_services_share_no_address_and_no_port_of_the_nodes(api, spec, field):
+    first = {"type": "NodePort", "clusterIP": "10.96.0.77", "ports": [{"port": 1, "nodePort": 30100}]}
+    await api.create("services", {"metadata": {"name": "first"}, "spec": first})
+
+    answer = await api.send("POST", api.path("services"), {"metadata": {"name": "second"}, "spec": spec})
+
+    assert causes(answer) == {(field, "Invalid")}
+    again = await api.send("PUT", api.path("services", "first"), {"metadata": {"name": "first"}, "spec": first})
+    assert again.status == 200, "it keeps its own"
+
+
+@pytest.mark.parametrize(
+    ("change", "field", "reason"),
+    [
+        ({"activeDeadlineSeconds": 9}, "spec.activeDeadlineSeconds", "Invalid"),
+        ({"activeDeadlineSeconds": None}, "spec.activeDeadlineSeconds", "Invalid"),
+        ({"terminationGracePeriodSeconds": 1}, "spec", "Forbidden"),
+        ({"schedulingGates": [{"name": "other"}]}, "spec.schedulingGates[0].name", "Forbidden"),
+        ({"nodeSelector": {"a": "c"}}, "spec.nodeSelector", "Invalid"),
+    ],
+)
+async def test_a_pod_only_gets_narrower(api, change, field, reason):
+    gated = pod(activeDeadlineSeconds=5, schedulingGates=[{"name": "g"}], nodeSelector={"a": "b"})
+    await api.create("pods", gated)
+
+    answer = await api.send("PATCH", api.path("pods", "p"), {"spec": change}, "application/merge-patch+json")
+
+    assert causes(answer) == {(field, reason)}
+
+
+async def test_a_binding_is_for_the_pod_of_its_url(api):
+    await api.create("pods", pod())
+    binding = {"metadata": {"name": "other"}, "target": {"kind": "Node", "name": "n"}}
+
+    answer = await api.send("POST", api.path("pods", "p", "binding"), binding)
+
+    assert (answer.status, answer.body["message"]) == (400, "name in URL does not match name in Binding object")
