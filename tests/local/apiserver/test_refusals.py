@@ -146,3 +146,12 @@ async def test_a_binding_is_for_the_pod_of_its_url(api):
     answer = await api.send("POST", api.path("pods", "p", "binding"), binding)
 
     assert (answer.status, answer.body["message"]) == (400, "name in URL does not match name in Binding object")
+
+
+async def test_an_apply_of_another_kind_says_which(api):
+    other = b"apiVersion: v1\nkind: X"
+    kind = "application/apply-patch+yaml"
+
+    answer = await api.send("PATCH", api.path("configmaps", "c"), other, kind, fieldManager="m")
+
+    assert (answer.status, answer.body["message"]) == (400, "invalid object type: /v1, Kind=X")
