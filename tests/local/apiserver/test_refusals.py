@@ -155,3 +155,13 @@ async def test_an_apply_of_another_kind_says_which(api):
     answer = await api.send("PATCH", api.path("configmaps", "c"), other, kind, fieldManager="m")
 
     assert (answer.status, answer.body["message"]) == (400, "invalid object type: /v1, Kind=X")
+
+
+async def test_what_does_not_fit_the_schema_cannot_be_applied(api):
+    config = b'{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"c"},"data":{"b":1}}'
+    kind = "application/apply-patch+yaml"
+
+    answer = await api.send("PATCH", api.path("configmaps", "c"), config, kind, fieldManager="m")
+
+    assert answer.status == 500
+    assert answer.body["message"].endswith(".data.b: expected string, got &value.valueUnstructured{Value:1}")

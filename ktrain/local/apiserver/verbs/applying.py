@@ -86,7 +86,7 @@ def _check_config(call: Call, config: Json) -> None:
         # Go prints the core group, which has no name, too.
         group_version = version if "/" in str(version) else f"/{version}"
         raise bad_request(f"invalid object type: {group_version}, Kind={kind}")
-    accepting.check_shape(resource, config)
+    accepting.check_metadata(resource, config)
     meta = config["metadata"]
     if "managedFields" in meta:
         raise bad_request("metadata.managedFields must be nil")
