@@ -88,7 +88,8 @@ def _bound(backend: Backend, call: Call, reference: Json) -> list[tuple[str, Jso
     kind, name, version = (str(reference.get(field) or "") for field in ("kind", "name", "apiVersion"))
     group = version.rpartition("/")[0]
     if kind not in BOUND_KINDS or group:
-        raise bad_request(f"cannot bind token to object of type {version or '/v1'}, Kind={kind}")
+        shown = version if group else f"/{version or 'v1'}"
+        raise bad_request(f"cannot bind token to object of type {shown}, Kind={kind}")
     resource = backend.registry.builtin("v1", kind)
     item = backend.collection(resource).get(Key(call.namespace if resource.namespaced else "", name))
     if item is None:

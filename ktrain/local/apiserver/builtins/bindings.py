@@ -25,7 +25,10 @@ async def serve(backend: Backend, call: Call) -> Answer:
     Raises:
         StatusError: No such pod, it has a node already, is being deleted, or is gated.
     """
-    return representation.plain_answer(call, _bind(backend, call, _read(backend, call)), status=201)
+    binding = _read(backend, call)
+    if (binding.get("metadata") or {}).get("name", call.name) != call.name:
+        raise errors.bad_request("name in URL does not match name in Binding object")
+    return representation.plain_answer(call, _bind(backend, call, binding), status=201)
 
 
 async def bind_named(backend: Backend, call: Call) -> Json:

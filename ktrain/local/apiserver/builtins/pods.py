@@ -81,9 +81,10 @@ class PodStrategy(Strategy):
 
     def validate_update(self, obj: Json, old: Json) -> Sequence[Cause]:
         """Only images, deadlines, added tolerations, removed gates and a gated pod's constraints may change."""
-        if _comparable(obj["spec"], old["spec"]) == _comparable(old["spec"], old["spec"]):
-            return ()
-        return [causes.forbidden("spec", _UPDATE_TEXT)]
+        found = list(pod_parts.validate_narrowing(obj["spec"], old["spec"]))
+        if not found and _comparable(obj["spec"], old["spec"]) != _comparable(old["spec"], old["spec"]):
+            found.append(causes.forbidden("spec", _UPDATE_TEXT))
+        return found
 
     def restrict_part(self, part: str, obj: Json, old: Json) -> Json:
         """Let `ephemeralcontainers` and `resize` change what they are for, and nothing else."""
@@ -119,18 +120,17 @@ def quality_class(spec: Json) -> str:
 
 def _comparable(spec: Json, old: Json) -> Json:
     """Return a spec without what may change, as far as it changed in an allowed way from `old`."""
-    masked = {k: v for k, v in spec.items() if k not in {"activeDeadlineSeconds", "terminationGracePeriodSeconds"}}
+    masked = {name: value for name, value in spec.items() if name not in {"activeDeadlineSeconds", "schedulingGates"}}
+    grace = "terminationGracePeriodSeconds"
+    if old.get(grace, 0) < 0 and masked.get(grace) == 1:
+        masked[grace] = old[grace]
     for field in ("containers", "initContainers"):
         if field in masked:
             masked[field] = [{**container, "image": ""} for container in masked[field]]
     kept = old.get("tolerations", [])
     if all(toleration in masked.get("tolerations", []) for toleration in kept):
         masked["tolerations"] = kept
-    gates = masked.pop("schedulingGates", [])
-    if any(gate not in old.get("schedulingGates", []) for gate in gates):
-        masked["schedulingGates"] = gates
     if old.get("schedulingGates"):
         masked.pop("affinity", None)
-        if old.get("nodeSelector", {}).items() <= masked.get("nodeSelector", {}).items():
-            masked.pop("nodeSelector", None)
+        masked.pop("nodeSelector", None)
     return masked

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ktrain.api.selectors import label_key_errors, label_value_errors
 from ktrain.local.apiserver import causes, names
-from ktrain.local.apiserver.errors import StatusError
+from ktrain.local.apiserver.errors import StatusError, invalid
 from ktrain.local.apiserver.strategy import Strategy
 
 if TYPE_CHECKING:
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from ktrain.api.meta import Json
     from ktrain.api.schema import Cause
     from ktrain.local.apiserver.backend import Backend
+    from ktrain.local.apiserver.registry import ServedResource
 
 _NETWORK: Final = ipaddress.IPv4Network("10.96.0.0/12")
 _FIRST_FREE: Final = 16
@@ -70,6 +71,10 @@ class ServiceStrategy(Strategy):
             spec.setdefault("internalTrafficPolicy", "Cluster")
         if spec.get("clusterIP") and not spec.get("clusterIPs"):
             spec["clusterIPs"] = [spec["clusterIP"]]
+
+    def judge(self, resource: ServedResource, obj: Json, old: Json | None, backend: Backend) -> None:
+        """Refuse addresses and ports of the nodes that another service has."""
+        _refuse_taken(resource, obj, old, backend)
 
     def prepare_create(self, obj: Json, backend: Backend) -> None:
         """Give the service an address, unless it wants none."""
@@ -201,14 +206,59 @@ def _default_families(spec: Json) -> None:
 
 
 def _allocate_ports(spec: Json, backend: Backend) -> None:
+    """
+    Give each port a port of the nodes that no other service has.
+
+    Raises:
+        StatusError: All are taken.
+    """
     if spec["type"] not in _EXTERNAL or not spec.get("allocateLoadBalancerNodePorts", True):
         return
-    services = backend.store.collection("services")
-    taken = {p.get("nodePort") for _, item in services.entries() for p in item.obj["spec"].get("ports", ())}
+    taken = _node_ports(backend) | _own_ports(spec)
     free = (number for number in _NODE_PORTS if number not in taken)
     for port in spec.get("ports", ()):
         if not port.get("nodePort"):
-            port["nodePort"] = next(free)
+            number = next(free, None)
+            if number is None:
+                message = "Internal error occurred: failed to allocate a nodePort: range is full"
+                raise StatusError(500, "InternalError", message)
+            port["nodePort"] = number
+
+
+def _node_ports(backend: Backend) -> set[int]:
+    services = backend.store.collection("services")
+    return {number for _, item in services.entries() for number in _own_ports(item.obj["spec"])}
+
+
+def _own_ports(spec: Json) -> set[int]:
+    return {port["nodePort"] for port in spec.get("ports", ()) if port.get("nodePort")}
+
+
+def _refuse_taken(resource: ServedResource, obj: Json, old: Json | None, backend: Backend) -> None:
+    """Refuse what a service asks for by number and another one has."""
+    spec, before = obj["spec"], {} if old is None else old["spec"]
+    found, address = [], spec.get("clusterIP")
+    services = backend.store.collection("services")
+    if address not in {None, "", _HEADLESS, before.get("clusterIP")} and any(
+        item.obj["spec"].get("clusterIP") == address for _, item in services.entries()
+    ):
+        detail = f"failed to allocate IP {address}: provided IP is already allocated"
+        found.append(causes.invalid("spec.clusterIPs", [address], detail))
+    mine = _own_ports(before)
+    taken = _node_ports(backend) - mine
+    for index, port in enumerate(spec.get("ports", ())):
+        number = port.get("nodePort")
+        if not number or number in mine:
+            continue
+        field = f"spec.ports[{index}].nodePort"
+        if number not in _NODE_PORTS:
+            detail = "provided port is not in the valid range. The range of valid ports is 30000-32767"
+            found.append(causes.invalid(field, number, detail))
+        elif number in taken:
+            found.append(causes.invalid(field, number, "provided port is already allocated"))
+        taken.add(number)
+    if found:
+        raise invalid(resource, obj["metadata"]["name"], found)
 
 
 def _is_address(text: str) -> bool:

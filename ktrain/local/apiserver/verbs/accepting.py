@@ -90,26 +90,27 @@ def check_shape(resource: ServedResource, obj: Json) -> None:
         StatusError: 400.
     """
     check_metadata(resource, obj)
-    _refuse(resource, "" if resource.custom else _type_error(resource, obj) or resource.strategy.check_types(obj))
+    if not resource.custom and (error := _type_error(resource, obj) or resource.strategy.check_types(obj)):
+        raise _cannot_be_handled(resource, error)
 
 
 def check_metadata(resource: ServedResource, obj: Json) -> None:
     """
-    Do the same for metadata alone.
+    Refuse metadata of the wrong shape, and nothing else: what is applied is checked against the schema when merged.
 
     Raises:
         StatusError: 400.
     """
     if obj.get("metadata") is None:
         obj["metadata"] = {}
-    _refuse(resource, metadata.shape_error(obj["metadata"]))
+    if error := metadata.shape_error(obj["metadata"]):
+        raise _cannot_be_handled(resource, error)
 
 
-def _refuse(resource: ServedResource, error: str) -> None:
-    if error:
-        raise bad_request(
-            f'{resource.kind} in version "{resource.version}" cannot be handled as a {resource.kind}: {error}'
-        )
+def _cannot_be_handled(resource: ServedResource, error: str) -> StatusError:
+    return bad_request(
+        f'{resource.kind} in version "{resource.version}" cannot be handled as a {resource.kind}: {error}'
+    )
 
 
 def prune(call: Call, obj: Json, *, keep_nulls: bool = False) -> tuple[Json, list[str]]:

@@ -85,7 +85,9 @@ def _check_config(call: Call, config: Json) -> None:
     resource = call.resource
     version, kind = config.get("apiVersion", ""), config.get("kind", "")
     if (version, kind) != (resource.api_version, resource.kind):
-        raise bad_request(f"invalid object type: {version or '/'}, Kind={kind}")
+        # Go prints the core group, which has no name, too.
+        group_version = version if "/" in str(version) else f"/{version}"
+        raise bad_request(f"invalid object type: {group_version}, Kind={kind}")
     # What is wrong below metadata is found when the configuration is read by its schema, and said in its words.
     accepting.check_metadata(resource, config)
     meta = config["metadata"]

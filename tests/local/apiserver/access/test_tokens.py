@@ -83,7 +83,7 @@ CONFIG_MAP = {"kind": "ConfigMap", "apiVersion": "v1", "name": "x"}
         ),
         ({"boundObjectRef": {"kind": "Pod", "apiVersion": "v1", "name": "x"}}, 404, 'pods "x" not found'),
         ({"boundObjectRef": {"kind": "Secret", "name": "x"}}, 404, 'secrets "x" not found'),
-        ({"boundObjectRef": CONFIG_MAP}, 400, "cannot bind token to object of type v1, Kind=ConfigMap"),
+        ({"boundObjectRef": CONFIG_MAP}, 400, "cannot bind token to object of type /v1, Kind=ConfigMap"),
         ({"expirationSeconds": "7"}, 400, 'TokenRequest in version "v1" cannot be handled as a TokenRequest: '),
     ],
 )
