@@ -143,14 +143,13 @@ def create(control_plane, config_map):
             while True:
                 try:
                     made = await client.create(MAPS, config_map(name, data))
+                    if effect(made):
+                        return made
+                    # The configuration may begin to count between the two.
+                    await client.delete(MAPS, Key(control_plane.namespace, name))
                 except ApiError as error:
                     if effect(error):
                         return error
-                    made = None
-                if made is not None and effect(made):
-                    return made
-                if made is not None:
-                    await client.delete(MAPS, Key(control_plane.namespace, name))
                 await anyio.sleep(0.1)
 
     return create
