@@ -9,6 +9,7 @@ from aiohttp import web
 from ktrain.api.core import CONFIG_MAPS
 from ktrain.framework.client import pools
 from ktrain.framework.client.client import Client
+from ktrain.framework.client.connector import Connector
 from ktrain.framework.client.credentials import Endpoint, StaticToken
 from ktrain.framework.client.http import HttpTransport, proxy_from_environment
 from ktrain.framework.env import system_env
@@ -280,3 +281,31 @@ async def test_a_name_that_does_not_resolve_is_no_answer_and_is_looked_up_again_
                 await http.request("GET", "/version", timeout_s=5)
     finally:
         await http.aclose()
+
+
+async def test_nothing_is_sent_by_a_process_that_stands_still_between_the_connection_and_the_first_byte(
+    transport, monkeypatch
+):
+    """Stopped with a connection in its hands, it goes on after its time: it must not write."""
+    seen = []
+
+    async def handler(request):
+        seen.append(request.method)
+        return web.Response(body=await request.read())
+
+    connect = Connector.connect
+
+    async def connect_and_stand_still(self, *args, **named):
+        connection = await connect(self, *args, **named)
+        asyncio.get_running_loop().call_soon(time.sleep, 0.3)
+        return connection
+
+    async with transport(handler) as http:
+        await http.request("POST", "/", body=b"{}")
+        monkeypatch.setattr(Connector, "connect", connect_and_stand_still)
+        with pytest.raises(TransportError):
+            await http.request("POST", "/", body=b"{}", timeout_s=0.2)
+        monkeypatch.undo()
+        await http.request("PUT", "/", body=b"{}")
+
+    assert seen == ["POST", "PUT"]

@@ -2,9 +2,9 @@
 What aiohttp lacks at the moment a connection is made or taken: the last look at the clock, and the kernel's keepalive.
 
 Fencing: in a process that was stopped and continued, a connection that became ready meanwhile is served before the
-time-out that expired meanwhile; without a look at the clock there, a former leader's write would go out. Between
-`connect` and the first byte the event loop does not come to its turn. aiohttp's traces would do as well, but cost a
-tenth of the request.
+time-out that expired meanwhile; without a look at the clock there, a former leader's write would go out. A request with
+a body is written a turn of the event loop later (headers wait for the body), so `Request` looks once more. aiohttp's
+traces would do as well, but cost a tenth of the request.
 
 This module imports aiohttp, so it is imported where a connection is about to be made, not before.
 """
@@ -13,17 +13,21 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import aiohttp
 
 if TYPE_CHECKING:
     import ssl
 
+    from aiohttp.abc import AbstractStreamWriter
     from aiohttp.connector import Connection
     from aiohttp.tracing import Trace
 
     from .pools import Keepalive
+
+
+_TOO_LATE: Final = "the time was over before the request could be sent"
 
 
 class Deadline(aiohttp.ClientTimeout):
@@ -42,6 +46,23 @@ class Deadline(aiohttp.ClientTimeout):
     def __init__(self, left_s: float, *, connect_s: float, at_s: float) -> None:
         super().__init__(total=left_s, sock_connect=connect_s)
         object.__setattr__(self, "at_s", at_s)  # the base is frozen
+
+
+class Request(aiohttp.ClientRequest):
+    """A request that is not sent after its moment, which `Connector` tells it."""
+
+    send_before_s = float("inf")
+
+    async def write_bytes(
+        self, writer: AbstractStreamWriter, conn: Connection, content_length: int | None = None
+    ) -> None:
+        """Write headers and body, unless the call's time is over by now."""
+        if asyncio.get_running_loop().time() < self.send_before_s:
+            await super().write_bytes(writer, conn, content_length)
+            return
+        if conn.protocol is not None:
+            conn.protocol.set_exception(aiohttp.ClientConnectionError(_TOO_LATE))
+        conn.close()
 
 
 class Connector(aiohttp.TCPConnector):
@@ -67,9 +88,12 @@ class Connector(aiohttp.TCPConnector):
     ) -> Connection:
         """Give a connection, unless the call's time is over by then."""
         connection = await super().connect(req, traces, timeout)
-        if isinstance(timeout, Deadline) and asyncio.get_running_loop().time() >= timeout.at_s:
-            connection.release()
-            raise TimeoutError("the time was over before the request could be sent")
+        if isinstance(timeout, Deadline):
+            if asyncio.get_running_loop().time() >= timeout.at_s:
+                connection.release()
+                raise TimeoutError(_TOO_LATE)
+            if isinstance(req, Request):
+                req.send_before_s = timeout.at_s
         return connection
 
     def _socket(self, address: tuple[Any, ...]) -> socket.socket:  # of getaddrinfo

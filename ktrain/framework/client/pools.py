@@ -191,7 +191,7 @@ class Connections:
     async def _made(self, stamp: Stamp) -> Pools:
         import aiohttp
 
-        from .connector import Connector
+        from .connector import Connector, Request
 
         # In a thread: the system's authorities take 20 ms, and files may lie on a network. One context for both pools.
         context = await anyio.to_thread.run_sync(_ssl_context, self._endpoint, abandon_on_cancel=True)
@@ -199,6 +199,7 @@ class Connections:
         def session(limit: int) -> aiohttp.ClientSession:
             return aiohttp.ClientSession(
                 connector=Connector(limit=limit, idle_s=KEEPALIVE_S, context=context, keepalive=self._keepalive),
+                request_class=Request,
                 # API servers set no cookies; a proxy's would be another's session.
                 cookie_jar=aiohttp.DummyCookieJar(),
                 headers={"User-Agent": self._user_agent, "Accept-Encoding": "identity"},
