@@ -51,7 +51,7 @@ class Deadline(aiohttp.ClientTimeout):
 class Request(aiohttp.ClientRequest):
     """A request that is not sent after its moment, which `Connector` tells it."""
 
-    send_before_s = float("inf")
+    send_before_s: float = float("inf")
 
     async def write_bytes(
         self, writer: AbstractStreamWriter, conn: Connection, content_length: int | None = None
