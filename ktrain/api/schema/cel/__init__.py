@@ -7,7 +7,7 @@ The Common Expression Language, as Kubernetes speaks it: in rules of schemas, co
 
     parser.py (lexer.py)      text to a tree (syntax.py)
     check.py (types.py)       a tree against the types of its variables
-    evaluate.py, macros.py    a tree to a function
+    evaluate.py, macros.py    a tree to a function (running.py: of what, and within which budget)
     library.py                functions, registered by standard.py, texts.py and kubernetes.py
 
 Why our own: an API server evaluates what its users send. It has to bound time and memory, to say what is wrong before
@@ -25,8 +25,9 @@ from . import kubernetes, standard, texts
 from .check import Checker
 from .cost import Bound, worst_cost
 from .errors import CelError, OutOfBudget
-from .evaluate import BUDGET, Budget, compile_tree
+from .evaluate import compile_tree
 from .parser import parse
+from .running import BUDGET, Budget
 from .types import BOOL, DYN, STRING, Type, object_type
 from .types import show as show_type
 from .values import NONE, Optional
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from ...meta import Json, JsonValue
-    from .evaluate import Run
+    from .running import Run
     from .syntax import Node
 
 __all__ = [

@@ -3,25 +3,27 @@ Trees turned into functions of the variables, once; running them is calling Pyth
 
 Each function charges a budget for what loops and what grows, so an expression ends in bounded time and memory whatever
 it says. Errors are values to `&&`, `||` and the quantifiers, as the specification wants: `false` beside an error is
-`false`. Variables of comprehensions are written into the one mapping and taken out again.
+`false` (`running.py`). Variables of comprehensions are written into the one mapping and taken out again.
 """
 
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from . import library
-from .errors import CelError, OutOfBudget, no_overload
+from .errors import CelError, no_overload
+from .macros import compile_macro
+from .running import BUDGET, is_decided
 from .syntax import Call, Conditional, Ident, Index, ListOf, Literal, Logic, Macro, MapOf, Node, Select
 from .types import NAMESPACES
 from .values import NONE, Optional, TypeValue, UInt, kind_of
 
-Variables = dict[str, Any]
-Run = Callable[[Variables], Any]
-BUDGET: Final = ""
-"""Where the budget is among the variables: under a name that no variable can have."""
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from .running import Run, Variables
+
 _TYPES: Final = {
     name: TypeValue(name)
     for name in ("bool", "bytes", "double", "dyn", "int", "list", "map", "null_type", "string", "type", "uint")
@@ -36,26 +38,6 @@ _COMPARISONS: Final[dict[str, Callable[[Any, Any], bool]]] = {
     "_>_": operator.gt,
     "_>=_": operator.ge,
 }
-
-
-class Budget:
-    """What evaluation may still cost, in steps: an operation in a loop, ten characters read, an item copied."""
-
-    __slots__ = ("left",)
-
-    def __init__(self, steps: int) -> None:
-        self.left = steps
-
-    def spend(self, steps: int) -> None:
-        """
-        Take some of it.
-
-        Raises:
-            OutOfBudget: It is used up.
-        """
-        self.left -= steps
-        if self.left < 0:
-            raise OutOfBudget("operation cancelled: actual cost limit exceeded")
 
 
 def compile_tree(node: Node) -> Run:
@@ -86,8 +68,6 @@ def _compile(node: Node) -> tuple[Run, int]:  # noqa: PLR0911 - one for each kin
         case MapOf():
             return _map(node)
         case Macro():
-            from .macros import compile_macro
-
             return compile_macro(node, _compile)
     raise AssertionError(node)
 
@@ -231,23 +211,8 @@ def _logic(node: Logic) -> tuple[Run, int]:
     operands = tuple(run for run, _ in compiled)
     decisive = node.operator == "_||_"
 
-    def run(variables: Variables) -> Any:  # noqa: ANN401 - a bool
-        failure: CelError | None = None
-        for operand in operands:
-            try:
-                value = operand(variables)
-            except OutOfBudget:
-                raise
-            except CelError as error:
-                failure = failure or error
-                continue
-            if value is decisive:
-                return decisive
-            if type(value) is not bool:
-                failure = failure or CelError("no such overload")
-        if failure is not None:
-            raise failure
-        return not decisive
+    def run(variables: Variables) -> bool:
+        return is_decided(operands, variables, decisive=decisive) is decisive
 
     return run, sum(cost for _, cost in compiled) + 1
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from .errors import CelError, OutOfBudget, no_overload
-from .evaluate import BUDGET, Run, Variables
+from .errors import CelError, no_overload
+from .running import BUDGET, is_decided
 from .values import NONE, Optional
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from .running import Run, Variables
     from .syntax import Macro, Node
 
     Compile = Callable[[Node], tuple[Run, int]]
@@ -94,32 +95,17 @@ def _optional(node: Macro, over: Run, body: Run) -> Run:
     return run
 
 
-def _quantified(variables: Variables, items: Iterator[Any], test: Run, decisive: bool) -> bool:  # noqa: FBT001
-    """Return whether some item gives `decisive`; an error counts only if none does."""
-    failure: CelError | None = None
-    for _ in items:
-        try:
-            value = test(variables)
-        except OutOfBudget:
-            raise
-        except CelError as error:
-            failure = failure or error
-            continue
-        if value is decisive:
-            return True
-        if type(value) is not bool:
-            failure = failure or CelError("no such overload")
-    if failure is not None:
-        raise failure
-    return False
+def _is_decided(variables: Variables, items: Iterator[Any], test: Run, *, decisive: bool) -> bool:
+    # Taking the next item is what gives the variable its value: the same test is another question each time.
+    return is_decided((test for _ in items), variables, decisive=decisive)
 
 
 def _all(variables: Variables, items: Iterator[Any], bodies: tuple[Run, ...]) -> bool:
-    return not _quantified(variables, items, bodies[0], decisive=False)
+    return not _is_decided(variables, items, bodies[0], decisive=False)
 
 
 def _exists(variables: Variables, items: Iterator[Any], bodies: tuple[Run, ...]) -> bool:
-    return _quantified(variables, items, bodies[0], decisive=True)
+    return _is_decided(variables, items, bodies[0], decisive=True)
 
 
 def _holds(variables: Variables, test: Run) -> bool:
