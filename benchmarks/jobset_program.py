@@ -14,7 +14,6 @@ import signal
 import sys
 from collections import Counter
 from contextlib import aclosing
-from typing import TYPE_CHECKING
 
 import anyio
 from prometheus_client import CollectorRegistry
@@ -23,47 +22,19 @@ from ktrain.controllers import jobset
 from ktrain.framework import Cache, Client, EventRecorder, Manager, Metrics, connect, system_env
 from ktrain.framework.telemetry.logging import configure
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from contextlib import AbstractAsyncContextManager
-
-    from ktrain.framework.client.transport import Query, Response, Stream, Transport
-
-
-class Counting:
-    """A transport that counts calls by method; a list that fills a cache, and a watch, are none."""
-
-    def __init__(self, inner: Transport) -> None:
-        self._inner = inner
-        self.calls: Counter[str] = Counter()
-
-    async def request(
-        self,
-        method: str,
-        path: str,
-        *,
-        query: Query = (),
-        headers: Mapping[str, str] | None = None,
-        body: bytes | None = None,
-        timeout_s: float = 30.0,
-    ) -> Response:
-        self.calls[method] += 1
-        return await self._inner.request(method, path, query=query, headers=headers, body=body, timeout_s=timeout_s)
-
-    def stream(
-        self, path: str, *, query: Query = (), headers: Mapping[str, str] | None = None, idle_timeout_s: float = 75.0
-    ) -> AbstractAsyncContextManager[Stream]:
-        return self._inner.stream(path, query=query, headers=headers, idle_timeout_s=idle_timeout_s)
-
-    async def aclose(self) -> None:
-        await self._inner.aclose()
+from .telling import WATCH, Telling
 
 
 async def control(kubeconfig: str) -> None:
     """Run until SIGTERM."""
     env, metrics = system_env(), Metrics(CollectorRegistry())
-    async with aclosing(await connect(kubeconfig)) as inner:
-        transport = Counting(inner)
+    calls: Counter[str] = Counter()
+
+    def count(method: str, _path: str) -> None:
+        if method != WATCH:  # one for each kind, however many JobSets there are
+            calls[method] += 1
+
+    async with aclosing(Telling(await connect(kubeconfig), count)) as transport:
         client = Client(transport, env, field_manager=jobset.FIELD_MANAGER, metrics=metrics)
         cache = Cache(client, env, metrics=metrics)
         recorder = EventRecorder(client, env, component=jobset.COMPONENT, metrics=metrics, by_version=True)
@@ -76,12 +47,12 @@ async def control(kubeconfig: str) -> None:
                 await group.start(manager.run)
                 gc.collect()
                 gc.freeze()
-                transport.calls.clear()
+                calls.clear()  # of the lists that filled the cache
                 print("ready", flush=True)
                 async for _ in signals:
                     break
                 group.cancel_scope.cancel()
-        print(f"calls {json.dumps(transport.calls)}", flush=True)
+        print(f"calls {json.dumps(calls)}", flush=True)
 
 
 def main() -> None:

@@ -26,12 +26,10 @@ from ktrain.framework.election.election import Timing
 from ktrain.framework.telemetry.logging import configure
 
 from .objects import NAMESPACE
+from .telling import Telling
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from contextlib import AbstractAsyncContextManager
-
-    from ktrain.framework.client.transport import Query, Response, Stream, Transport
+    from ktrain.framework.client.transport import Transport
 
 LABEL: Final = "benchmark=yes"
 LEASE: Final = "benchmark"
@@ -43,40 +41,16 @@ def tell(event: str) -> None:
     print(f"{time.monotonic()} {event}", flush=True)
 
 
-class Telling:
-    """A transport that tells of every call."""
-
-    def __init__(self, inner: Transport) -> None:
-        self._inner = inner
-
-    async def request(
-        self,
-        method: str,
-        path: str,
-        *,
-        query: Query = (),
-        headers: Mapping[str, str] | None = None,
-        body: bytes | None = None,
-        timeout_s: float = 30.0,
-    ) -> Response:
-        tell(f"call {method} {path}")
-        return await self._inner.request(method, path, query=query, headers=headers, body=body, timeout_s=timeout_s)
-
-    def stream(
-        self, path: str, *, query: Query = (), headers: Mapping[str, str] | None = None, idle_timeout_s: float = 75.0
-    ) -> AbstractAsyncContextManager[Stream]:
-        tell(f"call WATCH {path}")
-        return self._inner.stream(path, query=query, headers=headers, idle_timeout_s=idle_timeout_s)
-
-    async def aclose(self) -> None:
-        await self._inner.aclose()
+def tell_call(method: str, path: str) -> None:
+    """Of a call to the API server."""
+    tell(f"call {method} {path}")
 
 
 async def manage(kubeconfig: str, timing: Timing) -> None:
     """Run until SIGTERM."""
     async with (
-        aclosing(Telling(await connect(kubeconfig))) as transport,
-        aclosing(Telling(await connect(kubeconfig))) as for_election,
+        aclosing(Telling(await connect(kubeconfig), tell_call)) as transport,
+        aclosing(Telling(await connect(kubeconfig), tell_call)) as for_election,
     ):
         manager = make_manager(transport, for_election, timing)
         async with anyio.create_task_group() as group:
