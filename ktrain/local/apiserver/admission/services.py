@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ktrain.api.meta import Key
-from ktrain.local.apiserver.builtins.pod_defaults import containers
+from ktrain.local.apiserver.builtins.pods.defaults import containers
 
 if TYPE_CHECKING:
     from ktrain.api.meta import Json

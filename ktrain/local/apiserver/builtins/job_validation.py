@@ -9,7 +9,7 @@ from ktrain.api.schema import Cause
 from ktrain.api.selectors import LabelSelector, SelectorError
 from ktrain.local.apiserver import causes, names
 from ktrain.local.apiserver.builtins.job_policies import validate_failure_policy, validate_success_policy
-from ktrain.local.apiserver.builtins.pod_validation import validate_pod_spec
+from ktrain.local.apiserver.builtins.pods.validation import validate_pod_spec
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from ktrain.local.apiserver import causes, names
 from ktrain.local.apiserver.builtins import job_status
 from ktrain.local.apiserver.builtins.job_validation import validate_job, validate_job_spec
-from ktrain.local.apiserver.builtins.pod_defaults import default_pod_spec
+from ktrain.local.apiserver.builtins.pods.defaults import default_pod_spec
 from ktrain.local.apiserver.strategy import Propagation, Strategy
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from ktrain.local.apiserver.access.quoting import quote
-from ktrain.local.apiserver.builtins.pod_defaults import containers
+from ktrain.local.apiserver.builtins.pods.defaults import containers
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

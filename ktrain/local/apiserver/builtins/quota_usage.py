@@ -6,7 +6,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Final
 
 from ktrain.local.apiserver.builtins import amounts
-from ktrain.local.apiserver.builtins.pod_defaults import containers
+from ktrain.local.apiserver.builtins.pods.defaults import containers
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

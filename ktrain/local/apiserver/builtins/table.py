@@ -13,7 +13,7 @@ from ktrain.local.apiserver.builtins.jobs import JobStrategy
 from ktrain.local.apiserver.builtins.leases import LeaseStrategy
 from ktrain.local.apiserver.builtins.limits import LimitRangeStrategy
 from ktrain.local.apiserver.builtins.namespaces import NamespaceStrategy
-from ktrain.local.apiserver.builtins.pods import PodStrategy
+from ktrain.local.apiserver.builtins.pods.strategy import PodStrategy
 from ktrain.local.apiserver.builtins.rbac import BindingStrategy, RoleStrategy
 from ktrain.local.apiserver.builtins.reviews import REVIEWS
 from ktrain.local.apiserver.builtins.services import ServiceStrategy

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ktrain.local.apiserver import causes
-from ktrain.local.apiserver.builtins.pod_defaults import default_pod_spec
-from ktrain.local.apiserver.builtins.pod_validation import validate_pod_spec
+from ktrain.local.apiserver.builtins.pods.defaults import default_pod_spec
+from ktrain.local.apiserver.builtins.pods.validation import validate_pod_spec
 from ktrain.local.apiserver.builtins.selectors import is_empty, matches, validate_labels, validate_selector
 
 if TYPE_CHECKING:

@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING, Final
 
 from ktrain.api.meta import format_time
 from ktrain.local.apiserver import causes
-from ktrain.local.apiserver.builtins import limits, pod_parts
-from ktrain.local.apiserver.builtins.pod_admission import admit_pod
-from ktrain.local.apiserver.builtins.pod_defaults import containers, default_pod_spec
-from ktrain.local.apiserver.builtins.pod_validation import validate_pod_spec
+from ktrain.local.apiserver.builtins import limits
+from ktrain.local.apiserver.builtins.pods import parts
+from ktrain.local.apiserver.builtins.pods.admission import admit_pod
+from ktrain.local.apiserver.builtins.pods.defaults import containers, default_pod_spec
+from ktrain.local.apiserver.builtins.pods.validation import validate_pod_spec
 from ktrain.local.apiserver.strategy import Strategy
 
 if TYPE_CHECKING:
@@ -81,21 +82,21 @@ class PodStrategy(Strategy):
 
     def validate_update(self, obj: Json, old: Json) -> Sequence[Cause]:
         """Only images, deadlines, added tolerations, removed gates and a gated pod's constraints may change."""
-        found = list(pod_parts.validate_narrowing(obj["spec"], old["spec"]))
+        found = list(parts.validate_narrowing(obj["spec"], old["spec"]))
         if not found and _comparable(obj["spec"], old["spec"]) != _comparable(old["spec"], old["spec"]):
             found.append(causes.forbidden("spec", _UPDATE_TEXT))
         return found
 
     def restrict_part(self, part: str, obj: Json, old: Json) -> Json:
         """Let `ephemeralcontainers` and `resize` change what they are for, and nothing else."""
-        narrow = pod_parts.with_resources if part == "resize" else pod_parts.with_ephemeral
+        narrow = parts.with_resources if part == "resize" else parts.with_ephemeral
         return narrow(obj, old)
 
     def validate_part(self, part: str, obj: Json, old: Json) -> Sequence[Cause]:
         """Check the change."""
         if part == "resize":
-            return list(pod_parts.validate_resize(obj, old, quality_class(obj["spec"])))
-        return list(pod_parts.validate_ephemeral(obj, old))
+            return list(parts.validate_resize(obj, old, quality_class(obj["spec"])))
+        return list(parts.validate_ephemeral(obj, old))
 
     def grace_seconds(self, obj: Json, asked: int | None) -> int:
         """Nobody has to end a pod that was never started or has finished."""

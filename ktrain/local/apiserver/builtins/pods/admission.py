@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from ktrain.api.meta import Key
 from ktrain.local.apiserver.builtins import limits
 from ktrain.local.apiserver.builtins.amounts import read
-from ktrain.local.apiserver.builtins.pod_accounts import admit_account
+from ktrain.local.apiserver.builtins.pods.accounts import admit_account
 from ktrain.local.apiserver.errors import StatusError, forbidden
 
 if TYPE_CHECKING:

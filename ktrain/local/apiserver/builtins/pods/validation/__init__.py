@@ -1,0 +1,3 @@
+"""Validation of pods and pod templates, a module for each part of the spec, in the API server's words."""
+
+from ktrain.local.apiserver.builtins.pods.validation.spec import validate_pod_spec as validate_pod_spec
