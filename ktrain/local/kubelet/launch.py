@@ -33,7 +33,8 @@ if TYPE_CHECKING:
 
     from ktrain.framework import Client
 
-    from .environment import PodFacts, ServiceAddress
+    from .environment import PodFacts
+    from .service_address import ServiceAddress
     from .spec import Container, Pod
     from .status import ContainerRecord
     from .volumes import PodVolumes
