@@ -116,6 +116,7 @@ class Kubelet:
             remote=remote or RemoteShell(env, executor.directory / "rsh"),
             restarts=restarts,
             pods_directory=executor.directory / "pods",
+            logs_directory=executor.directory / "pods",
             claims_directory=claims or executor.directory / "claims",
         )
         # By UID. None: the pod's life is over, its object is still there.
