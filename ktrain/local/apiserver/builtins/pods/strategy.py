@@ -10,7 +10,7 @@ from ktrain.local.apiserver.builtins import limits
 from ktrain.local.apiserver.builtins.pods import parts
 from ktrain.local.apiserver.builtins.pods.admission import admit_pod
 from ktrain.local.apiserver.builtins.pods.defaults import containers, default_pod_spec
-from ktrain.local.apiserver.builtins.pods.validation import validate_pod_spec
+from ktrain.local.apiserver.builtins.pods.validation import validate_images, validate_pod_spec
 from ktrain.local.apiserver.strategy import Strategy
 
 if TYPE_CHECKING:
@@ -73,7 +73,8 @@ class PodStrategy(Strategy):
 
     def validate(self, obj: Json) -> Sequence[Cause]:
         """Check the spec."""
-        return validate_pod_spec(obj.get("spec", {}))
+        spec = obj.get("spec", {})
+        return [*validate_pod_spec(spec), *validate_images(spec)]
 
     def validate_create(self, obj: Json) -> Sequence[Cause]:
         """Containers to look around come later."""
