@@ -57,8 +57,14 @@ class Client:
         return heard[STDOUT].decode(), heard[STDERR].decode(), json.loads(heard[ERROR])
 
 
-def request(path, *command, flags="stdout", protocol="v5.channel.k8s.io", upgrade="websocket", method="GET"):
-    query = [*(("command", word) for word in command), *((flag, "true") for flag in flags.split())]
+def request(
+    path, *command, flags="stdout", protocol="v5.channel.k8s.io", upgrade="websocket", method="GET", container=""
+):
+    query = [
+        *([("container", container)] if container else []),
+        *(("command", word) for word in command),
+        *((flag, "true") for flag in flags.split()),
+    ]
     headers = {"upgrade": upgrade, "sec-websocket-protocol": protocol}
     return Request(method, f"/api/v1/namespaces/default/pods/{path}", query, headers)
 
