@@ -69,6 +69,9 @@ def test_exec_runs_a_command_in_the_container(up, pod):
     done = up.run("exec", "p", "--", "sh", "-c", "echo trouble >&2; exit 3")
     assert (done.returncode, "trouble" in done.stderr) == (3, True)
     assert "container nope is not valid for pod p" in up.fails("exec", "p", "-c", "nope", "--", "true")
+    complaint = up.fails("exec", "p", "--", "no-such-program", code=127)
+    assert 'exec: "no-such-program": executable file not found in $PATH' in complaint
+    assert "command terminated with exit code 127" in complaint
 
 
 def test_debug_adds_a_container_to_a_running_pod(up, pod):
