@@ -44,7 +44,8 @@ def a_pod(case):
 def in_short(said):
     """How a server answered: its complaints, or what it would store."""
     if said.status == 201:
-        return {"status": 201, "containers": _containers(said.body.get("template", said.body)["spec"])}
+        made = {"status": 201, "containers": _containers(said.body.get("template", said.body)["spec"])}
+        return {**made, "class": said.body["status"]["qosClass"]} if "status" in said.body else made
     causes = said.body.get("details", {}).get("causes", ())
     return {"status": said.status, "causes": sorted([one["field"], one["reason"], one["message"]] for one in causes)}
 

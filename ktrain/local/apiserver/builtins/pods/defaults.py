@@ -43,7 +43,7 @@ def default_pod_spec(spec: Json, *, requests: bool) -> None:
         default_volume(volume)
     for field in _CONTAINER_FIELDS:
         for container in spec.get(field, ()):
-            _default_container(container, requests=requests)
+            _default_container(container, requests=requests and field != "ephemeralContainers")
     _write_empties(spec)
     if "overhead" in spec:
         _canonicalise(spec["overhead"])

@@ -95,7 +95,12 @@ def validate_resource_ref(ref: Json, field: str) -> Iterator[Cause]:
         yield causes.required(f"{field}.resource")
     elif name not in _RESOURCES and not _is_huge(name):
         yield causes.not_supported(f"{field}.resource", name, _RESOURCES)
-    divisor = quantity.canonical(ref.get("divisor", "0"))
+    given = ref.get("divisor", "0")
+    try:
+        divisor = quantity.canonical(given)
+    except ValueError:
+        yield causes.invalid(f"{field}.divisor", given, "must be a valid quantity")
+        return
     if divisor == "0" or not (name in _RESOURCES or _is_huge(name)):
         return
     allowed = _CPU_DIVISORS if name.endswith(".cpu") else _DIVISORS
