@@ -103,7 +103,7 @@ async def test_one_is_in_the_pods_network_has_a_terminal_and_sees_the_processes_
         await world.create("p", ["python3", "-c", serve])
         await world.running("p")
         await add(world, "net", ["sh", "-c", LISTENING])
-        await add(world, "pids", ["sh", "-c", "cat /proc/[0-9]*/cmdline"], targetContainerName="main")
+        await add(world, "pids", ["sh", "-c", "cat /proc/[0-9]*/cmdline; true"], targetContainerName="main")
         await add(world, "shell", ["sh"], stdin=True, tty=True)
         for name in ("net", "pids"):
             status, _ = await until(world, name, "terminated")
