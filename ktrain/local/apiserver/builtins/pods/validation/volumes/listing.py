@@ -51,7 +51,7 @@ def validate_volumes(volumes: list[Json], field: str, pod: str | None) -> tuple[
     for index, volume in enumerate(volumes):
         here, name = f"{field}[{index}]", volume.get("name", "")
         wrong = list(_validate_sources(volume, here))
-        if pod is not None and volume.keys() == {"name", "image"}:
+        if pod is not None and volume.keys() - {"name"} == {"image"}:
             wrong += disks.needing("reference")(volume["image"], f"{here}.image")
         if name:
             wrong += [causes.invalid(f"{here}.name", name, text) for text in names.label(name)]
