@@ -211,6 +211,10 @@ def default_claim(obj: Json) -> None:
     if not isinstance(spec, dict):
         return
     spec.setdefault("volumeMode", "Filesystem")
+    for source in ("dataSource", "dataSourceRef"):
+        if source in spec:
+            # Typed clients always send it.
+            spec[source].setdefault("apiGroup", None)
     for part in ("requests", "limits"):
         _canonicalise((spec.get("resources") or {}).get(part) or {})
 

@@ -107,9 +107,10 @@ async def delete_object(
     *,
     user: User = ADMIN,
     warnings: list[str] | None = None,
+    admitted: bool = False,
 ) -> Deleted:
     """
-    Delete one object; the server's own controllers call this, too.
+    Delete one object; the server's own controllers call this, too. `admitted`: admission was asked already.
 
     Raises:
         StatusError: Refused, a precondition failed, or there is none.
@@ -122,7 +123,8 @@ async def delete_object(
         resource.strategy.may_delete(item.obj)
         _check_preconditions(resource, key, item, options)
         shown = await views.shown(backend, resource, item)
-        await backend.admission.validate(_admission_request(resource, key, shown.obj, options, user), warnings)
+        if not admitted:
+            await backend.admission.validate(_admission_request(resource, key, shown.obj, options, user), warnings)
         marked, held = _marked(backend, resource, item, options)
         # What may stay for a while is shown as it would have stayed; other kinds are shown as they were.
         last = Item(marked, item.revision, item.schema) if held or resource.strategy.shows_deletion else item

@@ -300,13 +300,13 @@ def admission_request(call: Call, obj: Json, old: Json | None, options: WriteOpt
         old_object=old,
         user=call.request.user,
         dry_run=options.dry_run,
-        limit_s=_limit_s(call),
+        limit_s=limit_s(call),
         options=_options(call, options, "CreateOptions" if old is None else "UpdateOptions"),
     )
 
 
-def _limit_s(call: Call) -> float:
-    """How long the caller waits, as far as it says so: `timeout=30s`."""
+def limit_s(call: Call) -> float:
+    """Return how long the caller waits, as far as it says so: `timeout=30s`."""
     given = call.parameters.text("timeout")
     try:
         asked_s = parse_duration(given).total_seconds() if given else REQUEST_LIMIT_S

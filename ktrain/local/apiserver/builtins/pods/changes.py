@@ -70,11 +70,12 @@ def _timeless(toleration: Json) -> Json:
 
 
 def _validate_gates(spec: Json, old: Json) -> Iterator[Cause]:
-    known = {gate.get("name") for gate in old.get("schedulingGates", ())}
-    for index, gate in enumerate(spec.get("schedulingGates", ())):
-        if (name := gate.get("name", "")) not in known:
-            detail = f"only deletion is allowed, but found new scheduling gate '{name}'"
-            yield causes.forbidden(f"spec.schedulingGates[{index}].name", detail)
+    added = {gate.get("name", ""): index for index, gate in enumerate(spec.get("schedulingGates", ()))}
+    for gate in old.get("schedulingGates", ()):
+        added.pop(gate.get("name", ""), None)
+    for name, index in added.items():
+        detail = f"only deletion is allowed, but found new scheduling gate '{name}'"
+        yield causes.forbidden(f"spec.schedulingGates[{index}].name", detail)
 
 
 def _validate_selector(spec: Json, old: Json) -> Iterator[Cause]:

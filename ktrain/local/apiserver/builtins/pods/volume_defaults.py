@@ -21,7 +21,7 @@ _FILLED: Final[dict[str, dict[str, Any]]] = {
     "downwardAPI": _MODE,
     "projected": _MODE,
     "hostPath": {"type": ""},
-    "iscsi": {"iscsiInterface": "default"},
+    "iscsi": {"iscsiInterface": "default", "lun": 0},
     "rbd": {"pool": "rbd", "user": "admin", "keyring": "/etc/ceph/keyring"},
     "azureDisk": {"cachingMode": "ReadWrite", "fsType": "ext4", "readOnly": False, "kind": "Shared"},
     "scaleIO": {"storageMode": "ThinProvisioned", "fsType": "xfs"},

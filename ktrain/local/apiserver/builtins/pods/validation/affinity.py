@@ -46,12 +46,13 @@ def validate_label_keys(term: Json, field: str) -> Iterator[Cause]:
         elif keys:
             for index, key in enumerate(keys):
                 yield from _validate_key(key, f"{field}.{name}[{index}]")
+    places = {key: index for index, key in enumerate(same)}
     seen = set((selector or {}).get("matchLabels", ()))
     for expression in (selector or {}).get("matchExpressions", ()):
         # Each of the keys is an expression by now: a second one is somebody's own.
-        if (key := expression.get("key")) in seen and key in same:
+        if (key := expression.get("key")) in seen and key in places:
             # Upstream leaves out the list that the index is of.
-            yield causes.invalid(f"{field}[{same.index(key)}]", key, "exists in both matchLabelKeys and labelSelector")
+            yield causes.invalid(f"{field}[{places[key]}]", key, "exists in both matchLabelKeys and labelSelector")
         seen.add(key)
     for index, key in enumerate(same):
         if key in other:

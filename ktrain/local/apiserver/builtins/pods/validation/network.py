@@ -32,7 +32,8 @@ _SEARCH_TEXT: Final = (
 def validate_network(spec: Json, field: str) -> Iterator[Cause]:
     """Yield what is wrong with a pod's names, resolver and use of its host's namespaces."""
     yield from enumerated(spec, "dnsPolicy", _POLICIES, field)
-    yield from _validate_resolver(spec, f"{field}.dnsConfig")
+    if "dnsConfig" in spec or spec.get("dnsPolicy") == "None":
+        yield from _validate_resolver(spec, f"{field}.dnsConfig")
     for name in ("hostname", "subdomain"):
         if value := spec.get(name):
             yield from (causes.invalid(f"{field}.{name}", value, text) for text in names.label(value))

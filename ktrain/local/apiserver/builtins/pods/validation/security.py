@@ -6,6 +6,7 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from ktrain.local.apiserver import causes
+from ktrain.local.apiserver.builtins.pods.profiles import placed
 from ktrain.local.apiserver.builtins.pods.validation.choices import enumerated
 from ktrain.local.apiserver.builtins.pods.validation.container_security import validate_apparmor, validate_seccomp
 from ktrain.local.apiserver.builtins.pods.validation.windows import validate_windows
@@ -106,14 +107,12 @@ def _validate_host_process(spec: Json, field: str) -> Iterator[Cause]:
     """Windows containers that are processes of the host come only all together, and share its network."""
     own = _host_process(spec)
     chosen = []
-    for group in ("initContainers", "containers", "ephemeralContainers"):
-        for index, container in enumerate(spec.get(group, ())):
-            asked = _host_process(container)
-            if own is not None and asked is not None and asked != own:
-                detail = f"pod hostProcess value must be identical if both are specified, was {str(own).lower()}"
-                here = f"{field}.{group}[{index}].securityContext.windowsOptions.hostProcess"
-                yield causes.invalid(here, asked, detail)
-            chosen.append(own if asked is None else asked)
+    for path, container in placed(spec, field):
+        asked = _host_process(container)
+        if own is not None and asked is not None and asked != own:
+            detail = f"pod hostProcess value must be identical if both are specified, was {str(own).lower()}"
+            yield causes.invalid(f"{path}.securityContext.windowsOptions.hostProcess", asked, detail)
+        chosen.append(own if asked is None else asked)
     if not any(chosen):
         return
     if not all(chosen):
@@ -125,7 +124,8 @@ def _validate_host_process(spec: Json, field: str) -> Iterator[Cause]:
 
 
 def _host_process(owner: Json) -> bool | None:
-    asked: bool | None = owner.get("securityContext", {}).get("windowsOptions", {}).get("hostProcess")
+    context = owner.get("securityContext")
+    asked: bool | None = context.get("windowsOptions", {}).get("hostProcess") if context else None
     return asked
 
 

@@ -17,7 +17,7 @@ from ktrain.local.apiserver.builtins.pods.validation.tolerations import validate
 from ktrain.local.apiserver.builtins.pods.validation.volumes import validate_volumes
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from ktrain.api.meta import Json
     from ktrain.api.schema import Cause
@@ -37,7 +37,8 @@ def validate_pod(pod: Json) -> list[Cause]:
     if annotations:
         found += validate_annotations(annotations, spec, "metadata.annotations")
         if MIRROR in annotations and spec.get("resourceClaims"):
-            # Upstream says nothing of where.
+            # What they say does not matter then; and upstream says nothing of where.
+            found = [cause for cause in found if not cause.field.startswith("spec.resourceClaims")]
             found.append(causes.forbidden("[]", "static pods do not support resource claims"))
     return found
 
@@ -61,14 +62,12 @@ def validate_pod_spec(spec: Json, field: str = "spec", *, pod: str | None = None
     """
     volumes, found = validate_volumes(spec.get("volumes", []), f"{field}.volumes", pod)
     found += validate_containers(spec, field, volumes)
-    found += validate_shares(spec, field)
     found += enumerated(spec, "restartPolicy", _RESTART_POLICIES, field)
     found += validate_network(spec, field)
-    found += validate_affinity(spec, field)
     found += validate_pod_security(spec, field)
-    found += validate_gates(spec, field)
-    found += validate_spreading(spec.get("topologySpreadConstraints", []), f"{field}.topologySpreadConstraints")
-    found += validate_tolerations(spec.get("tolerations", ()), f"{field}.tolerations")
+    for fields, validate in _PARTS:
+        if not fields.isdisjoint(spec):
+            found += validate(spec, field)
     deadline = spec.get("activeDeadlineSeconds")
     if deadline is not None and not 1 <= deadline <= _LONGEST_S:
         detail = f"must be between 1 and {_LONGEST_S}, inclusive"
@@ -84,6 +83,24 @@ def validate_pod_spec(spec: Json, field: str = "spec", *, pod: str | None = None
     if (group := spec.get("schedulingGroup")) is not None:
         found += _validate_group(group, f"{field}.schedulingGroup.podGroupName")
     return found
+
+
+def _validate_spreading(spec: Json, field: str) -> Iterator[Cause]:
+    return validate_spreading(spec["topologySpreadConstraints"], f"{field}.topologySpreadConstraints")
+
+
+def _validate_tolerations(spec: Json, field: str) -> Iterator[Cause]:
+    return validate_tolerations(spec["tolerations"], f"{field}.tolerations")
+
+
+_PARTS: Final[tuple[tuple[frozenset[str], Callable[[Json, str], Iterator[Cause]]], ...]] = (
+    (frozenset({"resourceClaims", "resources", "overhead"}), validate_shares),
+    (frozenset({"nodeSelector", "affinity"}), validate_affinity),
+    (frozenset({"readinessGates", "schedulingGates"}), validate_gates),
+    (frozenset({"topologySpreadConstraints"}), _validate_spreading),
+    (frozenset({"tolerations"}), _validate_tolerations),
+)
+"""What most pods say nothing of, and who judges it: looked at only where it is."""
 
 
 def _validate_group(group: Json, field: str) -> Iterator[Cause]:

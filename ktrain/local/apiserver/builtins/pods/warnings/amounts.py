@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from ktrain.api import quantity
 from ktrain.local.apiserver.access.quoting import quote
@@ -14,14 +14,17 @@ if TYPE_CHECKING:
     from ktrain.api.meta import Json
 
 
+_SMALL: Final = ("m", "u", "n")
+
+
 def warn_of_fraction(amounts: Json, name: str, field: str) -> Iterator[str]:
     """Yield a warning if there is no whole number of an amount, to the thousandth."""
-    amount = amounts.get(name)
-    if amount is None:
-        return
+    amount = str(amounts.get(name, ""))
+    if not amount.endswith(_SMALL) and "e-" not in amount:
+        return  # the canonical form of a whole number
     try:
         broken = math.ceil(quantity.parse(amount) * 1000) % 1000
     except ValueError:
         return  # validation names the field
     if broken:
-        yield f"{field}[{name}]: fractional byte value {quote(str(amount))} is invalid, must be an integer"
+        yield f"{field}[{name}]: fractional byte value {quote(amount)} is invalid, must be an integer"

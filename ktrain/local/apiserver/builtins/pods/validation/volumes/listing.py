@@ -51,7 +51,7 @@ def validate_volumes(volumes: list[Json], field: str, pod: str | None) -> tuple[
     for index, volume in enumerate(volumes):
         here, name = f"{field}[{index}]", volume.get("name", "")
         wrong = list(_validate_sources(volume, here))
-        if pod is not None and volume.keys() == {"name", "image"}:
+        if pod is not None and volume.keys() - {"name"} == {"image"}:
             wrong += disks.needing("reference")(volume["image"], f"{here}.image")
         if name:
             wrong += [causes.invalid(f"{here}.name", name, text) for text in names.label(name)]
@@ -69,7 +69,9 @@ def validate_volumes(volumes: list[Json], field: str, pod: str | None) -> tuple[
 
 
 def _validate_sources(volume: Json, field: str) -> Iterator[Cause]:
-    given = [kind for kind in _SOURCES if kind in volume]
+    given = [kind for kind in volume if kind in _SOURCES]
+    if len(given) > 1:
+        given = [kind for kind in _SOURCES if kind in volume]
     if not given:
         yield causes.required(field, "must specify a volume type")
         return
@@ -77,13 +79,14 @@ def _validate_sources(volume: Json, field: str) -> Iterator[Cause]:
     yield from _SOURCES[first](volume[first], f"{field}.{_CHECKED_AS.get(first, first)}")
     for kind in others:
         yield causes.forbidden(f"{field}.{_REFUSED_AS.get(kind, kind)}", "may not specify more than 1 volume type")
-    disk, name = volume.get("iscsi", {}), volume.get("name", "")
-    if "initiatorName" in disk and len(f"{name}:{disk.get('targetPortal', '')}") > _MAX_PORTAL:
-        yield causes.invalid(f"{field}.name", name, _PORTAL_TEXT)
+    if "initiatorName" in (disk := volume.get("iscsi", {})):
+        name = volume.get("name", "")
+        if len(f"{name}:{disk.get('targetPortal', '')}") > _MAX_PORTAL:
+            yield causes.invalid(f"{field}.name", name, _PORTAL_TEXT)
 
 
 def _validate_empty_dir(source: Json, field: str) -> Iterator[Cause]:
-    if quantity.parse(source.get("sizeLimit", 0)) < 0:
+    if "sizeLimit" in source and quantity.parse(source["sizeLimit"]) < 0:
         yield causes.forbidden(f"{field}.sizeLimit", "SizeLimit field must be a valid resource quantity")
 
 
