@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from typing import Any
 
-    from ktrain.local.nodes import NodeLabels, NodeOptions
+    from ktrain.local.node_options import NodeLabels, NodeOptions
 
 _NATIVE: Final = ("cpu", "memory", "ephemeral-storage", "pods")
 _LARGEST: Final = 2**63 - 1
@@ -49,7 +49,7 @@ def _check_resource(name: str) -> None:
 
 
 def _labels(_ctx: click.Context, _param: click.Parameter, values: Sequence[str]) -> tuple[NodeLabels, ...]:
-    from ktrain.local.nodes import NodeLabels
+    from ktrain.local.node_options import NodeLabels
 
     found: list[NodeLabels] = []
     for value in values:
@@ -102,7 +102,7 @@ def make_nodes(count: int | None, resources: dict[str, str], labels: tuple[NodeL
     Raises:
         click.UsageError: Labels are for nodes that there are not.
     """
-    from ktrain.local.nodes import NodeOptions
+    from ktrain.local.node_options import NodeOptions
 
     there = range(count or 1)
     for entry in labels:
