@@ -18,12 +18,13 @@ from .files import remove_tree
 from .launch import Machine, temporary_directory
 from .logs import LogStore
 from .node import LocalNode, register
+from .place import Surroundings
 from .remote import RemoteShell
 from .reporter import delete_finally
 from .restarts import KUBERNETES_RESTARTS, RestartPolicy
 from .spec import PODS, Pod
 from .streams import ContainerStreams
-from .worker import PodWorker, Surroundings
+from .worker import PodWorker
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
