@@ -34,7 +34,7 @@ def admit_pod(pod: Json, backend: Backend) -> None:
     limits.apply_defaults(pod, backend)
     admit_account(pod, backend)
     _admit_priority(pod, backend)
-    tolerate_failing_nodes(pod["spec"])
+    tolerate_failing_nodes(pod)
     _admit_runtime_class(pod, backend)
 
 
@@ -114,16 +114,17 @@ def _schedule(pod: Json, scheduling: Json, backend: Backend) -> None:
     tolerations += [dict(one) for one in scheduling.get("tolerations") or () if one not in tolerations]
 
 
-def tolerate_failing_nodes(spec: Json) -> None:
-    """Let the pod stay a while on a node that fails, unless it says how long itself."""
-    tolerations = spec.setdefault("tolerations", [])
-    tolerated = {one.get("key") for one in tolerations if one.get("effect", "NoExecute") == "NoExecute"}
-    if None not in tolerated and "" not in tolerated:
-        tolerations += [
+def tolerate_failing_nodes(pod: Json) -> None:
+    """Let the pod stay a while on a node that fails, unless it says how long itself. Its spec may be a stored one."""
+    tolerations = pod["spec"].get("tolerations", [])
+    tolerated = {one.get("key", "") for one in tolerations if one.get("effect", "NoExecute") == "NoExecute"}
+    missing = [] if "" in tolerated else [taint for taint in _TAINTS if taint not in tolerated]
+    if missing:
+        added = [
             {"key": taint, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": _EVICT_AFTER_S}
-            for taint in _TAINTS
-            if taint not in tolerated
+            for taint in missing
         ]
+        pod["spec"] = {**pod["spec"], "tolerations": [*tolerations, *added]}
 
 
 def _forbidden(pod: Json, backend: Backend, detail: str) -> StatusError:

@@ -63,7 +63,7 @@ class PodStrategy(Strategy):
         if old is None:
             admit_pod(obj, backend)
         else:
-            tolerate_failing_nodes(obj["spec"])
+            tolerate_failing_nodes(obj)
 
     def judge(self, resource: ServedResource, obj: Json, old: Json | None, backend: Backend) -> None:
         """Hold new pods to the limits of their namespace, and to the costs of their runtime."""
