@@ -189,7 +189,8 @@ def validate_body(call: Call, obj: Json, old: Json | None, *, blocked: bool = Fa
         return []
     if call.subresource == "status":
         return resource.schema.validate_status(obj, old, warnings=call.warnings)
-    return resource.schema.validate(obj, old, warnings=call.warnings, blocked=blocked)
+    found = resource.schema.validate(obj, old, warnings=call.warnings, blocked=blocked)
+    return found if resource.scale is None else [*found, *resource.scale.validate(obj)]
 
 
 def is_finished(resource: ServedResource, obj: Json) -> bool:
@@ -331,8 +332,8 @@ def _validate_change(call: Call, obj: Json, before: Json) -> list[Cause]:
     found = validate_body(call, obj, before)
     if call.subresource == "status":
         return [*found, *strategy.validate_status(obj, before)]
-    if call.subresource not in _MAIN | _WITHOUT_SPEC:
-        return [*found, *strategy.validate(obj), *strategy.validate_part(call.subresource, obj, before)]
+    if (part := strategy.parts.get(call.subresource)) is not None:
+        return [*found, *strategy.validate(obj), *part.validate(obj, before)]
     return [*found, *strategy.validate(obj), *strategy.validate_update(obj, before)]
 
 
