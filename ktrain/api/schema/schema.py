@@ -99,7 +99,7 @@ class Schema:
         """
         before = MISSING if old is None else old
         report = Report()
-        _check(self.root, obj, before, report)
+        _check(self.root, obj, before, report, unchecked="metadata")
         return self._check_rules(obj, before, report, warnings, blocked=blocked)
 
     def validate_shape(self, obj: Json) -> list[Cause]:
@@ -135,16 +135,24 @@ class Schema:
         return [*found, *rules.causes]
 
 
-def _check(node: Node, value: JsonValue, old: JsonValue, report: Report) -> None:
-    """Keywords and uniqueness; what was not unique before may stay so."""
+def _check(node: Node, value: JsonValue, old: JsonValue, report: Report, *, unchecked: str = "") -> None:
+    """
+    Keywords and uniqueness; what was not unique before may stay so.
+
+    `unchecked` may always be: nobody minds a finalizer given twice in an object's metadata.
+    """
     check(node, value, "", report, old)
     if not node.has_uniqueness:
         return
     earlier = Report()
     if old is not MISSING:
-        check_uniqueness(node, old, "", earlier)
+        check_uniqueness(node, _without(old, unchecked), "", earlier)
     if not earlier.causes:
-        check_uniqueness(node, value, "", report)
+        check_uniqueness(node, _without(value, unchecked), "", report)
+
+
+def _without(value: JsonValue, field: str) -> JsonValue:
+    return {name: child for name, child in value.items() if name != field} if isinstance(value, dict) else value
 
 
 @lru_cache(maxsize=64)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from ktrain.api.patch_text import show
 from ktrain.api.schema import Cause
 from ktrain.local.apiserver.access.quoting import quote
 
@@ -18,6 +19,15 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 IMMUTABLE = "field is immutable"
+MAX_REPLICAS = 2**31 - 1
+_GO_TYPES = {
+    str: "string",
+    bool: "bool",
+    float: "float64",
+    list: "[]interface {}",
+    dict: "map[string]interface {}",
+    type(None): "<nil>",
+}
 
 
 def required(field: str, detail: str = "") -> Cause:
@@ -34,6 +44,17 @@ def not_supported(field: str, value: object, supported: Iterable[str]) -> Cause:
     """Build the cause of a value outside an enumeration; the values are listed in the order given."""
     listed = ", ".join(f'"{one}"' for one in supported)
     return Cause(field, "FieldValueNotSupported", f"Unsupported value: {_show(value)}: supported values: {listed}")
+
+
+def replicas(field: str, value: object) -> list[Cause]:
+    """Build the cause of a count that a Scale of a custom kind cannot show."""
+    if not isinstance(value, int) or isinstance(value, bool):
+        detail = f"{field} accessor error: {show(value)} is of the type {_GO_TYPES[type(value)]}, expected int64"
+        return [invalid(field, 0, detail)]
+    if value < 0:
+        return [invalid(field, value, "should be a non-negative integer")]
+    limit = f"should be less than or equal to {MAX_REPLICAS}"
+    return [invalid(field, value, limit)] if value > MAX_REPLICAS else []
 
 
 def duplicate(field: str, value: object) -> Cause:

@@ -12,11 +12,13 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
 from ktrain.api.schema import Schema, builtin, builtin_kinds, empty_object
+from ktrain.local.apiserver import causes
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 
     from ktrain.api.meta import Json
+    from ktrain.api.schema import Cause
     from ktrain.local.apiserver.backend import Backend, Call
     from ktrain.local.apiserver.strategy import Strategy
 
@@ -32,6 +34,16 @@ class Scale:
     spec_replicas: tuple[str, ...]
     status_replicas: tuple[str, ...]
     selector: tuple[str, ...] = ()
+
+    def validate(self, obj: Json) -> list[Cause]:
+        """Return what is wrong with the counts of an object: its schema may allow more than a Scale can show."""
+        found: list[Cause] = []
+        for path in (self.spec_replicas, self.status_replicas):
+            value: object = obj
+            for name in path:
+                value = value.get(name, 0) if isinstance(value, dict) else value
+            found += causes.replicas("." + ".".join(path), value)
+        return found
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,12 +8,14 @@ changed in place; `old` is the stored object and may not.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, Literal
 
 from ktrain.local.apiserver import names
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from ktrain.api.meta import Json
     from ktrain.api.schema import Cause
@@ -21,6 +23,16 @@ if TYPE_CHECKING:
     from ktrain.local.apiserver.registry import ServedResource
 
 Propagation = Literal["Background", "Foreground", "Orphan"]
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """What a write to a subresource may do. Both are given the object as the client has it, and as it is stored."""
+
+    restrict: Callable[[Json, Json], Json]
+    """Returns the stored object with what the subresource is for."""
+    validate: Callable[[Json, Json], Iterable[Cause]]
+    """Returns what is wrong with the change, besides what `Strategy.validate` finds."""
 
 
 class Strategy:
@@ -44,6 +56,9 @@ class Strategy:
     """What of metadata a write to `/status` leaves alone; upstream's typed kinds let most of it be written there."""
     immutable_status: bool = True
     """Whether writes to the main URL leave status alone, as they do when there is a status subresource."""
+
+    parts: Mapping[str, Part] = MappingProxyType({})
+    """The kind's own subresources through which a part of an object is written."""
 
     converts: bool = False
     """Whether objects are stored in another form than they are served in."""
@@ -98,14 +113,6 @@ class Strategy:
         """Return what may not change the way it did."""
         del obj, old
         return ()
-
-    def restrict_part(self, part: str, obj: Json, old: Json) -> Json:
-        """Return what a write to one of the kind's own subresources leaves of an object; the rest is as it was."""
-        raise NotImplementedError(part)
-
-    def validate_part(self, part: str, obj: Json, old: Json) -> Sequence[Cause]:
-        """Return what is wrong with such a write, besides what `validate` finds."""
-        raise NotImplementedError(part)
 
     def validate_status(self, obj: Json, old: Json) -> Sequence[Cause]:
         """Return what is wrong with a write to the status subresource."""

@@ -318,7 +318,8 @@ def _annotations(obj: Json) -> dict[str, str]:
 
 
 def _typed_patch_message(config: Json, api_version: str, detail: str) -> str:
-    metadata = config.get("metadata") or {}
+    given = config.get("metadata")
+    metadata = given if isinstance(given, dict) else {}
     name = f"{metadata.get('namespace', '')}/{metadata.get('name', '')}"
     version = api_version if "/" in api_version else f"/{api_version}"
     return f"failed to create typed patch object ({name}; {version}, Kind={config.get('kind', '')}): {detail}"

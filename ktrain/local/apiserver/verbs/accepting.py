@@ -110,7 +110,8 @@ def shape_error(resource: ServedResource, obj: Json) -> str:
 def prune(call: Call, obj: Json, *, keep_nulls: bool = False) -> tuple[Json, list[str]]:
     """Cut unknown fields; return what is left and the complaints about the rest."""
     schema = call.resource.schema
-    obj = decoding.free(obj) if call.resource.custom else decoding.typed(obj, schema.root)
+    if not call.resource.custom:
+        obj = decoding.typed(obj, schema.root)
     pruned, unknown = schema.prune(obj, keep_nulls=keep_nulls)
     if call.resource.custom and (meta := _without_empties(pruned["metadata"])) != pruned["metadata"]:
         pruned = {**pruned, "metadata": meta}

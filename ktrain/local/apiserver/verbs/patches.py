@@ -66,8 +66,8 @@ def _operations(document: object) -> list[Json]:
     if not isinstance(operations, list):
         raise bad_request("error decoding patch: a JSON patch must be a list of operations")
     if len(operations) > MAX_OPERATIONS:
-        message = f"The allowed maximum operations in a JSON patch is {MAX_OPERATIONS}, got {len(operations)}"
-        raise StatusError(413, "RequestEntityTooLarge", message)
+        text = f"The allowed maximum operations in a JSON patch is {MAX_OPERATIONS}, got {len(operations)}"
+        raise StatusError(413, "RequestEntityTooLarge", f"Request entity too large: {text}")
     for operation in operations:
         if not isinstance(operation, dict | None):
             raise bad_request("error decoding patch: an operation of a JSON patch must be an object")

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from ktrain.local.apiserver.storage.store import Item
 
 _META = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
-_MAX_REPLICAS = 2**31 - 1
 _SCALE_GROUP = "autoscaling"
 
 
@@ -107,13 +106,12 @@ def _replicas(call: Call, desired: Json) -> int:
 
 
 def _check_replicas(call: Call, replicas: int) -> None:
-    if 0 <= replicas <= _MAX_REPLICAS:
+    if 0 <= replicas <= causes.MAX_REPLICAS:
         return
     if not call.resource.custom:
         raise invalid_for(_SCALE_GROUP, "Scale", call.name, causes.non_negative("spec.replicas", replicas))
     path = "." + ".".join(call.resource.scale.spec_replicas if call.resource.scale else ())
-    limit = "be a non-negative integer" if replicas < 0 else f"be less than or equal to {_MAX_REPLICAS}"
-    raise invalid(call.resource, call.name, [causes.invalid(path, replicas, f"should {limit}")])
+    raise invalid(call.resource, call.name, causes.replicas(path, replicas))
 
 
 def _read_put(call: Call) -> Json:

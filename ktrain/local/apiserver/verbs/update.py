@@ -89,8 +89,8 @@ def restrict(call: Call, obj: Json, old: Json) -> Json:
         return restricted
     if call.subresource == "finalize":
         return {**old, "metadata": dict(old["metadata"]), "spec": obj.get("spec", {})}
-    if call.subresource:
-        restricted = call.resource.strategy.restrict_part(call.subresource, obj, old)
+    if (part := call.resource.strategy.parts.get(call.subresource)) is not None:
+        restricted = part.restrict(obj, old)
         written = {name: obj["metadata"][name] for name in ("uid", "managedFields") if name in obj["metadata"]}
         return {**restricted, "metadata": {**old["metadata"], **written}}
     if call.resource.has_status:

@@ -18,7 +18,7 @@ from ktrain.local.apiserver import metadata
 from ktrain.local.apiserver.admission.chain import REQUEST_LIMIT_S, AdmissionRequest
 from ktrain.local.apiserver.builtins import quota_admission
 from ktrain.local.apiserver.errors import StatusError, already_exists, bad_request, forbidden, invalid, not_found
-from ktrain.local.apiserver.fields import apply
+from ktrain.local.apiserver.fields import apply, decoding
 from ktrain.local.apiserver.storage.store import Item, RevisionMismatch, encode
 from ktrain.local.apiserver.verbs import accepting
 
@@ -100,6 +100,7 @@ async def commit_create(backend: Backend, call: Call, obj: Json, options: WriteO
     found += strategy.validate_create(obj)
     if found:
         raise invalid(resource, meta.get("name", ""), found)
+    obj = _settled(resource, obj)
     call.warnings.extend(warnings)
     if call.name:
         backend.gate.require_creation(call)
@@ -159,6 +160,7 @@ async def commit_update(
     found += _validate_change(call, obj, before)
     if found:
         raise invalid(resource, meta["name"], found)
+    obj = _settled(resource, obj)
     if meta.get("generation") != before["metadata"].get("generation"):
         call.warnings.extend(strategy.warn(obj))
     if not admitted:
@@ -172,6 +174,11 @@ async def commit_update(
         backend.store.remove(resource.collection, key, expected=old.revision)
         return Item(obj, old.revision, resource.schema)
     return await _put(backend, resource, key, obj, old.revision)
+
+
+def _settled(resource: ServedResource, obj: Json) -> Json:
+    """Return a valid object as it is stored. Rules still tell a whole float from an integer; nobody does later."""
+    return decoding.free(obj) if resource.custom else obj
 
 
 def _blocks(found: Sequence[Cause]) -> bool:
@@ -189,7 +196,8 @@ def validate_body(call: Call, obj: Json, old: Json | None, *, blocked: bool = Fa
         return []
     if call.subresource == "status":
         return resource.schema.validate_status(obj, old, warnings=call.warnings)
-    return resource.schema.validate(obj, old, warnings=call.warnings, blocked=blocked)
+    found = resource.schema.validate(obj, old, warnings=call.warnings, blocked=blocked)
+    return found if resource.scale is None else [*found, *resource.scale.validate(obj)]
 
 
 def is_finished(resource: ServedResource, obj: Json) -> bool:
@@ -331,8 +339,8 @@ def _validate_change(call: Call, obj: Json, before: Json) -> list[Cause]:
     found = validate_body(call, obj, before)
     if call.subresource == "status":
         return [*found, *strategy.validate_status(obj, before)]
-    if call.subresource not in _MAIN | _WITHOUT_SPEC:
-        return [*found, *strategy.validate(obj), *strategy.validate_part(call.subresource, obj, before)]
+    if (part := strategy.parts.get(call.subresource)) is not None:
+        return [*found, *strategy.validate(obj), *part.validate(obj, before)]
     return [*found, *strategy.validate(obj), *strategy.validate_update(obj, before)]
 
 

@@ -17,7 +17,7 @@ from ktrain.local.apiserver.builtins.pods.matching import merge_label_keys
 from ktrain.local.apiserver.builtins.pods.profiles import fill_in_apparmor
 from ktrain.local.apiserver.builtins.pods.validation import validate_kept, validate_new_pod, validate_pod
 from ktrain.local.apiserver.builtins.pods.warnings import warn_of_pod
-from ktrain.local.apiserver.strategy import Strategy
+from ktrain.local.apiserver.strategy import Part, Strategy
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -33,8 +33,20 @@ _RATED: Final = frozenset({"cpu", "memory"})
 """The resources that a pod's class of service is about."""
 
 
+def _validate_resize(obj: Json, old: Json) -> Iterable[Cause]:
+    return parts.validate_resize(obj, old, quality_class(obj["spec"]))
+
+
+_PARTS: Final = {
+    "ephemeralcontainers": Part(parts.with_ephemeral, parts.validate_ephemeral),
+    "resize": Part(parts.with_resources, _validate_resize),
+}
+
+
 class PodStrategy(Strategy):
     """Pods."""
+
+    parts = _PARTS
 
     answers_deleted_object = True
     shows_deletion = True
@@ -99,17 +111,6 @@ class PodStrategy(Strategy):
     def warn(self, obj: Json) -> Sequence[str]:
         """Warn of a new pod; people seldom change one."""
         return warn_of_pod(obj) if obj["metadata"].get("generation") == 1 else ()
-
-    def restrict_part(self, part: str, obj: Json, old: Json) -> Json:
-        """Let `ephemeralcontainers` and `resize` change what they are for, and nothing else."""
-        narrow = parts.with_resources if part == "resize" else parts.with_ephemeral
-        return narrow(obj, old)
-
-    def validate_part(self, part: str, obj: Json, old: Json) -> Sequence[Cause]:
-        """Check the change."""
-        if part == "resize":
-            return list(parts.validate_resize(obj, old, quality_class(obj["spec"])))
-        return list(parts.validate_ephemeral(obj, old))
 
     def grace_seconds(self, obj: Json, asked: int | None) -> int:
         """Nobody has to end a pod that was never started or has finished."""
