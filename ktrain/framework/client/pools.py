@@ -45,7 +45,8 @@ CONNECT_TIMEOUT_S: Final = 5.0
 KEEPALIVE_S: Final = 90.0
 LOOK_S: Final = 10.0
 """At most this often the files of certificates are looked at."""
-MAX_CALLS: Final = 64
+MAX_CALLS: Final = 32
+"""At a time; what is more waits. A connection costs as much as ten calls, and no server answers so many at once."""
 STREAM_BUFFER_BYTES: Final = 1 << 20
 
 Stamp = tuple[tuple[int, int] | bytes | None, ...]

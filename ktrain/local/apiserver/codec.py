@@ -84,11 +84,14 @@ def decode_yaml(body: bytes, *, kind: str) -> Body:
         StatusError: 400 when it is no YAML object.
     """
     try:
-        return _checked(_decode(body), body, kind)
+        decoded = _checked(_decode(body), body, kind)
     except TooDeep as error:
         raise bad_request(f"error converting YAML to JSON: {error}") from error
     except (msgspec.DecodeError, UnicodeDecodeError):
         pass
+    else:
+        if not decoded.duplicates:
+            return decoded
     # Reading YAML loads PyYAML, which our own clients never need.
     from ktrain.api.documents.errors import DocumentError
     from ktrain.api.documents.parse import RepeatedKey, parse
@@ -102,9 +105,9 @@ def decode_yaml(body: bytes, *, kind: str) -> Body:
     return Body(_object(document.value if document else None, body, kind), duplicates)
 
 
-def decode_patch(body: bytes) -> object:
+def decode_patch(body: bytes) -> tuple[object, list[str]]:
     """
-    Decode a JSON patch document.
+    Decode a patch document; return it and complaints about the keys it holds twice.
 
     Raises:
         StatusError: 400.
@@ -115,7 +118,7 @@ def decode_patch(body: bytes) -> object:
         return decode_patch(_as_utf8(body))
     except msgspec.DecodeError as error:
         raise bad_request(f"error decoding patch: {_go_text(error)}") from error
-    return document
+    return document, [] if _encode(document) == body else find_duplicates(body)
 
 
 def _decode(body: bytes) -> object:

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+import msgspec
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
@@ -183,6 +185,13 @@ def invalid_options(kind: str, causes: Sequence[Cause]) -> StatusError:
 def invalid_patch(message: str = "the server rejected our request due to an error in our request") -> StatusError:
     """422 for a JSON patch that does not apply."""
     return StatusError(422, "Invalid", message, details={})
+
+
+def invalid_result(text: str, wrong: str) -> StatusError:
+    """422 for a patch whose result is no object of the kind; `text` shows the patch or what came out of it."""
+    shown = msgspec.json.encode(text).decode()
+    cause = {"reason": "FieldValueInvalid", "message": f"Invalid value: {shown}: {wrong}", "field": "patch"}
+    return StatusError(422, "Invalid", f' "" is invalid: patch: {cause["message"]}', details={"causes": [cause]})
 
 
 def unsupported_media_type(accepted: str = ACCEPTED_BODIES) -> StatusError:

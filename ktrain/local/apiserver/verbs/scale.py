@@ -129,7 +129,7 @@ def _read_patch(call: Call, current: Json) -> Json:
         # Upstream takes it, and then fails over it.
         raise errors.unsupported_media_type(", ".join((JSON_PATCH, MERGE_PATCH)))
     schema = builtin(f"{_SCALE_GROUP}/v1", "Scale")
-    return read_patch(kind, call.request.body, schema or call.resource.schema)(current)
+    return read_patch(kind, call.request.body, schema or call.resource.schema).apply(current)
 
 
 def _view(call: Call, paths: Scale, item: Item) -> Json:

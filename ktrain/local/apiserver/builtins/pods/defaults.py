@@ -6,9 +6,7 @@ Idempotent: it runs before and after mutating admission and on every update.
 
 from __future__ import annotations
 
-import math
 from contextlib import suppress
-from fractions import Fraction
 from typing import TYPE_CHECKING, Final
 
 from ktrain.api import quantity
@@ -139,12 +137,7 @@ def _default_http(action: Json) -> None:
 
 
 def _canonicalise(amounts: Json) -> None:
-    """Write amounts as the server stores them: nothing finer than a thousandth, away from zero."""
     for name, amount in amounts.items():
         if isinstance(amount, str | int | float):
-            try:
-                value = quantity.parse(amount)
-                thousandths = math.ceil(abs(value) * 1000) * (1 if value > 0 else -1)
-                amounts[name] = quantity.format_quantity(Fraction(thousandths, 1000), like=amount)
-            except ValueError:
-                continue  # validation names the field
+            with suppress(ValueError):  # validation names the field
+                amounts[name] = quantity.canonical_amount(amount)

@@ -24,7 +24,7 @@ _FILLED: Final[dict[str, dict[str, Any]]] = {
     "iscsi": {"iscsiInterface": "default", "lun": 0},
     "rbd": {"pool": "rbd", "user": "admin", "keyring": "/etc/ceph/keyring"},
     "azureDisk": {"cachingMode": "ReadWrite", "fsType": "ext4", "readOnly": False, "kind": "Shared"},
-    "scaleIO": {"storageMode": "ThinProvisioned", "fsType": "xfs"},
+    "scaleIO": {"storageMode": "ThinProvisioned", "fsType": "xfs", "secretRef": None},
 }
 _GATED_SOURCES: Final = ("clusterTrustBundle", "podCertificate")
 """Sources of projected volumes whose feature gates are closed by default in Kubernetes 1.36."""

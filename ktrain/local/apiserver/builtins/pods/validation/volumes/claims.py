@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 _META: Final = frozenset({"labels", "annotations"})
 """What of a claim's metadata is anybody's to give."""
+_SHOWN_AS: Final = {"uid": "uID"}
+"""Upstream makes the names of these fields from those in Go."""
 
 
 def validate_ephemeral_volume(source: Json, field: str) -> Iterator[Cause]:
@@ -32,7 +34,7 @@ def validate_ephemeral_volume(source: Json, field: str) -> Iterator[Cause]:
     yield from validate_labels(meta.get("labels"), f"{here}.metadata.labels")
     for name in meta:
         if name not in _META:
-            yield causes.forbidden(f"{here}.metadata.{name}", "cannot be set")
+            yield causes.forbidden(f"{here}.metadata.{_SHOWN_AS.get(name, name)}", "cannot be set")
     yield from validate_claim_spec(template.get("spec") or {}, f"{here}.spec")
 
 
