@@ -227,7 +227,7 @@ class Kubelet:
         """Ask every pod to stop, wait for a while, and leave what is left to the cancellation that comes next."""
         living = [worker for worker in self._workers.values() if worker is not None]
         for worker in living:
-            worker.stop(min(self._stop_grace_s, worker.pod.grace_s))
+            worker.shut_down(min(self._stop_grace_s, worker.pod.grace_s))
         with anyio.move_on_after(self._stop_grace_s + _AFTER_KILL_S):
             for worker in living:
                 await worker.finished.wait()

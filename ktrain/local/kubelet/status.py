@@ -189,7 +189,12 @@ def conditions(pod: Pod, record: PodRecord, current: str) -> list[Condition]:
         ready = _false("Ready", "ReadinessGatesNotReady", names)
     sandbox = Condition("PodReadyToStartContainers", str(record.sandbox_ready))
     found = [_true("PodScheduled"), sandbox, initialized, containers_ready, ready]
-    return found if record.restarting is None else [*found, _restarting(current, is_so=record.restarting)]
+    if record.restarting is not None:
+        found.append(_restarting(current, is_so=record.restarting))
+    if record.failure == SHUT_DOWN:
+        # What Jobs can be told to ignore (`podFailurePolicy`).
+        found.append(Condition("DisruptionTarget", "True", "TerminationByKubelet", SHUT_DOWN[1]))
+    return found
 
 
 def container_status(pod: Pod, record: ContainerRecord) -> Json:
@@ -290,5 +295,7 @@ _LASTING: Final = (Role.SIDECAR, Role.MAIN)
 """What a ready pod has running."""
 _MESSAGES_LIMIT: Final = 12288
 """Of all containers of a pod together (core/v1 Container, terminationMessagePath)."""
+SHUT_DOWN: Final = ("Terminated", "Pod was terminated in response to imminent node shutdown.")
+"""Reason and message of a pod that its kubelet takes with it, in the words of a node's graceful shutdown."""
 LOST: Final = "ContainerStatusUnknown"
 """Reason of a container whose process is gone and whose exit nobody saw."""

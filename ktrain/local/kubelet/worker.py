@@ -34,7 +34,7 @@ from .reporter import StatusReporter, delete_finally
 from .restarts import RestartBackoff, can_restart_all
 from .resume import goes_on, resumed_records
 from .spec import PODS, EphemeralContainer, Pod
-from .status import LOST, ContainerRecord, PodRecord, Role, new_records, pod_status
+from .status import LOST, SHUT_DOWN, ContainerRecord, PodRecord, Role, Terminated, new_records, pod_status
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping, Sequence
@@ -46,7 +46,6 @@ if TYPE_CHECKING:
 
     from .launch import Attempt
     from .spec import Container
-    from .status import Terminated
 
 REFRESH_S: Final = 60.0
 """How often volumes that show API objects are brought up to date (the kubelet's own sync period)."""
@@ -118,6 +117,12 @@ class PodWorker:
         """Bring the pod to its end within this many seconds; a later call can only shorten that. Never waits."""
         self._deadline.shorten(grace_s)
         self._sequence.cancel()
+
+    def shut_down(self, grace_s: float) -> None:
+        """Stop it because its node goes: unless it had ended it has failed, for no fault of its own, and says so."""
+        if not all(isinstance(runner.record.state, Terminated) for runner in self._of(Role.MAIN)):
+            self._failure = self._failure or SHUT_DOWN
+        self.stop(grace_s)
 
     def kill(self) -> None:
         """The object is gone (deleted by force): end what runs at once, and write nothing any more."""

@@ -7,7 +7,7 @@ import time
 import pytest
 
 from ktrain.api.core import PODS
-from ktrain.api.meta import Key
+from ktrain.api.meta import Key, find_condition
 from ktrain.local.sandbox.sim import Act
 
 
@@ -43,6 +43,11 @@ def test_a_kubelet_that_stops_gives_its_pods_a_moment_and_leaves_nothing_running
     assert signals[0][0] == 15
     assert signals[1][:2] == [15, 9]
     assert left[0].kubelet.statistics() == (0, 2)
+    for name in ("polite", "deaf"):
+        status = left[0].watch.pods.get(Key("default", name)).status
+        target = find_condition(status.conditions, "DisruptionTarget")
+        assert (status.phase, status.reason) == ("Failed", "Terminated")
+        assert (target.status, target.reason) == ("True", "TerminationByKubelet")
 
 
 @pytest.mark.e2e
