@@ -20,7 +20,14 @@ if TYPE_CHECKING:
     from ktrain.api.meta import Json
     from ktrain.api.schema.node import Node
 
-_ZERO: Final[dict[str, Any]] = {"string": "", "integer": 0, "number": 0, "int-or-string": 0, "boolean": False}
+_ZERO: Final[dict[str, Any]] = {
+    "string": "",
+    "integer": 0,
+    "number": 0,
+    "int-or-string": 0,
+    "quantity": "0",
+    "boolean": False,
+}
 _OFFSET: Final = re.compile(rb':\d\d(?:\.\d+)?[+-]\d\d:\d\d"')
 _ELSEWHERE: Final = re.compile(r"(.*?)(\.\d+)?([+-]\d\d:\d\d)")
 _WHOLE: Final = re.compile(rb"\d\.0[,}\]]")
