@@ -37,7 +37,7 @@ from .users import Authority
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-CONTROLLERS: Final = "job,garbagecollector,namespace,serviceaccount,pvc-protection,ttl-after-finished"
+CONTROLLERS: Final = "job,garbagecollector,namespace,serviceaccount,pvc-protection,pv-protection,ttl-after-finished"
 ATTEMPTS: Final = 5
 _PR_SET_PDEATHSIG: Final = 1
 _PORT_TAKEN: Final = "address already in use"

@@ -4,11 +4,26 @@ import copy
 
 import pytest
 
+from .stored import (
+    APPS,
+    AUTOSCALERS,
+    BUDGETS,
+    CONTAINER,
+    CRON_JOBS,
+    DAEMON_SETS,
+    DEPLOYMENTS,
+    JOB_SPEC,
+    POLICIES,
+    QUOTAS,
+    SELECTOR,
+    STATEFUL_SETS,
+    named,
+    scaled,
+    selected,
+)
+
 MERGE = "application/merge-patch+json"
 TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io"
-CONTAINER = {"name": "c", "image": "i"}
-SELECTOR = {"matchLabels": {"a": "b"}}
-TEMPLATE = {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [CONTAINER]}}
 FILLED = {
     "metadata": {"labels": {"a": "b"}},
     "spec": {
@@ -28,34 +43,9 @@ FILLED = {
         "schedulerName": "default-scheduler",
     },
 }
-JOB_SPEC = {"template": {"spec": {"containers": [CONTAINER], "restartPolicy": "Never"}}}
-TARGET = {"kind": "Deployment", "name": "d", "apiVersion": "apps/v1"}
 LIMITS = {"minReplicas": 1, "maxReplicas": 3}
 
-APPS = "/apis/apps/v1/namespaces/{ns}"
-NETWORK = "/apis/networking.k8s.io/v1/namespaces/{ns}"
-DEPLOYMENTS = f"{APPS}/deployments"
-STATEFUL_SETS = f"{APPS}/statefulsets"
-DAEMON_SETS = f"{APPS}/daemonsets"
-CRON_JOBS = "/apis/batch/v1/namespaces/{ns}/cronjobs"
-AUTOSCALERS = "/apis/autoscaling/v2/namespaces/{ns}/horizontalpodautoscalers"
-POLICIES = f"{NETWORK}/networkpolicies"
-INGRESSES = f"{NETWORK}/ingresses"
-BUDGETS = "/apis/policy/v1/namespaces/{ns}/poddisruptionbudgets"
-QUOTAS = "/api/v1/namespaces/{ns}/resourcequotas"
 SLICES = "/apis/discovery.k8s.io/v1/namespaces/{ns}/endpointslices"
-
-
-def named(name="x", **fields):
-    return {"metadata": {"name": name}, **fields}
-
-
-def selected(**spec):
-    return {"selector": SELECTOR, "template": TEMPLATE, **spec}
-
-
-def scaled(**spec):
-    return {"maxReplicas": 3, "scaleTargetRef": TARGET, **spec}
 
 
 ROLLING = {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": "25%", "maxSurge": "25%"}}

@@ -2,36 +2,22 @@
 
 import pytest
 
-SELECTOR = {"matchLabels": {"a": "b"}}
-POD = {"containers": [{"name": "c", "image": "i"}]}
-TEMPLATE = {"metadata": {"labels": {"a": "b"}}, "spec": POD}
-JOB_SPEC = {"template": {"spec": {**POD, "restartPolicy": "Never"}}}
-TARGET = {"kind": "Deployment", "name": "d", "apiVersion": "apps/v1"}
-
-APPS = "/apis/apps/v1/namespaces/{ns}"
-NETWORK = "/apis/networking.k8s.io/v1/namespaces/{ns}"
-DEPLOYMENTS = f"{APPS}/deployments"
-STATEFUL_SETS = f"{APPS}/statefulsets"
-DAEMON_SETS = f"{APPS}/daemonsets"
-CRON_JOBS = "/apis/batch/v1/namespaces/{ns}/cronjobs"
-AUTOSCALERS = "/apis/autoscaling/v2/namespaces/{ns}/horizontalpodautoscalers"
-POLICIES = f"{NETWORK}/networkpolicies"
-INGRESSES = f"{NETWORK}/ingresses"
-BUDGETS = "/apis/policy/v1/namespaces/{ns}/poddisruptionbudgets"
-QUOTAS = "/api/v1/namespaces/{ns}/resourcequotas"
-
-
-def named(**fields):
-    return {"metadata": {"name": "x"}, **fields}
-
-
-def selected(**spec):
-    return {"selector": SELECTOR, "template": TEMPLATE, **spec}
-
-
-def scaled(**spec):
-    return {"maxReplicas": 3, "scaleTargetRef": TARGET, **spec}
-
+from .stored import (
+    AUTOSCALERS,
+    BUDGETS,
+    CRON_JOBS,
+    DAEMON_SETS,
+    DEPLOYMENTS,
+    INGRESSES,
+    JOB_SPEC,
+    POLICIES,
+    QUOTAS,
+    STATEFUL_SETS,
+    TEMPLATE,
+    named,
+    scaled,
+    selected,
+)
 
 SOURCES = '"ContainerResource", "External", "Object", "Pods", "Resource"'
 UNBALANCED = {"rollingUpdate": {"maxSurge": 0, "maxUnavailable": 0}}

@@ -1,17 +1,17 @@
 """
 Events do not stay: a while after they were last written they are deleted.
 
-A cluster's store does it by leases, here new events push the old ones out: without them there is nothing that grows,
-and an idle server has no timer. So a list may show events past their time, as long as nothing else happened.
+A cluster's store does it by leases; here one task sleeps until the oldest event is due, and has no timer while there is
+none. All stay equally long, so the order in which they were written is the order in which they go.
 """
 
 from __future__ import annotations
 
+import asyncio
 from collections import deque
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from ktrain.local.apiserver.controllers.working import Worklist
 from ktrain.local.apiserver.storage.store import Change, RevisionMismatch
 
 if TYPE_CHECKING:
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from ktrain.local.apiserver.backend import Backend
 
 _EVENTS: Final = "events"
+_YIELD_EVERY: Final = 32
+"""Events deleted before other tasks get their turn."""
 
 
 class _Written(NamedTuple):
@@ -30,35 +32,42 @@ class _Written(NamedTuple):
 
 
 class EventExpiry:
-    """Deletes events that were last written longer ago than `keep_s` seconds."""
+    """Deletes events that were last written `keep_s` seconds ago."""
 
     def __init__(self, backend: Backend, keep_s: float) -> None:
         self._backend = backend
         self._keep = timedelta(seconds=keep_s)
         self._written: deque[_Written] = deque()
-        self._queue: Worklist[str] = Worklist(_EVENTS, backend.env)
+        self._any = asyncio.Event()
         backend.store.listen(self._observe)
 
     async def run(self) -> None:
         """Work until cancelled."""
-        await self._queue.work(self._settle)
+        done = 0
+        while True:
+            await self._any.wait()
+            while self._written:
+                rest_s = (self._written[0].until - self._backend.now()).total_seconds()
+                if rest_s > 0:
+                    await self._backend.env.clock.sleep(rest_s)
+                    continue
+                self._expire(self._written.popleft())
+                done += 1
+                if done % _YIELD_EVERY == 0:
+                    await asyncio.sleep(0)
+            self._any.clear()
 
     def _observe(self, collection: str, change: Change) -> None:
-        if collection != _EVENTS or change.after is None:
-            return
-        now = self._backend.now()
-        self._written.append(_Written(now + self._keep, change.key, change.after.revision))
-        if self._written[0].until <= now:
-            self._queue.add(_EVENTS)
+        if collection == _EVENTS and change.after is not None:
+            until = self._backend.now() + self._keep
+            self._written.append(_Written(until, change.key, change.after.revision))
+            self._any.set()
 
-    async def _settle(self, _name: str) -> None:
-        now = self._backend.now()
-        while self._written and self._written[0].until <= now:
-            written = self._written.popleft()
-            item = self._backend.store.collection(_EVENTS).get(written.key)
-            if item is None or item.revision != written.revision:
-                continue
-            try:
-                self._backend.store.remove(_EVENTS, written.key, expected=item.revision)
-            except RevisionMismatch:
-                continue
+    def _expire(self, written: _Written) -> None:
+        item = self._backend.store.collection(_EVENTS).get(written.key)
+        if item is None or item.revision != written.revision:
+            return
+        try:
+            self._backend.store.remove(_EVENTS, written.key, expected=item.revision)
+        except RevisionMismatch:
+            return  # written meanwhile: its time begins anew

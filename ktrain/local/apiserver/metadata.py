@@ -96,20 +96,18 @@ def prepare_create(metadata: Json, *, now: datetime, random: random.Random, has_
     metadata["creationTimestamp"] = format_time(now)
     if has_generation:
         metadata["generation"] = 1
-    else:
-        metadata.pop("generation", None)
+    # Of the other kinds nobody looks at it: what the client says stays.
     _drop_empty(metadata)
 
 
-def prepare_update(metadata: Json, old: Json, *, has_generation: bool) -> None:
+def prepare_update(metadata: Json, old: Json) -> None:
     """Restore what no client may change silently."""
-    metadata.pop("selfLink", None)
     metadata.setdefault("uid", old.get("uid"))
     metadata["creationTimestamp"] = old.get("creationTimestamp")
     for name in ("deletionTimestamp", "deletionGracePeriodSeconds"):
         if name in old:
             metadata.setdefault(name, old[name])
-    if has_generation and "generation" in old:
+    if "generation" in old:
         metadata["generation"] = old["generation"]
     else:
         metadata.pop("generation", None)
@@ -250,6 +248,8 @@ def _drop_empty(metadata: Json) -> None:
         "ownerReferences",
         "generateName",
         "namespace",
+        "generation",
+        "selfLink",
         "managedFields",
     ):
         if name in metadata and not metadata[name]:

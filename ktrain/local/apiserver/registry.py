@@ -112,7 +112,10 @@ class ServedResource:
     @cached_property
     def empty(self) -> Json:
         """What an object holds before anybody writes it: structs that Go's types always have. Not to be changed."""
-        return {} if self.custom else empty_object(builtin_kinds()[f"{self.api_version}/{self.kind}"].definition)
+        if self.custom:
+            return {}
+        structs = empty_object(builtin_kinds()[f"{self.api_version}/{self.kind}"].definition)
+        return _merged(structs, self.strategy.empty)
 
     @cached_property
     def head(self) -> bytes:
@@ -174,3 +177,12 @@ class Registry:
 
     def __iter__(self) -> Iterator[ServedResource]:
         return iter(tuple(self._by_plural.values()))
+
+
+def _merged(structs: Json, more: Json) -> Json:
+    """Return both; what only one has is shared with it."""
+    both = {**structs, **more}
+    for name in structs.keys() & more.keys():
+        if isinstance(structs[name], dict) and isinstance(more[name], dict):
+            both[name] = _merged(structs[name], more[name])
+    return both

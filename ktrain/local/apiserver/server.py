@@ -32,11 +32,12 @@ from ktrain.local.apiserver.access.owner_references import OwnerReferences
 from ktrain.local.apiserver.admission.callouts import Callouts
 from ktrain.local.apiserver.admission.chain import AdmissionPlugin, Chain
 from ktrain.local.apiserver.backend import Backend, Call, NodeAgents
-from ktrain.local.apiserver.controllers.claims import ClaimProtection
 from ktrain.local.apiserver.controllers.crds import CrdController
 from ktrain.local.apiserver.controllers.disruption import DisruptionController
 from ktrain.local.apiserver.controllers.gc import GarbageCollector
 from ktrain.local.apiserver.controllers.namespaces import NamespaceController
+from ktrain.local.apiserver.controllers.nodes import NodeController
+from ktrain.local.apiserver.controllers.protection import ClaimProtection, VolumeProtection
 from ktrain.local.apiserver.controllers.quotas import QuotaController
 from ktrain.local.apiserver.conversion import Conversions
 from ktrain.local.apiserver.dispatch import dispatch
@@ -122,6 +123,8 @@ class ApiServer:
         self._gc = GarbageCollector(self._backend)
         self._budgets = DisruptionController(self._backend)
         self._claims = ClaimProtection(self._backend)
+        self._volumes = VolumeProtection(self._backend)
+        self._node_controller = NodeController(self._backend)
         self._expiry = EventExpiry(self._backend, event_ttl_s)
         self._namespaces = NamespaceController(self._backend)
         self._quotas = QuotaController(self._backend)
@@ -156,6 +159,8 @@ class ApiServer:
                 ("crds", self._crds),
                 ("budgets", self._budgets),
                 ("claims", self._claims),
+                ("volumes", self._volumes),
+                ("nodes", self._node_controller),
                 ("events", self._expiry),
                 ("accounts", self._accounts),
                 ("aggregation", self._aggregator),

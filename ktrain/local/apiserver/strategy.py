@@ -52,6 +52,10 @@ class Strategy:
     default_propagation: Propagation = "Background"
     deletion_warning: str = ""
     """Said when a deletion without a policy falls back to `default_propagation`."""
+    status_on_create: bool = False
+    """Whether a new object may bring its status, as a node does that comes by itself."""
+    empty: Json = {}
+    """What typed encoding writes in a new object, besides structs: nobody owns it unless it is changed."""
     kept_by_status: tuple[str, ...] = ()
     """What of metadata a write to `/status` leaves alone; upstream's typed kinds let most of it be written there."""
     immutable_status: bool = True

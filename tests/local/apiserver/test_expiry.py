@@ -1,50 +1,40 @@
 """Events stay for a while after they were last written."""
 
-import dataclasses
-from datetime import timedelta
+import json
 
-import pytest
-
-from ktrain.framework.env import system_env
 from ktrain.local.apiserver.server import ApiServer
+from ktrain.testing.time import simulate
 
 EVENTS = "/api/v1/namespaces/default/events"
 
 
-class _Shifted:
-    """The system's clock, and a bit."""
-
-    def __init__(self, clock):
-        self._clock = clock
-        self.ahead = timedelta()
-
-    def __getattr__(self, name):
-        return getattr(self._clock, name)
-
-    def now(self):
-        return self._clock.now() + self.ahead
+async def names(server):
+    answer = await server.transport().request("GET", EVENTS)
+    return [item["metadata"]["name"] for item in json.loads(answer.body)["items"]]
 
 
-@pytest.fixture
-def clock():
-    return _Shifted(system_env().clock)
+async def write(server, method, path, body, content_type="application/json"):
+    headers = {"Content-Type": content_type}
+    answer = await server.transport().request(method, path, headers=headers, body=json.dumps(body).encode())
+    assert answer.status < 300, answer.body
 
 
-@pytest.fixture
-async def server(clock):
-    server = ApiServer(dataclasses.replace(system_env(), clock=clock), event_ttl_s=60)
-    async with server.running():
-        yield server
+def test_an_event_goes_an_hour_after_it_was_last_written_also_when_nothing_else_happens():
+    async def scenario(env):
+        server, seen = ApiServer(env), []
+        async with server.running():
+            for name in ("old", "again"):
+                await write(server, "POST", EVENTS, {"metadata": {"name": name}})
+            await env.clock.sleep(1800)
+            merge = "application/merge-patch+json"
+            await write(server, "PATCH", f"{EVENTS}/again", {"count": 2}, merge)
+            for pause_s in (1799, 2, 1798, 2):
+                await env.clock.sleep(pause_s)
+                seen.append(await names(server))
+            await write(server, "POST", EVENTS, {"metadata": {"name": "later"}})
+            seen.append(await names(server))
+            await env.clock.sleep(3601)
+            seen.append(await names(server))
+        return seen
 
-
-async def test_an_event_goes_a_while_after_it_was_last_written(api, clock):
-    for name in ("old", "again"):
-        await api.create("events", {"metadata": {"name": name}, "involvedObject": {"namespace": "default"}})
-    clock.ahead = timedelta(seconds=50)
-    await api.send("PATCH", f"{EVENTS}/again", {"count": 2}, api.MERGE)
-    clock.ahead = timedelta(seconds=70)
-    await api.create("events", {"metadata": {"name": "new"}, "involvedObject": {"namespace": "default"}})
-    await api.gone(f"{EVENTS}/old")
-
-    names = [item["metadata"]["name"] for item in (await api.send("GET", EVENTS)).body["items"]]
-    assert names == ["again", "new"]
+    assert simulate(scenario) == [["again", "old"], ["again"], ["again"], [], ["later"], []]

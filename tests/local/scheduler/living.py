@@ -21,8 +21,9 @@ def gpu_pod(name):
 async def one_gpu(client):
     await client.create(NODES, {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n"}})
     amounts = {GPU: "1", "pods": "110"}
-    patch = {"status": {"capacity": amounts, "allocatable": amounts}}
-    return await client.patch(NODES, Key("", "n"), patch, subresource="status")
+    await client.patch(NODES, Key("", "n"), {"status": {"capacity": amounts}}, subresource="status")
+    # A new node has a taint, that it is not ready.
+    return await client.patch(NODES, Key("", "n"), {"spec": {"taints": None}})
 
 
 async def eventually(condition):

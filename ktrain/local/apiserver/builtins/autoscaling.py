@@ -55,6 +55,8 @@ class AutoscalerStrategy(Strategy):
         if (behavior := spec.get("behavior")) is not None:
             behavior["scaleUp"] = {**_SCALE_UP, **behavior.get("scaleUp", {})}
             behavior["scaleDown"] = {**_SCALE_DOWN, **behavior.get("scaleDown", {})}
+            for rules in behavior.values():
+                _canonicalise(rules)
         obj["status"] = {"desiredReplicas": 0, "currentMetrics": None, **obj.get("status", {})}
 
     def prepare_create(self, obj: Json, backend: Backend) -> None:
@@ -103,8 +105,12 @@ def _validate_reference(reference: Json, field: str, *, grouped: bool = False) -
         else:
             for text in names.path_segment(value):
                 yield causes.invalid(f"{field}.{name}", value, text)
-    if grouped and "/" not in reference.get("apiVersion", ""):
-        version = reference.get("apiVersion", "")
+    version = reference.get("apiVersion", "")
+    if not grouped:
+        return
+    if version.count("/") > 1:
+        yield causes.invalid(f"{field}.apiVersion", version, f"unexpected GroupVersion string: {version}")
+    elif "/" not in version and reference.get("kind") != "ReplicationController":
         yield causes.invalid(f"{field}.apiVersion", version, "apiVersion must specify API group")
 
 
@@ -134,8 +140,13 @@ def _validate_source(source: str, value: Json, field: str) -> Iterator[Cause]:
             yield causes.required(f"{field}.name", "must specify a resource name")
         if source == "containerResource" and not value.get("container"):
             yield causes.required(f"{field}.container", "must specify a container")
-    elif not (value.get("metric") or {}).get("name"):
+        elif source == "containerResource":
+            for text in names.label(value["container"]):
+                yield causes.invalid(f"{field}.container", value["container"], text)
+    elif not (name := (value.get("metric") or {}).get("name")):
         yield causes.required(f"{field}.metric.name", "must specify a metric name")
+    else:
+        yield from (causes.invalid(f"{field}.metric.name", name, text) for text in names.path_segment(name))
     if source == "object":
         yield from _validate_reference(value.get("describedObject") or {}, f"{field}.describedObject")
     yield from _validate_target(target, f"{field}.target")
@@ -186,6 +197,8 @@ def _validate_rules(rules: Json, field: str) -> Iterator[Cause]:
         yield causes.not_supported(f"{field}.selectPolicy", choice, ["Disabled", "Max", "Min"])
     if not rules.get("policies"):
         yield causes.required(f"{field}.policies", "must specify at least one Policy")
+    if (tolerance := rules.get("tolerance")) is not None and _amount(tolerance) < 0:
+        yield causes.invalid(f"{field}.tolerance", tolerance, "must be greater than or equal to 0")
     for index, policy in enumerate(rules.get("policies") or ()):
         path = f"{field}.policies[{index}]"
         if policy.get("type") not in {"Pods", "Percent"}:
@@ -199,7 +212,7 @@ def _validate_rules(rules: Json, field: str) -> Iterator[Cause]:
 
 
 def _canonicalise(target: Json) -> None:
-    for name in ("value", "averageValue"):
+    for name in ("value", "averageValue", "tolerance"):
         if name in target:
             try:
                 target[name] = quantity.canonical(target[name])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import re
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -25,6 +26,9 @@ _SECRET_KEYS: Final = {
 }
 _JSON_KEYS: Final = frozenset({".dockercfg", ".dockerconfigjson"})
 _ACCOUNT_ANNOTATION: Final = "kubernetes.io/service-account.name"
+_PEM: Final = b"-----BEGIN "
+_PLACE: Final = re.compile(r"\(byte (\d+)\)")
+_GO_NAMES: Final[dict[type, str]] = {list: "array", str: "string", int: "number", float: "number", bool: "bool"}
 _SIZE_LIMIT: Final = 1024 * 1024
 _FROZEN: Final = "field is immutable when `immutable` is set"
 
@@ -34,16 +38,24 @@ class ConfigMapStrategy(Strategy):
 
     has_generation = False
     fields: tuple[str, ...] = ("data", "binaryData")
+    sized = "[]"
+    """The field that is too long: upstream's text for all of an object."""
 
     def validate(self, obj: Json) -> Sequence[Cause]:
         """Check keys and the size of all values together."""
         found = [cause for field in self.fields for cause in _validate_keys(obj.get(field, {}), field)]
         doubled = obj.get("data", {}).keys() & obj.get("binaryData", {}).keys()
-        found += [causes.invalid("data", key, "duplicate of key present in binaryData") for key in sorted(doubled)]
-        size = sum(len(str(value)) for field in self.fields for value in obj.get(field, {}).values())
-        if size > _SIZE_LIMIT:
-            found.append(causes.too_long("", _SIZE_LIMIT))
+        found += [
+            causes.invalid(f"data[{key}]", key, "duplicate of key present in binaryData") for key in sorted(doubled)
+        ]
+        if self.size(obj) > _SIZE_LIMIT:
+            found.append(causes.too_long(self.sized, _SIZE_LIMIT))
         return found
+
+    def size(self, obj: Json) -> int:
+        """Return how many bytes it holds."""
+        texts = sum(len(text.encode()) for text in obj.get("data", {}).values())
+        return texts + _decoded_size(obj.get("binaryData", {}))
 
     def validate_update(self, obj: Json, old: Json) -> Sequence[Cause]:
         """An immutable one keeps its data, and stays immutable."""
@@ -59,6 +71,7 @@ class SecretStrategy(ConfigMapStrategy):
     """Secrets: like ConfigMaps, in base64, with a type."""
 
     fields: tuple[str, ...] = ("data",)
+    sized = "data"
 
     def default(self, obj: Json) -> None:
         """Fold the write-only stringData into data."""
@@ -69,6 +82,19 @@ class SecretStrategy(ConfigMapStrategy):
     def validate(self, obj: Json) -> Sequence[Cause]:
         """Check keys and size, and that what the type promises is there."""
         return [*super().validate(obj), *_validate_secret_type(obj)]
+
+    def size(self, obj: Json) -> int:
+        """Return how many bytes it holds."""
+        return _decoded_size(obj.get("data", {}))
+
+    def warn(self, obj: Json) -> Sequence[str]:
+        """Say that a certificate is none; clients will find out otherwise."""
+        data = obj.get("data", {})
+        if obj.get("type") == "kubernetes.io/tls":
+            for key, what in (("tls.crt", "certificate"), ("tls.key", "key")):
+                if _PEM not in _decoded(data.get(key, "")):
+                    return [f"tls: failed to find any PEM data in {what} input"]
+        return ()
 
     def validate_update(self, obj: Json, old: Json) -> Sequence[Cause]:
         """The type stays."""
@@ -85,9 +111,9 @@ def _validate_secret_type(secret: Json) -> Iterator[Cause]:
     if kind == "kubernetes.io/basic-auth" and data.keys() & set(needed):
         return
     for key in needed:
-        if key not in data:
+        if key not in data or (key == "ssh-privatekey" and not data[key]):
             yield causes.required(f"data[{key}]")
-        elif key in _JSON_KEYS and (problem := _json_error(base64.b64decode(data[key]))):
+        elif key in _JSON_KEYS and (problem := _json_error(_decoded(data[key]))):
             yield causes.invalid(f"data[{key}]", "<secret contents redacted>", problem)
     if kind == "kubernetes.io/service-account-token":
         annotations = secret["metadata"].get("annotations", {})
@@ -97,11 +123,27 @@ def _validate_secret_type(secret: Json) -> Iterator[Cause]:
 
 def _json_error(text: bytes) -> str:
     try:
-        msgspec.json.decode(text)
+        value = msgspec.json.decode(text)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        shown = chr(text[0]) if text else ""
-        return f"invalid character '{shown}' looking for beginning of value" if shown else str(error)
-    return ""
+        place = _PLACE.search(str(error))
+        if place is None:
+            return "unexpected end of JSON input"
+        shown = chr(text[min(int(place[1]), len(text) - 1)])
+        return f"invalid character '{shown}' looking for beginning of value"
+    kind = _GO_NAMES.get(type(value))
+    return f"json: cannot unmarshal {kind} into Go value of type map[string]interface {{}}" if kind else ""
+
+
+def _decoded(text: str) -> bytes:
+    try:
+        return base64.b64decode(text)
+    except ValueError:
+        return b""
+
+
+def _decoded_size(data: Json) -> int:
+    """Return the size of values in base64, without decoding them."""
+    return sum(len(text) // 4 * 3 - text[-2:].count("=") for text in data.values())
 
 
 def _validate_keys(data: Json, field: str) -> Iterator[Cause]:

@@ -6,9 +6,11 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from ktrain.local.apiserver import causes
+from ktrain.local.apiserver.builtins.job_policies import default_failure_policy
 from ktrain.local.apiserver.builtins.job_validation import validate_template_spec
 from ktrain.local.apiserver.builtins.pods.warnings import warn_of_template
 from ktrain.local.apiserver.builtins.templates import default_template, warn_of_name
+from ktrain.local.apiserver.numbers import NumberError, parse_signed
 from ktrain.local.apiserver.strategy import Strategy
 
 if TYPE_CHECKING:
@@ -36,6 +38,11 @@ _NAME_LIMIT: Final = 52
 """A Job's name adds eleven characters, and must be a label."""
 
 
+_ZONED: Final = re.compile(r"(?:CRON_)?TZ=(\S*) ")
+_PAUSE: Final = re.compile(r"[-+]?([0-9]+\.?[0-9]*(ns|us|µs|ms|s|m|h))+")
+_UNKNOWN_UNIT: Final = re.compile(r"[-+]?(?:[0-9]+\.?[0-9]*(?:ns|us|µs|ms|s|m|h))*[0-9]+\.?[0-9]*([^0-9.]+).*")
+
+
 class CronJobStrategy(Strategy):
     """CronJobs."""
 
@@ -47,6 +54,7 @@ class CronJobStrategy(Strategy):
         template = spec.setdefault("jobTemplate", {})
         template.setdefault("metadata", {})
         default_template(template.setdefault("spec", {}))
+        default_failure_policy(template["spec"])
         spec.setdefault("successfulJobsHistoryLimit", 3)
         spec.setdefault("failedJobsHistoryLimit", 1)
 
@@ -77,7 +85,7 @@ class CronJobStrategy(Strategy):
 
 def _validate_job(spec: Json, field: str) -> Iterator[Cause]:
     yield from validate_template_spec(spec, field)
-    if (manual := spec.get("manualSelector")) is not None:
+    if manual := spec.get("manualSelector"):
         yield causes.not_supported(f"{field}.manualSelector", manual, ["nil", "false"])
     if (selector := spec.get("selector")) is not None:
         yield causes.invalid(f"{field}.selector", selector, "`selector` will be auto-generated")
@@ -90,11 +98,14 @@ def _validate_schedule(spec: Json) -> Iterator[Cause]:
     elif "TZ" in schedule:
         detail = "cannot use TZ or CRON_TZ in schedule, use timeZone field instead"
         yield causes.invalid("spec.schedule", schedule, detail)
-    elif problem := schedule_error(schedule):
+    if schedule and (problem := schedule_error(schedule)):
         yield causes.invalid("spec.schedule", schedule, problem)
     if zone == "":
         yield causes.invalid("spec.timeZone", zone, "timeZone must be nil or non-empty string")
-    elif zone is not None and not _is_zone(zone):
+    elif zone is not None and zone.lower() == "local":
+        detail = "timeZone must be an explicit time zone as defined in https://www.iana.org/time-zones"
+        yield causes.invalid("spec.timeZone", zone, detail)
+    if zone and zone != "Local" and not _is_zone(zone):
         yield causes.invalid("spec.timeZone", zone, f"unknown time zone {zone}")
 
 
@@ -110,9 +121,14 @@ def _is_zone(name: str) -> bool:
 
 def schedule_error(schedule: str) -> str:
     """Return the scheduler's complaint about a schedule in cron's form, or nothing."""
+    if zoned := _ZONED.match(schedule):
+        if not _is_zone(zoned[1]):
+            return f"provided bad location {zoned[1]}: unknown time zone {zoned[1]}"
+        schedule = schedule[zoned.end() :].strip()
+    if schedule.startswith("@every "):
+        return _pause_error(schedule)
     if schedule.startswith("@"):
-        known = schedule in _NAMED or re.fullmatch(r"@every ([0-9.]+(ns|us|ms|s|m|h))+", schedule)
-        return "" if known else f"unrecognized descriptor: {schedule}"
+        return "" if schedule in _NAMED else f"unrecognized descriptor: {schedule}"
     parts = schedule.split()
     if len(parts) != len(_FIELDS):
         return f"expected exactly 5 fields, found {len(parts)}: [{' '.join(parts)}]"
@@ -120,20 +136,35 @@ def schedule_error(schedule: str) -> str:
         problem
         for part, (low, high, words) in zip(parts, _FIELDS, strict=True)
         for term in part.split(",")
-        if (problem := _term_error(term, low, high, words))
+        if term and (problem := _term_error(term, low, high, words))
     )
     return next(problems, "")
 
 
+def _pause_error(schedule: str) -> str:
+    text = schedule.removeprefix("@every ")
+    prefix = f"failed to parse duration {schedule}: time: "
+    if _PAUSE.fullmatch(text):
+        return ""
+    if unit := _UNKNOWN_UNIT.fullmatch(text):
+        return f'{prefix}unknown unit "{unit[1]}" in duration "{text}"'
+    return f'{prefix}invalid duration "{text}"'
+
+
 def _term_error(term: str, low: int, high: int, words: dict[str, int]) -> str:
+    if term.count("/") > 1:
+        return f"too many slashes: {term}"
     span, slash, step = term.partition("/")
-    if slash and not step.isdigit():
-        return _not_a_number(step)
-    if span not in {"*", "?"}:
-        first, dash, last = span.partition("-")
+    if span.count("-") > 1:
+        return f"too many hyphens: {term}"
+    if slash and (problem := _number_error(step)):
+        return problem
+    first, dash, last = span.partition("-")
+    # What follows a star does not count.
+    if first not in {"*", "?"}:
         for text in (first, last) if dash else (first,):
-            if text.lower() not in words and not text.isdigit():
-                return _not_a_number(text)
+            if text.lower() not in words and (problem := _number_error(text)):
+                return problem
         start, end = (
             words[text.lower()] if text.lower() in words else int(text) for text in (first, last if dash else first)
         )
@@ -150,10 +181,10 @@ def _range_error(start: int, end: int, low: int, high: int) -> str:
     return f"beginning of range ({start}) beyond end of range ({end})" if start > end else ""
 
 
-def _not_a_number(text: str) -> str:
-    return f'failed to parse int from {text}: strconv.Atoi: parsing "{text}": invalid syntax'
-
-
-def _number(text: str, words: dict[str, int]) -> int:
-    word = text.lower()
-    return words[word] if word in words else int(text)
+def _number_error(text: str) -> str:
+    try:
+        number = parse_signed(text)
+    except NumberError as error:
+        detail = str(error).replace("strconv.ParseInt", "strconv.Atoi")
+        return f"failed to parse int from {text}: {detail}"
+    return f"negative number ({number}) not allowed: {text}" if number < 0 else ""

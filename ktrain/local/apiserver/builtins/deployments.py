@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Final
 
 from ktrain.local.apiserver import causes, names
 from ktrain.local.apiserver.builtins import percentages
+from ktrain.local.apiserver.builtins.claim_specs import default_claim, validate_claim_spec
 from ktrain.local.apiserver.builtins.pods.warnings import warn_of_template
 from ktrain.local.apiserver.builtins.templates import default_template, validate_selected_template, warn_of_name
-from ktrain.local.apiserver.builtins.volumes import default_claim, validate_claim_spec
 from ktrain.local.apiserver.strategy import Strategy
 
 if TYPE_CHECKING:
@@ -120,6 +120,11 @@ class DeploymentStrategy(ReplicaSetStrategy):
         spec.setdefault("revisionHistoryLimit", 10)
         spec.setdefault("progressDeadlineSeconds", 600)
 
+    def spec_changed(self, obj: Json, old: Json) -> bool:
+        """Annotations count: they go on to the replica sets."""
+        annotations = (obj["metadata"].get("annotations"), old["metadata"].get("annotations"))
+        return annotations[0] != annotations[1] or super().spec_changed(obj, old)
+
     def validate_strategy(self, spec: Json) -> Iterator[Cause]:
         """Yield what is wrong with how pods are replaced."""
         strategy, field = spec.get("strategy") or {}, "spec.strategy"
@@ -144,6 +149,7 @@ class StatefulSetStrategy(ReplicaSetStrategy):
     kind = "StatefulSet"
     names_pods = False
     new_status: Json = {"replicas": 0, "availableReplicas": 0}
+    empty: Json = {"spec": {"serviceName": ""}}
     status_counts = ("readyReplicas", "currentReplicas", "updatedReplicas", "availableReplicas")
 
     def check_name(self, name: str, *, prefix: bool = False) -> list[str]:
@@ -158,6 +164,9 @@ class StatefulSetStrategy(ReplicaSetStrategy):
         strategy = spec.setdefault("updateStrategy", {})
         if strategy.setdefault("type", "RollingUpdate") == "RollingUpdate":
             strategy.setdefault("rollingUpdate", {}).setdefault("partition", 0)
+        spec.setdefault("serviceName", "")
+        if "ordinals" in spec:
+            spec["ordinals"].setdefault("start", 0)
         spec.setdefault("revisionHistoryLimit", 10)
         retention = spec.setdefault("persistentVolumeClaimRetentionPolicy", {})
         retention.setdefault("whenDeleted", "Retain")
@@ -185,15 +194,39 @@ class StatefulSetStrategy(ReplicaSetStrategy):
                 field = f"spec.persistentVolumeClaimRetentionPolicy.{name}"
                 yield causes.not_supported(field, value, ["Retain", "Delete"])
         yield from causes.non_negative("spec.ordinals.start", (spec.get("ordinals") or {}).get("start"))
-        for text in names.label(spec["serviceName"]) if spec.get("serviceName") else ():
-            yield causes.invalid("spec.serviceName", spec["serviceName"], text)
+
+    def prepare_create(self, obj: Json, backend: Backend) -> None:
+        """Start with nothing running."""
+        super().prepare_create(obj, backend)
+        _drop_unavailable(obj)
+
+    def prepare_update(self, obj: Json, old: Json, backend: Backend) -> None:
+        """Drop what a feature would allow that is off."""
+        super().prepare_update(obj, old, backend)
+        _drop_unavailable(obj)
+
+    def validate_create(self, obj: Json) -> Sequence[Cause]:
+        """Check what cannot change later."""
+        spec = obj.get("spec") or {}
+        service, found = spec.get("serviceName"), []
+        if service:
+            found += [causes.invalid("spec.serviceName", service, text) for text in names.label(service)]
         for index, claim in enumerate(spec.get("volumeClaimTemplates") or ()):
-            yield from validate_claim_spec(claim.get("spec") or {}, f"spec.volumeClaimTemplates[{index}].spec")
+            found += validate_claim_spec(claim.get("spec") or {}, f"spec.volumeClaimTemplates[{index}].spec")
+        return found
+
+    def warn(self, obj: Json) -> Sequence[str]:
+        """Warn of the template, and of a history that never ends."""
+        found = list(super().warn(obj))
+        if (obj["spec"].get("revisionHistoryLimit") or 0) < 0:
+            detail = "a negative value retains all historical revisions; a value >= 0 is recommended"
+            found.append(f"spec.revisionHistoryLimit: {detail}")
+        return found
 
     def validate(self, obj: Json) -> Sequence[Cause]:
         """Check all; the claims count as volumes of the template."""
         spec = dict(obj.get("spec") or {})
-        claimed = [(claim.get("metadata") or {}).get("name", "") for claim in spec.get("volumeClaimTemplates", ())]
+        claimed = dict.fromkeys((c.get("metadata") or {}).get("name", "") for c in spec.get("volumeClaimTemplates", ()))
         claims: list[Json] = [{"name": name, "persistentVolumeClaim": {"claimName": name}} for name in claimed]
         template = dict(spec.get("template") or {})
         pod = dict(template.get("spec") or {})
@@ -231,17 +264,21 @@ class DaemonSetStrategy(ReplicaSetStrategy):
             rolling = strategy.setdefault("rollingUpdate", {})
             rolling.setdefault("maxUnavailable", 1)
             rolling.setdefault("maxSurge", 0)
+        elif (rolling := strategy.get("rollingUpdate")) is not None:
+            rolling.setdefault("maxUnavailable", 0)
+            rolling.setdefault("maxSurge", 0)
         spec.setdefault("revisionHistoryLimit", 10)
+        _set_generation(obj, _generation(obj))
 
     def prepare_create(self, obj: Json, backend: Backend) -> None:
         """Count the first template."""
         super().prepare_create(obj, backend)
-        _set_generation(obj, 1)
+        _set_generation(obj, max(_generation(obj), 1))
 
     def prepare_update(self, obj: Json, old: Json, backend: Backend) -> None:
         """Count the templates."""
         del backend
-        before = int(old["metadata"].get("annotations", {}).get(_TEMPLATE_GENERATION, "0"))
+        before = _generation(old)
         same = obj["spec"]["template"] == old["spec"]["template"]
         _set_generation(obj, before if same else before + 1)
 
@@ -260,6 +297,18 @@ class DaemonSetStrategy(ReplicaSetStrategy):
             yield causes.invalid(f"{field}.maxSurge", surge, "may not be set when maxUnavailable is non-zero")
         elif not percentages.amount(unavailable) and not percentages.amount(surge):
             yield causes.required(f"{field}.maxUnavailable", "cannot be 0 when maxSurge is 0")
+
+
+def _drop_unavailable(obj: Json) -> None:
+    """Leave out how many pods may be away at once: a feature of StatefulSets that is off by default."""
+    rolling = obj["spec"]["updateStrategy"].get("rollingUpdate")
+    if rolling is not None:
+        rolling.pop("maxUnavailable", None)
+
+
+def _generation(obj: Json) -> int:
+    text = obj["metadata"].get("annotations", {}).get(_TEMPLATE_GENERATION, "")
+    return int(text) if text.isascii() and text.isdigit() else 0
 
 
 def _set_generation(obj: Json, count: int) -> None:

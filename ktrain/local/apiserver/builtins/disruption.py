@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from ktrain.local.apiserver import causes
+from ktrain.local.apiserver import causes, names
 from ktrain.local.apiserver.builtins import percentages
 from ktrain.local.apiserver.builtins.selectors import validate_selector
 from ktrain.local.apiserver.strategy import Strategy
@@ -24,6 +24,11 @@ class BudgetStrategy(Strategy):
     """PodDisruptionBudgets."""
 
     unconditional_update = False
+    qualified_finalizers = False
+
+    def check_name(self, name: str, *, prefix: bool = False) -> list[str]:
+        """Anything that fits into a URL."""
+        return names.path_segment(name, prefix=prefix)
 
     def default(self, obj: Json) -> None:
         """Write the counts that typed clients always send."""

@@ -23,6 +23,13 @@ _MAX_EXIT_CODES: Final = 255
 _MAX_INDEXES: Final = 64 * 1024
 
 
+def default_failure_policy(spec: Json) -> None:
+    """Fill in that a condition counts when it is true."""
+    for rule in spec.get("podFailurePolicy", {}).get("rules") or ():
+        for pattern in rule.get("onPodConditions") or ():
+            pattern.setdefault("status", "True")
+
+
 def validate_failure_policy(policy: Json, spec: Json) -> Iterator[Cause]:
     """Check `spec.podFailurePolicy`."""
     field = "spec.podFailurePolicy.rules"

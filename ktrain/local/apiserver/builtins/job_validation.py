@@ -9,6 +9,7 @@ from ktrain.api.schema import Cause
 from ktrain.api.selectors import LabelSelector, SelectorError
 from ktrain.local.apiserver import causes, names
 from ktrain.local.apiserver.builtins.job_policies import validate_failure_policy, validate_success_policy
+from ktrain.local.apiserver.builtins.selectors import shown, validate_selector
 from ktrain.local.apiserver.builtins.templates import validate_template
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ _HTTP_PATH: Final = re.compile(r"[A-Za-z0-9/\-._~%!$&'()*+,;=:]+")
 def validate_job(job: Json) -> list[Cause]:
     """Return what is wrong with a Job."""
     spec = job.get("spec") or {}
-    return [*_validate_generated_selector(job), *validate_job_spec(spec), *_validate_hostname(job)]
+    return [*validate_job_spec(spec), *_validate_hostname(job)]
 
 
 def validate_job_spec(spec: Json) -> list[Cause]:
@@ -51,18 +52,16 @@ def validate_template_spec(spec: Json, field: str) -> list[Cause]:
     return [Cause(field + cause.field.removeprefix("spec"), cause.reason, cause.message) for cause in found]
 
 
-def _validate_generated_selector(job: Json) -> Iterator[Cause]:
+def validate_generated_selector(job: Json, *, prefixed: bool) -> Iterator[Cause]:
+    """Yield what is wrong with a selector that its owner did not choose. Old jobs lack the `prefixed` labels."""
     spec, meta = job["spec"], job["metadata"]
     if spec.get("manualSelector") or not spec.get("selector"):
         return
     labels = spec["template"].get("metadata", {}).get("labels") or {}
     uid, name = meta.get("uid", ""), meta.get("name", "")
-    expected = {
-        "controller-uid": uid,
-        "job-name": name,
-        "batch.kubernetes.io/controller-uid": uid,
-        "batch.kubernetes.io/job-name": name,
-    }
+    expected = {"controller-uid": uid, "job-name": name}
+    if prefixed:
+        expected |= {f"batch.kubernetes.io/{label}": value for label, value in expected.items()}
     for label, value in expected.items():
         field = f"spec.template.metadata.labels[{label}]"
         if label not in labels:
@@ -71,7 +70,7 @@ def _validate_generated_selector(job: Json) -> Iterator[Cause]:
             yield causes.invalid(field, dict(sorted(labels.items())), f"must be '{value}'")
     selector = _read(spec["selector"])
     if selector is not None and not selector.matches(expected):
-        yield causes.invalid("spec.selector", spec["selector"], "`selector` not auto-generated")
+        yield causes.invalid("spec.selector", shown(spec["selector"]), "`selector` not auto-generated")
 
 
 def _validate_spec(spec: Json) -> Iterator[Cause]:
@@ -167,6 +166,7 @@ def _validate_selector(spec: Json) -> Iterator[Cause]:
     selector = spec.get("selector")
     if selector is None:
         yield causes.required("spec.selector")
+    yield from validate_selector(selector, "spec.selector")
     labels = spec["template"].get("metadata", {}).get("labels") or {}
     read = _read(selector)
     if read is not None and not read.matches(labels):

@@ -4,9 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from ktrain.api.selectors import label_value_errors
 from ktrain.local.apiserver import causes
 from ktrain.local.apiserver.builtins import job_status
-from ktrain.local.apiserver.builtins.job_validation import validate_job, validate_job_spec
+from ktrain.local.apiserver.builtins.job_policies import default_failure_policy
+from ktrain.local.apiserver.builtins.job_validation import (
+    validate_generated_selector,
+    validate_job,
+    validate_job_spec,
+)
 from ktrain.local.apiserver.builtins.pods.defaults import default_pod_spec
 from ktrain.local.apiserver.builtins.pods.warnings import warn_of_template
 from ktrain.local.apiserver.builtins.templates import warn_of_name
@@ -49,12 +55,17 @@ class JobStrategy(Strategy):
         spec.setdefault("suspend", False)
         spec.setdefault("manualSelector", False)
         spec.setdefault("podReplacementPolicy", "Failed" if "podFailurePolicy" in spec else "TerminatingOrFailed")
-        for rule in spec.get("podFailurePolicy", {}).get("rules", ()):
-            for pattern in rule.get("onPodConditions", ()):
-                pattern.setdefault("status", "True")
+        for policy in ("podFailurePolicy", "successPolicy"):
+            if policy in spec:
+                spec[policy].setdefault("rules", None)
+        default_failure_policy(spec)
         template = spec.setdefault("template", {})
         if isinstance(template.get("spec"), dict):
             default_pod_spec(template["spec"], requests=False)
+        labels = (template.get("metadata") or {}).get("labels")
+        if labels and not obj["metadata"].get("labels"):
+            # The same ones, as upstream has it: what is generated into the template's shows in the job's, too.
+            obj["metadata"]["labels"] = labels
 
     def prepare_create(self, obj: Json, backend: Backend) -> None:
         """Generate the selector and the labels that tie pods to this job and to no other."""
@@ -71,27 +82,21 @@ class JobStrategy(Strategy):
                 labels.setdefault(name, value)
             selector = spec.setdefault("selector", {}).setdefault("matchLabels", {})
             selector.setdefault(_UID_LABEL, meta["uid"])
-        if not meta.get("labels"):
+        # What does not do as a label is refused in the template, and would be refused twice.
+        if not meta.get("labels") and not label_value_errors(meta.get("name", "")):
             meta["labels"] = dict(template_meta.get("labels", {}))
 
-    def prepare_update(self, obj: Json, old: Json, backend: Backend) -> None:
-        """Keep what was generated when a client that does not know it writes the whole object."""
-        del backend
-        spec, before = obj["spec"], old["spec"]
-        if "selector" not in spec and "selector" in before:
-            spec["selector"] = before["selector"]
-            labels = before["template"].get("metadata", {}).get("labels", {})
-            template_meta = spec["template"].setdefault("metadata", {})
-            template_meta["labels"] = {**labels, **template_meta.get("labels", {})}
-
-    def validate(self, obj: Json) -> Sequence[Cause]:
-        """Check the spec."""
-        return validate_job(obj)
+    def validate_create(self, obj: Json) -> Sequence[Cause]:
+        """Check that the selector is this job's own, and the spec."""
+        return [*validate_generated_selector(obj, prefixed=True), *validate_job(obj)]
 
     def validate_update(self, obj: Json, old: Json) -> Sequence[Cause]:
         """Refuse changes of what running pods were made from."""
         spec, before = obj["spec"], old["spec"]
+        labels = (before["template"].get("metadata") or {}).get("labels") or {}
         return [
+            *validate_generated_selector(obj, prefixed=_NAME_LABEL in labels and _UID_LABEL in labels),
+            *validate_job(obj),
             # Upstream looks twice, and lists the causes twice.
             *validate_job_spec(spec),
             *_validate_completions(spec, before),

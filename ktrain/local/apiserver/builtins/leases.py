@@ -14,8 +14,10 @@ if TYPE_CHECKING:
 
     from ktrain.api.meta import Json
     from ktrain.api.schema import Cause
+    from ktrain.local.apiserver.backend import Backend
 
 _MICRO_TIME: Final = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}(Z|[+-]\d\d:\d\d)")
+_SECONDS: Final = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d")
 _LAYOUT: Final = "2006-01-02T15:04:05.000000Z07:00"
 
 
@@ -39,6 +41,16 @@ class LeaseStrategy(Strategy):
             if isinstance(value := spec.get(name), str) and not value.endswith("Z"):
                 spec[name] = _in_utc(value)
 
+    def prepare_create(self, obj: Json, backend: Backend) -> None:
+        """Drop what is part of a feature that is off by default."""
+        del backend
+        _drop_elections(obj["spec"])
+
+    def prepare_update(self, obj: Json, old: Json, backend: Backend) -> None:
+        """Drop what is part of a feature that is off by default."""
+        del old, backend
+        _drop_elections(obj["spec"])
+
     def validate(self, obj: Json) -> Sequence[Cause]:
         """Check the numbers."""
         spec = obj.get("spec") or {}
@@ -47,6 +59,11 @@ class LeaseStrategy(Strategy):
         if duration is not None and duration <= 0:
             found.append(causes.invalid("spec.leaseDurationSeconds", duration, "must be greater than 0"))
         return found
+
+
+def _drop_elections(spec: Json) -> None:
+    for name in ("strategy", "preferredHolder"):
+        spec.pop(name, None)
 
 
 def _in_utc(value: str) -> str:
@@ -60,4 +77,7 @@ def micro_time_error(value: object) -> str:
     """Return the decoder's complaint about a value that is no `metav1.MicroTime`, or nothing."""
     if not isinstance(value, str) or _MICRO_TIME.fullmatch(value):
         return ""
-    return f'parsing time "{value}" as "{_LAYOUT}": cannot parse "{value}" as "{_LAYOUT}"'
+    rest, wanted = value, "2006"
+    if _SECONDS.match(value):
+        rest, wanted = value[19:], ".000000"
+    return f'parsing time "{value}" as "{_LAYOUT}": cannot parse "{rest}" as "{wanted}"'

@@ -58,10 +58,13 @@ _AMOUNTS: Final = ("max", "min", "default", "defaultRequest", "maxLimitRequestRa
 class LimitRangeStrategy(PlainStrategy):
     """LimitRanges."""
 
+    empty: Json = {"spec": {"limits": None}}
+
     def default(self, obj: Json) -> None:
         """Containers without a word of their own get the maximum, and ask for what they may have."""
         spec = obj.setdefault("spec", {})
-        for limit in spec.setdefault("limits", None) or ():
+        spec["limits"] = spec.get("limits") or None
+        for limit in spec["limits"] or ():
             for name in _AMOUNTS:
                 if limit.get(name):
                     limit[name] = {key: quantity.canonical(value) for key, value in limit[name].items()}
@@ -104,10 +107,20 @@ def _validate_limit(limit: Json, field: str) -> Iterator[Cause]:
             if quantity.parse(least) > quantity.parse(most):
                 value = given[shown][name]
                 yield causes.invalid(f"{field}.{where}[{name}]", value, text.format(least, most))
+    yield from _validate_ratios(given, field)
+
+
+def _validate_ratios(given: Json, field: str) -> Iterator[Cause]:
     for name, ratio in sorted(given["maxLimitRequestRatio"].items()):
+        path, least, most = f"{field}.maxLimitRequestRatio[{name}]", given["min"].get(name), given["max"].get(name)
         if quantity.parse(ratio) < 1:
-            detail = f"ratio {ratio} is less than 1"
-            yield causes.invalid(f"{field}.maxLimitRequestRatio[{name}]", ratio, detail)
+            yield causes.invalid(path, ratio, f"ratio {ratio} is less than 1")
+        if least is None or most is None or not quantity.parse(least):
+            continue
+        widest = quantity.parse(most) / quantity.parse(least)
+        if quantity.parse(ratio) > widest:
+            detail = f"ratio {ratio} is greater than max/min = {float(widest):f}"
+            yield causes.invalid(path, ratio, detail)
 
 
 def _validate_type(kind: str, field: str) -> Iterator[Cause]:

@@ -29,6 +29,10 @@ class NamespaceStrategy(Strategy):
         """A namespace's name is part of DNS names: one label."""
         return names.label(name, prefix=prefix)
 
+    def default(self, obj: Json) -> None:
+        """Make it selectable by name."""
+        _label(obj)
+
     def prepare_create(self, obj: Json, backend: Backend) -> None:
         """Start active, held by the controller that will empty it, and selectable by name."""
         del backend
@@ -43,6 +47,15 @@ class NamespaceStrategy(Strategy):
         del backend
         obj["spec"] = old["spec"]
         _label(obj)
+
+    def validate_create(self, obj: Json) -> Sequence[Cause]:
+        """Finalizers of the content have a domain, as all have."""
+        detail = "name is neither a standard finalizer name nor is it fully qualified"
+        return [
+            causes.invalid("spec.finalizers", name, detail)
+            for name in obj["spec"]["finalizers"]
+            if name != FINALIZER and "/" not in name
+        ]
 
     def validate_status(self, obj: Json, old: Json) -> Sequence[Cause]:
         """Only a deletion ends a namespace."""

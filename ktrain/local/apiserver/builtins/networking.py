@@ -1,11 +1,11 @@
-"""NetworkPolicies, Ingresses and endpoints: stored and validated; nothing here filters or routes."""
+"""NetworkPolicies: stored and validated; nothing here filters."""
 
 from __future__ import annotations
 
-import ipaddress
 from typing import TYPE_CHECKING, Final
 
 from ktrain.local.apiserver import causes, names
+from ktrain.local.apiserver.builtins.addresses import Network, read_network, validate_network
 from ktrain.local.apiserver.builtins.selectors import validate_selector
 from ktrain.local.apiserver.strategy import Strategy
 
@@ -14,19 +14,10 @@ if TYPE_CHECKING:
 
     from ktrain.api.meta import Json
     from ktrain.api.schema import Cause
-    from ktrain.local.apiserver.backend import Backend
 
 _PORT_TEXT: Final = "must be between 1 and 65535, inclusive"
-_PROTOCOLS: Final = ("SCTP", "TCP", "UDP")
 _POLICY_PROTOCOLS: Final = ("TCP", "UDP", "SCTP")
 _DIRECTIONS: Final = ("Ingress", "Egress")
-_UNROUTABLE: Final = {
-    "is_unspecified": "may not be unspecified (0.0.0.0 or ::)",
-    "is_loopback": "may not be in the loopback range (127.0.0.0/8, ::1/128)",
-    "is_link_local": "may not be in the link-local range (169.254.0.0/16, fe80::/10)",
-}
-_PATH_TYPES: Final = ("Exact", "ImplementationSpecific", "Prefix")
-_ADDRESS_TYPES: Final = ("FQDN", "IPv4", "IPv6")
 
 
 class NetworkPolicyStrategy(Strategy):
@@ -62,106 +53,8 @@ class NetworkPolicyStrategy(Strategy):
         return found
 
 
-class IngressStrategy(Strategy):
-    """Ingresses."""
-
-    def default(self, obj: Json) -> None:
-        """Write what typed clients always send."""
-        obj["status"] = {"loadBalancer": {}, **obj.get("status", {})}
-
-    def prepare_create(self, obj: Json, backend: Backend) -> None:
-        """Start without an address."""
-        del backend
-        obj["status"] = {"loadBalancer": {}}
-
-    def validate(self, obj: Json) -> Sequence[Cause]:
-        """Check rules, paths and backends."""
-        spec = obj.get("spec") or {}
-        if not spec.get("rules") and not spec.get("defaultBackend"):
-            return [causes.invalid("spec", None, "either `defaultBackend` or `rules` must be specified")]
-        found: list[Cause] = []
-        if "defaultBackend" in spec:
-            found += _validate_backend(spec["defaultBackend"], "spec.defaultBackend")
-        for index, rule in enumerate(spec.get("rules") or ()):
-            found += _validate_ingress_rule(rule, f"spec.rules[{index}]")
-        return found
-
-
-class EndpointsStrategy(Strategy):
-    """Endpoints of the core group."""
-
-    has_generation = False
-    create_on_update = True
-
-    def default(self, obj: Json) -> None:
-        """Fill in protocols."""
-        if not obj.get("subsets"):
-            obj.pop("subsets", None)
-        for subset in obj.get("subsets") or ():
-            for port in subset.get("ports") or ():
-                port.setdefault("protocol", "TCP")
-
-
-class EndpointSliceStrategy(Strategy):
-    """EndpointSlices."""
-
-    def default(self, obj: Json) -> None:
-        """Fill in names and protocols."""
-        for field in ("endpoints", "ports"):
-            # Typed encoding writes a null for an empty list here.
-            obj[field] = obj.get(field) or None
-        for endpoint in obj.get("endpoints") or ():
-            endpoint.setdefault("conditions", {})
-        for port in obj.get("ports") or ():
-            port.setdefault("name", "")
-            port.setdefault("protocol", "TCP")
-
-    def validate(self, obj: Json) -> Sequence[Cause]:
-        """Check the addresses."""
-        kind = obj.get("addressType", "")
-        if not kind:
-            return [causes.required("addressType")]
-        if kind not in _ADDRESS_TYPES:
-            return [causes.not_supported("addressType", kind, _ADDRESS_TYPES)]
-        found = []
-        for index, endpoint in enumerate(obj.get("endpoints") or ()):
-            addresses, field = endpoint.get("addresses") or [], f"endpoints[{index}].addresses"
-            if not addresses:
-                found.append(causes.required(field, "must contain at least 1 address"))
-            for number, address in enumerate(addresses):
-                found += _validate_address(kind, address, f"{field}[{number}]")
-        return found
-
-    def spec_changed(self, obj: Json, old: Json) -> bool:
-        """Labels count: they say whose endpoints these are."""
-        labels = (obj["metadata"].get("labels"), old["metadata"].get("labels"))
-        return labels[0] != labels[1] or super().spec_changed(obj, old)
-
-    def validate_update(self, obj: Json, old: Json) -> Sequence[Cause]:
-        """The kind of addresses stays."""
-        same = obj.get("addressType") == old.get("addressType")
-        return () if same else [causes.invalid("addressType", obj.get("addressType"), causes.IMMUTABLE)]
-
-
-def _validate_address(kind: str, address: str, field: str) -> Iterator[Cause]:
-    if kind == "FQDN":
-        for text in names.subdomain(address):
-            yield causes.invalid(field, address, text)
-        return
-    try:
-        parsed = ipaddress.ip_address(address)
-    except ValueError:
-        yield causes.invalid(field, address, "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)")
-        return
-    if parsed.version != (4 if kind == "IPv4" else 6):
-        yield causes.invalid(field.rpartition("[")[0], address, f"must be an {kind} address")
-    for trait, detail in _UNROUTABLE.items():
-        if getattr(parsed, trait):
-            yield causes.invalid(field, address, detail)
-
-
 def _validate_policy_port(port: Json, field: str) -> Iterator[Cause]:
-    if (protocol := port.get("protocol")) not in _PROTOCOLS:
+    if (protocol := port.get("protocol")) not in _POLICY_PROTOCOLS:
         yield causes.not_supported(f"{field}.protocol", protocol, _POLICY_PROTOCOLS)
     number, end = port.get("port"), port.get("endPort")
     if isinstance(number, str):
@@ -201,72 +94,15 @@ def _validate_block(block: Json, field: str) -> Iterator[Cause]:
     if not cidr:
         yield causes.required(f"{field}.cidr")
         return
-    outer = _network(cidr)
-    if outer is None:
-        yield causes.invalid(f"{field}.cidr", cidr, _CIDR_TEXT)
-        return
+    yield from validate_network(cidr, f"{field}.cidr")
+    outer = read_network(cidr)
     for index, one in enumerate(block.get("except") or ()):
-        path, inner = f"{field}.except[{index}]", _network(one)
-        if inner is None:
-            yield causes.invalid(path, one, _CIDR_TEXT)
-        elif inner.version != outer.version or inner == outer or not _is_inside(inner, outer):
+        path, inner = f"{field}.except[{index}]", read_network(one)
+        yield from validate_network(one, path)
+        if inner is not None and outer is not None and (inner == outer or not _is_inside(inner, outer)):
             yield causes.invalid(path, one, "must be a strict subset of `cidr`")
 
 
-_CIDR_TEXT: Final = "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)"
-_Network = ipaddress.IPv4Network | ipaddress.IPv6Network
-
-
-def _network(text: str) -> _Network | None:
-    try:
-        return ipaddress.ip_network(text, strict=False) if "/" in text else None
-    except ValueError:
-        return None
-
-
-def _is_inside(inner: _Network, outer: _Network) -> bool:
-    return inner.prefixlen >= outer.prefixlen and inner.network_address in outer
-
-
-def _validate_ingress_rule(rule: Json, field: str) -> Iterator[Cause]:
-    host = rule.get("host", "")
-    for text in names.subdomain(host.removeprefix("*.")) if host else ():
-        yield causes.invalid(f"{field}.host", host, text)
-    http = rule.get("http")
-    if http is not None and not http.get("paths"):
-        yield causes.required(f"{field}.http.paths")
-    for index, path in enumerate((http or {}).get("paths") or ()):
-        at = f"{field}.http.paths[{index}]"
-        kind, text = path.get("pathType"), path.get("path", "")
-        if kind is None:
-            yield causes.required(f"{at}.pathType", "pathType must be specified")
-            continue
-        if kind not in _PATH_TYPES:
-            yield causes.not_supported(f"{at}.pathType", kind, _PATH_TYPES)
-        elif not text.startswith("/") and (text or kind != "ImplementationSpecific"):
-            yield causes.invalid(f"{at}.path", text, "must be an absolute path")
-        yield from _validate_backend(path.get("backend") or {}, f"{at}.backend")
-
-
-def _validate_backend(backend: Json, field: str) -> Iterator[Cause]:
-    service, resource = backend.get("service"), backend.get("resource")
-    if service is not None and resource is not None:
-        yield causes.invalid(field, "", "cannot set both resource and service backends")
-    elif resource is not None:
-        return
-    elif service is None:
-        yield causes.invalid(field, "", "resource or service backend is required")
-    else:
-        if not service.get("name"):
-            yield causes.required(f"{field}.service.name")
-        yield from _validate_backend_port(service.get("port") or {}, field)
-
-
-def _validate_backend_port(port: Json, field: str) -> Iterator[Cause]:
-    name, number = port.get("name"), port.get("number", 0)
-    if name and number:
-        yield causes.invalid(field, "", "cannot set both port name & port number")
-    elif not name and not number:
-        yield causes.required(field, "port name or number is required")
-    elif not name and not 1 <= number <= 65535:
-        yield causes.invalid(f"{field}.service.port.number", number, _PORT_TEXT)
+def _is_inside(inner: Network, outer: Network) -> bool:
+    same = inner.version == outer.version
+    return same and inner.prefixlen >= outer.prefixlen and inner.network_address in outer

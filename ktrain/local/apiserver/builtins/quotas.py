@@ -63,6 +63,10 @@ _SCOPES: Final = (
 )
 
 
+_BARE: Final = ("Terminating", "NotTerminating", "BestEffort", "NotBestEffort", "CrossNamespacePodAffinity")
+"""Scopes that a pod has or has not: there are no values to select."""
+
+
 class QuotaStrategy(Strategy):
     """ResourceQuotas."""
 
@@ -100,9 +104,12 @@ class QuotaStrategy(Strategy):
 
 def _validate_amount(name: str, value: object) -> Iterator[Cause]:
     field = f"spec.hard[{name}]"
-    for text in label_key_errors(name):
+    malformed = label_key_errors(name)
+    for text in malformed:
         yield causes.invalid(field, name, text)
-    if (
+    if malformed:
+        yield causes.invalid(field, name, "must be a standard resource for quota")
+    elif (
         "/" not in name
         and name not in _STANDARD
         and not name.startswith(("count.", "hugepages-", "requests.hugepages-"))
@@ -139,7 +146,7 @@ def _covers(scope: str, name: str) -> bool:
         return name == "pods"
     if scope in {"Terminating", "NotTerminating", "NotBestEffort", "PriorityClass", "CrossNamespacePodAffinity"}:
         return name not in _WHOLE - {"pods"} and not name.startswith("count/")
-    return True
+    return name in {"persistentvolumeclaims", "requests.storage"} or name.endswith("storageclass.storage.k8s.io")
 
 
 def _validate_scope_selector(selector: Json) -> Iterator[Cause]:
@@ -149,6 +156,10 @@ def _validate_scope_selector(selector: Json) -> Iterator[Cause]:
         values = expression.get("values") or []
         if scope not in _SCOPES:
             yield causes.invalid(f"{field}.scopeName", scope, "unsupported scope")
+        if scope in _BARE and operator != "Exists":
+            listed = " or ".join(f"ResourceQuotaScope{name}" for name in _BARE)
+            detail = f"must be 'Exists' when scope is any of {listed.replace(' or ', ', ', len(_BARE) - 2)}"
+            yield causes.invalid(f"{field}.operator", operator, detail)
         if operator in {"In", "NotIn"} and not values:
             detail = "must be at least one value when `operator` is 'In' or 'NotIn' for scope selector"
             yield causes.required(f"{field}.values", detail)

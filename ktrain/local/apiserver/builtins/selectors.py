@@ -56,6 +56,14 @@ def matches(selector: Json | None, labels: Json | None) -> bool:
         return False
 
 
+def shown(selector: Json) -> Json:
+    """Return a selector in the order in which messages print it."""
+    parts = {"matchLabels": dict(sorted((selector.get("matchLabels") or {}).items()))}
+    if expressions := selector.get("matchExpressions"):
+        return {**parts, "matchExpressions": expressions} if parts["matchLabels"] else {"matchExpressions": expressions}
+    return parts if parts["matchLabels"] else {}
+
+
 def is_empty(selector: Json) -> bool:
     """Whether a selector asks for nothing, and so matches everything."""
     return not selector.get("matchLabels") and not selector.get("matchExpressions")

@@ -1,38 +1,37 @@
-"""Services: cluster IPs, port defaults and the rules for them."""
+"""Services: what is filled in, what an update keeps, and what goes with a type that is given up."""
 
 from __future__ import annotations
 
-import ipaddress
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
-from ktrain.api.selectors import label_key_errors, label_value_errors
 from ktrain.local.apiserver import causes, names
-from ktrain.local.apiserver.errors import StatusError, invalid
+from ktrain.local.apiserver.builtins.service_addresses import (
+    EXTERNAL,
+    allocate,
+    complete_families,
+    needs_health_port,
+    refuse_taken,
+    validate_asked,
+)
+from ktrain.local.apiserver.builtins.service_validation import is_external, service_warnings, validate_service
 from ktrain.local.apiserver.strategy import Strategy
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Sequence
 
     from ktrain.api.meta import Json
     from ktrain.api.schema import Cause
     from ktrain.local.apiserver.backend import Backend
     from ktrain.local.apiserver.registry import ServedResource
 
-_NETWORK: Final = ipaddress.IPv4Network("10.96.0.0/12")
-_FIRST_FREE: Final = 16
-"""Addresses below are kept for well-known services (kubernetes, DNS), as upstream does."""
-_TYPES: Final = ("ClusterIP", "ExternalName", "LoadBalancer", "NodePort")
-_PROTOCOLS: Final = ("SCTP", "TCP", "UDP")
-_AFFINITIES: Final = ("ClientIP", "None")
-_EXTERNAL: Final = frozenset({"NodePort", "LoadBalancer"})
-_NODE_PORTS: Final = range(30000, 32768)
 _AFFINITY_S: Final = 10800
-_PORT_TEXT: Final = "must be between 1 and 65535, inclusive"
-_HEADLESS: Final = "None"
-
-
-_FAMILIES: Final = ("ipFamilies", "ipFamilyPolicy")
-_TRAFFIC: Final = ("Cluster", "Local")
+_CLEARED: Final[tuple[tuple[Callable[[Json], bool], tuple[str, ...]], ...]] = (
+    (lambda spec: spec["type"] != "ExternalName", ("clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy")),
+    (needs_health_port, ("healthCheckNodePort",)),
+    (lambda spec: spec["type"] == "LoadBalancer", ("allocateLoadBalancerNodePorts", "loadBalancerClass")),
+    (is_external, ("externalTrafficPolicy",)),
+)
+"""Fields that some services need; one that becomes another kind of service loses what it does not name anew."""
 
 
 class ServiceStrategy(Strategy):
@@ -55,10 +54,11 @@ class ServiceStrategy(Strategy):
         if not spec.get("publishNotReadyAddresses"):
             spec.pop("publishNotReadyAddresses", None)
         if spec["sessionAffinity"] == "ClientIP":
-            spec.setdefault("sessionAffinityConfig", {"clientIP": {"timeoutSeconds": _AFFINITY_S}})
-        else:
+            client = spec.setdefault("sessionAffinityConfig", {}).setdefault("clientIP", {})
+            client.setdefault("timeoutSeconds", _AFFINITY_S)
+        elif spec["sessionAffinity"] == "None":
             spec.pop("sessionAffinityConfig", None)
-        if spec["type"] in _EXTERNAL:
+        if is_external(spec):
             spec.setdefault("externalTrafficPolicy", "Cluster")
         if spec["type"] == "LoadBalancer":
             spec.setdefault("allocateLoadBalancerNodePorts", True)
@@ -66,77 +66,61 @@ class ServiceStrategy(Strategy):
         for port in spec.get("ports", ()):
             port.setdefault("protocol", "TCP")
             if port.get("targetPort") in {None, 0, ""}:
-                port["targetPort"] = port.get("port")
+                port["targetPort"] = port.get("port", 0)
         if spec["type"] != "ExternalName":
             spec.setdefault("internalTrafficPolicy", "Cluster")
-        if spec.get("clusterIP") and not spec.get("clusterIPs"):
-            spec["clusterIPs"] = [spec["clusterIP"]]
 
     def judge(self, resource: ServedResource, obj: Json, old: Json | None, backend: Backend) -> None:
         """Refuse addresses and ports of the nodes that another service has."""
-        _refuse_taken(resource, obj, old, backend)
+        refuse_taken(resource, obj, old, backend)
 
     def prepare_create(self, obj: Json, backend: Backend) -> None:
         """Give the service an address, unless it wants none."""
         obj["status"] = {"loadBalancer": {}}
         spec = obj["spec"]
-        _allocate_ports(spec, backend)
-        _default_families(spec)
-        if spec["type"] == "ExternalName" or spec.get("clusterIP"):
-            return
-        if spec.get("ports"):
-            spec["clusterIP"] = _free_address(backend)
+        if spec["type"] == "ExternalName":
+            spec.pop("internalTrafficPolicy", None)
+        if spec.get("clusterIP") and not spec.get("clusterIPs"):
             spec["clusterIPs"] = [spec["clusterIP"]]
+        complete_families(spec)
+        _allocate(spec, backend)
 
     def prepare_update(self, obj: Json, old: Json, backend: Backend) -> None:
-        """Keep the address when the client does not send it."""
+        """Keep what was allocated when the client does not send it."""
         spec, before = obj["spec"], old["spec"]
-        _keep_ports(spec, before)
-        _allocate_ports(spec, backend)
-        if spec["type"] != "ExternalName":
-            for name in _FAMILIES:
-                if name not in spec and name in before:
-                    spec[name] = before[name]
-        _default_families(spec)
+        _follow_address(spec, before)
+        _keep(spec, before)
+        _clear(spec, before)
+        complete_families(spec)
         if before["type"] == "LoadBalancer" and spec["type"] != "LoadBalancer":
             obj["status"] = {"loadBalancer": {}}
-        if not spec.get("clusterIP") and before.get("clusterIP") and spec["type"] != "ExternalName":
-            spec["clusterIP"] = before["clusterIP"]
-            spec["clusterIPs"] = before.get("clusterIPs", [before["clusterIP"]])
+        _allocate(spec, backend)
 
     def validate(self, obj: Json) -> Sequence[Cause]:
-        """Check type, address and ports."""
-        spec = obj.get("spec", {})
-        found = []
-        headless = spec.get("clusterIP") == _HEADLESS
-        if spec.get("type") not in _TYPES:
-            found.append(causes.not_supported("spec.type", spec.get("type"), _TYPES))
-        if spec.get("sessionAffinity") not in _AFFINITIES:
-            found.append(causes.not_supported("spec.sessionAffinity", spec.get("sessionAffinity"), _AFFINITIES))
-        if not spec.get("ports") and not headless and spec.get("type") != "ExternalName":
-            found.append(causes.required("spec.ports"))
-        if spec.get("type") == "ExternalName" and not spec.get("externalName"):
-            found.append(causes.required("spec.externalName"))
-        found += _validate_selector(spec.get("selector") or {})
-        if spec.get("internalTrafficPolicy", "Cluster") not in _TRAFFIC:
-            found.append(causes.not_supported("spec.internalTrafficPolicy", spec["internalTrafficPolicy"], _TRAFFIC))
-        if headless and spec.get("type") in _EXTERNAL:
-            detail = f"may not be set to 'None' for {spec['type']} services"
-            found.append(causes.invalid("spec.clusterIPs[0]", _HEADLESS, detail))
-        address = spec.get("clusterIP")
-        if address and not headless and not _is_address(address):
-            found.append(causes.invalid("spec.clusterIPs[0]", address, "must be a valid IP address"))
-        elif address and not headless and ipaddress.ip_address(address) not in _NETWORK:
-            detail = f"failed to allocate IP {address}: the provided network does not match the current range"
-            found.append(causes.invalid("spec.clusterIPs", [address], detail))
-        return [*found, *_validate_ports(spec.get("ports", []))]
+        """Check what it asks to be allocated; if that is well, everything else."""
+        return validate_asked(obj["spec"]) or list(validate_service(obj))
 
     def validate_update(self, obj: Json, old: Json) -> Sequence[Cause]:
-        """The address stays: clients hold it."""
-        address, before = obj["spec"].get("clusterIP"), old["spec"].get("clusterIP")
-        if before and address != before and obj["spec"]["type"] != "ExternalName":
-            return [causes.invalid("spec.clusterIPs[0]", [address] if address else None, "may not change once set")]
-        return ()
+        """The address stays: clients hold it. So does who balances the load."""
+        spec, before = obj["spec"], old["spec"]
+        if validate_asked(spec):
+            return ()
+        found = []
+        given, address = spec.get("clusterIPs"), before.get("clusterIP")
+        if address and "ExternalName" not in {spec["type"], before["type"]} and spec.get("clusterIP") != address:
+            found.append(causes.invalid("spec.clusterIPs[0]", given, "may not change once set"))
+        needed, port = needs_health_port(spec) and needs_health_port(before), spec.get("healthCheckNodePort")
+        if needed and port != before.get("healthCheckNodePort"):
+            found.append(causes.forbidden("spec.healthCheckNodePort", causes.IMMUTABLE))
+        if spec["type"] == before["type"] == "LoadBalancer":
+            chosen = spec.get("loadBalancerClass")
+            if chosen != before.get("loadBalancerClass"):
+                found.append(causes.invalid("spec.loadBalancerClass", chosen, "may not change once set"))
+        return found
+
+    def warn(self, obj: Json) -> Sequence[str]:
+        """Say what is accepted and has no effect."""
+        return list(service_warnings(obj["spec"]))
 
     def validate_status(self, obj: Json, old: Json) -> Sequence[Cause]:
         """Only a load balancer has addresses outside."""
@@ -148,134 +132,52 @@ class ServiceStrategy(Strategy):
         return [causes.forbidden("status.loadBalancer.ingress", detail)]
 
 
-def _validate_ports(ports: list[Json]) -> Iterator[Cause]:
-    seen: set[str] = set()
-    numbers: set[tuple[Any, Any]] = set()
-    for index, port in enumerate(ports):
-        path = f"spec.ports[{index}]"
-        name = port.get("name", "")
-        if not name and len(ports) > 1:
-            yield causes.required(f"{path}.name")
-        elif name:
-            for text in names.label(name):
-                yield causes.invalid(f"{path}.name", name, text)
-            if name in seen:
-                yield causes.duplicate(f"{path}.name", name)
-            seen.add(name)
-        number = port.get("port", 0)
-        if not 1 <= number <= 65535:
-            yield causes.invalid(f"{path}.port", number, _PORT_TEXT)
-        target = port.get("targetPort")
-        if isinstance(target, int) and not 1 <= target <= 65535:
-            yield causes.invalid(f"{path}.targetPort", target, _PORT_TEXT)
-        if port.get("protocol") not in _PROTOCOLS:
-            yield causes.not_supported(f"{path}.protocol", port.get("protocol"), _PROTOCOLS)
-        if (number, port.get("protocol")) in numbers:
-            yield causes.duplicate(path, {"port": number, "protocol": port.get("protocol")})
-        numbers.add((number, port.get("protocol")))
+def _allocate(spec: Json, backend: Backend) -> None:
+    # A list without its first is going to be refused, and must not be completed.
+    if spec.get("clusterIP") or not spec.get("clusterIPs"):
+        allocate(spec, backend)
 
 
-def _keep_ports(spec: Json, before: Json) -> None:
-    """Keep the node's ports of a client that does not send them; a service without any loses what goes with them."""
-    if spec["type"] in _EXTERNAL:
+def _follow_address(spec: Json, before: Json) -> None:
+    """Let the list follow the one address, for clients that know only that."""
+    address, listed = spec.get("clusterIP"), spec.get("clusterIPs")
+    if address == before.get("clusterIP"):
+        if not listed and before.get("clusterIPs"):
+            spec.pop("clusterIP", None)
+    elif not listed or listed == before.get("clusterIPs"):
+        spec.pop("clusterIPs", None)
+        if address:
+            spec["clusterIPs"] = [address]
+
+
+def _keep(spec: Json, before: Json) -> None:
+    if "ExternalName" not in {spec["type"], before["type"]}:
+        if not spec.get("clusterIP") and not spec.get("clusterIPs"):
+            for name in ("clusterIP", "clusterIPs"):
+                if name in before:
+                    spec[name] = before[name]
+        for name in ("ipFamilies", "ipFamilyPolicy"):
+            if name not in spec and name in before:
+                spec[name] = before[name]
+    if spec["type"] in EXTERNAL and before["type"] in EXTERNAL:
         known = {(p.get("port"), p.get("protocol")): p["nodePort"] for p in before.get("ports", ()) if "nodePort" in p}
         for port in spec.get("ports", ()):
-            if "nodePort" not in port and (number := known.get((port.get("port"), port.get("protocol")))):
+            if not port.get("nodePort") and (number := known.get((port.get("port"), port.get("protocol")))):
                 port["nodePort"] = number
-    elif before["type"] in _EXTERNAL:
-        spec.pop("externalTrafficPolicy", None)
-        spec.pop("allocateLoadBalancerNodePorts", None)
+    if needs_health_port(spec) and needs_health_port(before) and not spec.get("healthCheckNodePort"):
+        spec["healthCheckNodePort"] = before["healthCheckNodePort"]
+
+
+def _clear(spec: Json, before: Json) -> None:
+    for needs, fields in _CLEARED:
+        if needs(before) and not needs(spec):
+            for name in fields:
+                if spec.get(name) == before.get(name):
+                    spec.pop(name, None)
+    if before["type"] in EXTERNAL and spec["type"] not in EXTERNAL:
+        old = {port["nodePort"] for port in before.get("ports", ()) if "nodePort" in port}
         for port in spec.get("ports", ()):
-            port.pop("nodePort", None)
-
-
-def _validate_selector(selector: Json) -> Iterator[Cause]:
-    for key, value in selector.items():
-        yield from (causes.invalid("spec.selector", key, text) for text in label_key_errors(key))
-        yield from (causes.invalid("spec.selector", value, text) for text in label_value_errors(value))
-
-
-def _default_families(spec: Json) -> None:
-    """Choose the families of addresses, as the allocator does: nobody owns what it writes."""
+            if port.get("nodePort") in old:
+                del port["nodePort"]
     if spec["type"] == "ExternalName":
-        return
-    # Who is behind a service without an address and without a selector is not known: anybody, in any family.
-    open_ended = spec.get("clusterIP") == _HEADLESS and not spec.get("selector")
-    spec.setdefault("ipFamilies", ["IPv4", "IPv6"] if open_ended else ["IPv4"])
-    spec.setdefault("ipFamilyPolicy", "RequireDualStack" if open_ended else "SingleStack")
-
-
-def _allocate_ports(spec: Json, backend: Backend) -> None:
-    """
-    Give each port a port of the nodes that no other service has.
-
-    Raises:
-        StatusError: All are taken.
-    """
-    if spec["type"] not in _EXTERNAL or not spec.get("allocateLoadBalancerNodePorts", True):
-        return
-    taken = _node_ports(backend) | _own_ports(spec)
-    free = (number for number in _NODE_PORTS if number not in taken)
-    for port in spec.get("ports", ()):
-        if not port.get("nodePort"):
-            number = next(free, None)
-            if number is None:
-                message = "Internal error occurred: failed to allocate a nodePort: range is full"
-                raise StatusError(500, "InternalError", message)
-            port["nodePort"] = number
-
-
-def _node_ports(backend: Backend) -> set[int]:
-    services = backend.store.collection("services")
-    return {number for _, item in services.entries() for number in _own_ports(item.obj["spec"])}
-
-
-def _own_ports(spec: Json) -> set[int]:
-    return {port["nodePort"] for port in spec.get("ports", ()) if port.get("nodePort")}
-
-
-def _refuse_taken(resource: ServedResource, obj: Json, old: Json | None, backend: Backend) -> None:
-    """Refuse what a service asks for by number and another one has."""
-    spec, before = obj["spec"], {} if old is None else old["spec"]
-    found, address = [], spec.get("clusterIP")
-    services = backend.store.collection("services")
-    if address not in {None, "", _HEADLESS, before.get("clusterIP")} and any(
-        item.obj["spec"].get("clusterIP") == address for _, item in services.entries()
-    ):
-        detail = f"failed to allocate IP {address}: provided IP is already allocated"
-        found.append(causes.invalid("spec.clusterIPs", [address], detail))
-    mine = _own_ports(before)
-    taken = _node_ports(backend) - mine
-    for index, port in enumerate(spec.get("ports", ())):
-        number = port.get("nodePort")
-        if not number or number in mine:
-            continue
-        field = f"spec.ports[{index}].nodePort"
-        if number not in _NODE_PORTS:
-            detail = "provided port is not in the valid range. The range of valid ports is 30000-32767"
-            found.append(causes.invalid(field, number, detail))
-        elif number in taken:
-            found.append(causes.invalid(field, number, "provided port is already allocated"))
-        taken.add(number)
-    if found:
-        raise invalid(resource, obj["metadata"]["name"], found)
-
-
-def _is_address(text: str) -> bool:
-    try:
-        ipaddress.ip_address(text)
-    except ValueError:
-        return False
-    return True
-
-
-def _free_address(backend: Backend) -> str:
-    services = backend.store.collection("services")
-    taken = {item.obj["spec"].get("clusterIP") for _, item in services.entries()}
-    size = _NETWORK.num_addresses - 2
-    # Start where the number of services points: the first try is free unless addresses were deleted or chosen by hand.
-    for step in range(size):
-        address = str(_NETWORK[_FIRST_FREE + (len(services) + step) % (size - _FIRST_FREE)])
-        if address not in taken:
-            return address
-    raise StatusError(500, "InternalError", "Internal error occurred: failed to allocate a serviceIP: range is full")
+        spec.pop("internalTrafficPolicy", None)

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from ktrain.api import quantity
 from ktrain.local.apiserver import causes, names
+from ktrain.local.apiserver.builtins.pods.validation.resources import validate_resources
+from ktrain.local.apiserver.builtins.pods.validation.tolerations import validate_tolerations
 from ktrain.local.apiserver.builtins.selectors import validate_labels
+from ktrain.local.apiserver.builtins.storage_amounts import canonicalise
 from ktrain.local.apiserver.strategy import Strategy
 
 if TYPE_CHECKING:
@@ -15,6 +17,7 @@ if TYPE_CHECKING:
     from ktrain.api.meta import Json
     from ktrain.api.schema import Cause
 
+_MOUNTABLE: Final = "kubernetes.io/enforce-mountable-secrets"
 _HIGHEST_USER_PRIORITY: Final = 1_000_000_000
 _SYSTEM_PRIORITIES: Final = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
 _PREEMPTIONS: Final = ("PreemptLowerPriority", "Never")
@@ -33,22 +36,30 @@ class AccountStrategy(Strategy):
     has_generation = False
     answers_deleted_object = True
 
-
-class NodeStrategy(Strategy):
-    """Nodes."""
-
-    has_generation = False
+    def warn(self, obj: Json) -> Sequence[str]:
+        """Say what is deprecated."""
+        if _MOUNTABLE not in (obj["metadata"].get("annotations") or {}):
+            return ()
+        advice = "prefer separate namespaces to isolate access to mounted secrets"
+        return [f"metadata.annotations[{_MOUNTABLE}]: deprecated in v1.32+; {advice}"]
 
 
 class PriorityClassStrategy(Strategy):
     """PriorityClasses."""
+
+    empty: Json = {"value": 0}
 
     def default(self, obj: Json) -> None:
         """Fill in preemption."""
         obj.setdefault("preemptionPolicy", "PreemptLowerPriority")
         obj.setdefault("value", 0)
 
-    def validate(self, obj: Json) -> Sequence[Cause]:
+    def spec_changed(self, obj: Json, old: Json) -> bool:
+        """Nobody looks at a class's generation."""
+        del obj, old
+        return False
+
+    def validate_create(self, obj: Json) -> Sequence[Cause]:
         """High values and `system-` names are the system's."""
         name, value = obj["metadata"].get("name", ""), obj.get("value", 0)
         if name.startswith("system-"):
@@ -63,7 +74,10 @@ class PriorityClassStrategy(Strategy):
         if value > _HIGHEST_USER_PRIORITY:
             detail = f"maximum allowed value of a user defined priority is {_HIGHEST_USER_PRIORITY}"
             return [causes.forbidden("value", detail)]
-        if (policy := obj.get("preemptionPolicy")) not in _PREEMPTIONS:
+        policy = obj.get("preemptionPolicy")
+        if not policy:
+            return [causes.required("preemptionPolicy")]
+        if policy not in _PREEMPTIONS:
             return [causes.not_supported("preemptionPolicy", policy, _PREEMPTIONS)]
         return ()
 
@@ -81,20 +95,32 @@ class PriorityClassStrategy(Strategy):
 class RuntimeClassStrategy(PlainStrategy):
     """RuntimeClasses."""
 
+    unconditional_update = False
+    qualified_finalizers = False
+
+    def default(self, obj: Json) -> None:
+        """Write amounts canonically."""
+        canonicalise((obj.get("overhead") or {}).get("podFixed") or {})
+
     def validate(self, obj: Json) -> Sequence[Cause]:
         """The handler is a label."""
         handler = obj.get("handler", "")
         found = [causes.invalid("handler", handler, text) for text in names.label(handler)]
         if not handler:
             found = [causes.required("handler")]
-        for name, amount in ((obj.get("overhead") or {}).get("podFixed") or {}).items():
-            if quantity.parse(amount) < 0:
-                detail = "must be greater than or equal to 0"
-                found.append(causes.invalid(f"overhead.limits[{name}]", amount, detail))
-        return [*found, *validate_labels((obj.get("scheduling") or {}).get("nodeSelector"), "scheduling.nodeSelector")]
+        if fixed := (obj.get("overhead") or {}).get("podFixed"):
+            found += validate_resources({"limits": fixed}, "overhead", ())
+        scheduling = obj.get("scheduling") or {}
+        found += validate_labels(scheduling.get("nodeSelector"), "scheduling.nodeSelector")
+        tolerations = scheduling.get("tolerations") or []
+        found += validate_tolerations(tolerations, "scheduling.tolerations")
+        for index, toleration in enumerate(tolerations):
+            if toleration in tolerations[:index]:
+                found.append(causes.duplicate(f"scheduling.tolerations[{index}]", toleration))
+        return found
 
     def validate_update(self, obj: Json, old: Json) -> Sequence[Cause]:
         """The handler stays."""
         if obj.get("handler") == old.get("handler"):
             return ()
-        return [causes.invalid("handler", obj.get("handler"), causes.IMMUTABLE)]
+        return [causes.invalid("handler", obj.get("handler", ""), causes.IMMUTABLE)]

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from ktrain.local.apiserver.builtins import deployments, gangs, networking, volumes
+from ktrain.local.apiserver.builtins import deployments, endpoints, gangs, ingresses, networking, volumes
 from ktrain.local.apiserver.builtins.autoscaling import AutoscalerStrategy
 from ktrain.local.apiserver.builtins.cronjobs import CronJobStrategy
 from ktrain.local.apiserver.builtins.disruption import BudgetStrategy
@@ -27,7 +27,7 @@ RESOURCES: Final = (
         "v1",
         "Endpoints",
         "endpoints",
-        networking.EndpointsStrategy(),
+        endpoints.EndpointsStrategy(),
         short=("ep",),
         deprecation="v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice",
     ),
@@ -103,12 +103,12 @@ RESOURCES: Final = (
         categories=_ALL,
     ),
     served("batch/v1", "CronJob", "cronjobs", CronJobStrategy(), short=("cj",), status=True, categories=_ALL),
-    served("discovery.k8s.io/v1", "EndpointSlice", "endpointslices", networking.EndpointSliceStrategy()),
+    served("discovery.k8s.io/v1", "EndpointSlice", "endpointslices", endpoints.EndpointSliceStrategy()),
     served(
         "networking.k8s.io/v1",
         "Ingress",
         "ingresses",
-        networking.IngressStrategy(),
+        ingresses.IngressStrategy(),
         short=("ing",),
         status=True,
     ),

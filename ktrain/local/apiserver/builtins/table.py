@@ -6,6 +6,7 @@ from typing import Final
 
 from ktrain.local.apiserver.access.rbac import GROUP
 from ktrain.local.apiserver.builtins import bindings, simple
+from ktrain.local.apiserver.builtins.claims import ClaimStrategy
 from ktrain.local.apiserver.builtins.configs import ConfigMapStrategy, SecretStrategy
 from ktrain.local.apiserver.builtins.definitions import DefinitionStrategy
 from ktrain.local.apiserver.builtins.events import CoreEventStrategy, EventStrategy
@@ -13,6 +14,7 @@ from ktrain.local.apiserver.builtins.jobs import JobStrategy
 from ktrain.local.apiserver.builtins.leases import LeaseStrategy
 from ktrain.local.apiserver.builtins.limits import LimitRangeStrategy
 from ktrain.local.apiserver.builtins.namespaces import NamespaceStrategy
+from ktrain.local.apiserver.builtins.nodes import NodeStrategy
 from ktrain.local.apiserver.builtins.pods.strategy import PodStrategy
 from ktrain.local.apiserver.builtins.rbac import BindingStrategy, RoleStrategy
 from ktrain.local.apiserver.builtins.reviews import REVIEWS
@@ -20,7 +22,6 @@ from ktrain.local.apiserver.builtins.services import ServiceStrategy
 from ktrain.local.apiserver.builtins.serving import same as _same
 from ktrain.local.apiserver.builtins.serving import served as _served
 from ktrain.local.apiserver.builtins.stored import RESOURCES as _STORED
-from ktrain.local.apiserver.builtins.volumes import ClaimStrategy
 from ktrain.local.apiserver.builtins.webhook_configurations import (
     MutatingConfigurationStrategy,
     WebhookConfigurationStrategy,
@@ -92,7 +93,7 @@ RESOURCES: Final = (
         "v1",
         "Node",
         "nodes",
-        simple.NodeStrategy(),
+        NodeStrategy(),
         short=("no",),
         namespaced=False,
         status=True,

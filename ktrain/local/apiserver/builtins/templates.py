@@ -32,15 +32,17 @@ def default_template(owner: Json) -> None:
 def validate_selected_template(spec: Json, field: str, kind: str) -> Iterator[Cause]:
     """Yield what is wrong with a selector and the template it has to match; `kind` is for the messages."""
     selector, template = spec.get("selector"), spec.get("template") or {}
-    malformed = list(validate_selector(selector, f"{field}.selector"))
+    # ReplicationControllers have no selectors but labels, of which only is asked that they are the template's.
+    malformed = [] if kind == "ReplicationController" else list(validate_selector(selector, f"{field}.selector"))
     yield from malformed
     if selector is None:
         if kind != "DaemonSet":
             yield causes.required(f"{field}.selector")
     elif is_empty(selector):
-        yield causes.invalid(f"{field}.selector", selector, f"empty selector is invalid for {kind.lower()}")
+        what = kind.replace("ReplicaSet", "Deployment").lower()
+        yield causes.invalid(f"{field}.selector", selector, f"empty selector is invalid for {what}")
     if malformed:
-        yield causes.invalid(f"{field}.selector", selector, "invalid label selector")
+        yield from _refuse_selector(selector, f"{field}.selector", kind)
     else:
         labels = (template.get("metadata") or {}).get("labels")
         if not matches(selector, labels):
@@ -54,6 +56,14 @@ def validate_selected_template(spec: Json, field: str, kind: str) -> Iterator[Ca
     if "activeDeadlineSeconds" in pod:
         detail = f"activeDeadlineSeconds in {kind.replace('Deployment', 'ReplicaSet')} is not Supported"
         yield causes.forbidden(f"{field}.template.spec.activeDeadlineSeconds", detail)
+
+
+def _refuse_selector(selector: Json | None, field: str, kind: str) -> Iterator[Cause]:
+    if kind == "StatefulSet":
+        cause = causes.invalid(field, selector, "")
+        yield cause._replace(message=cause.message.removesuffix(": "))
+    elif kind != "DaemonSet":
+        yield causes.invalid(field, selector, "invalid label selector")
 
 
 def validate_template(template: Json, field: str) -> Iterator[Cause]:

@@ -56,8 +56,8 @@ async def serve(backend: Backend, call: Call) -> Answer:
     Raises:
         StatusError: 404, or 400 and 422 for what was asked.
     """
-    pod = listing.get_object(backend, call).obj
     options = _read_options(call)
+    pod = listing.get_object(backend, call).obj
     container = choose_container(call, pod, call.parameters.text("container"))
     agent = backend.nodes.of(pod)
     if agent is None:
@@ -109,7 +109,10 @@ def _read_options(call: Call) -> LogOptions:
     if options.since_seconds is not None and options.since_seconds < 1:
         found.append(causes.invalid("sinceSeconds", options.since_seconds, "must be greater than 0"))
     if options.since_seconds is not None and options.since_time:
-        found.append(causes.forbidden("", "at most one of `sinceTime` or `sinceSeconds` may be specified"))
+        found.append(causes.forbidden("[]", "at most one of `sinceTime` or `sinceSeconds` may be specified"))
+    if "stream" in parameters:
+        # One stream at a time (PodLogsQuerySplitStreams) is off by default.
+        found.append(causes.forbidden("stream", "may not be specified"))
     if found:
         raise invalid(call.resource, call.name, found, kind="PodLogOptions")
     return options

@@ -44,6 +44,6 @@ async def create_object(backend: Backend, call: Call, obj: Json, options: WriteO
     # A body may leave them out, and also have them empty.
     head = {"kind": resource.kind, "apiVersion": resource.api_version}
     obj = accepting.default(resource, {**head, **obj, **head})
-    if resource.has_status:
+    if resource.has_status and not resource.strategy.status_on_create:
         obj.pop("status", None)
     return await writing.commit_create(backend, call, writing.track_create(backend, call, obj, options), options)

@@ -146,7 +146,7 @@ async def commit_update(
     if not admitted:
         obj = await _admit(backend, call, obj, before, options)
     meta = obj["metadata"]
-    metadata.prepare_update(meta, before["metadata"], has_generation=strategy.has_generation)
+    metadata.prepare_update(meta, before["metadata"])
     meta["resourceVersion"] = before["metadata"]["resourceVersion"]
     if call.subresource in _MAIN:
         strategy.prepare_update(obj, before, backend)
@@ -161,7 +161,7 @@ async def commit_update(
     if found:
         raise invalid(resource, meta["name"], found)
     obj = _settled(resource, obj)
-    if meta.get("generation") != before["metadata"].get("generation"):
+    if not strategy.has_generation or meta.get("generation") != before["metadata"].get("generation"):
         call.warnings.extend(strategy.warn(obj))
     if not admitted:
         await _admit_final(backend, call, obj, before, options)
