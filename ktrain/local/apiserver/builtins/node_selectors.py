@@ -1,4 +1,4 @@
-"""Node selectors (`v1.NodeSelector`) of objects other than pods: from which nodes a volume can be reached."""
+"""Node selectors (`v1.NodeSelector`): on which nodes a pod may run, and from which a volume can be reached."""
 
 from __future__ import annotations
 
@@ -22,13 +22,18 @@ def validate_node_selector(selector: Json, field: str) -> Iterator[Cause]:
     if not terms:
         yield causes.required(field, "must have at least one node selector term")
     for index, term in enumerate(terms):
-        for number, expression in enumerate(term.get("matchExpressions") or ()):
-            yield from _validate_label(expression, f"{field}[{index}].matchExpressions[{number}]")
-        for number, expression in enumerate(term.get("matchFields") or ()):
-            yield from _validate_name(expression, f"{field}[{index}].matchFields[{number}]")
+        yield from validate_node_term(term, f"{field}[{index}]")
 
 
-def _validate_label(expression: Json, field: str) -> Iterator[Cause]:
+def validate_node_term(term: Json, field: str, *, strict: bool = True) -> Iterator[Cause]:
+    """Yield what is wrong with a term; only a strict one minds values that no label can have."""
+    for number, expression in enumerate(term.get("matchExpressions") or ()):
+        yield from _validate_label(expression, f"{field}.matchExpressions[{number}]", strict=strict)
+    for number, expression in enumerate(term.get("matchFields") or ()):
+        yield from _validate_name(expression, f"{field}.matchFields[{number}]")
+
+
+def _validate_label(expression: Json, field: str, *, strict: bool) -> Iterator[Cause]:
     operator, values = expression.get("operator", ""), expression.get("values") or []
     match operator:
         case "In" | "NotIn" if not values:
@@ -45,7 +50,7 @@ def _validate_label(expression: Json, field: str) -> Iterator[Cause]:
     key = expression.get("key", "")
     for text in label_key_errors(key):
         yield causes.invalid(f"{field}.key", key, text)
-    for index, value in enumerate(values):
+    for index, value in enumerate(values if strict else ()):
         for text in label_value_errors(value):
             yield causes.invalid(f"{field}.values[{index}]", value, text)
 

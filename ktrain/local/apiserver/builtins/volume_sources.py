@@ -6,6 +6,7 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from ktrain.local.apiserver import causes, names
+from ktrain.local.apiserver.builtins.pods.validation.volumes import disks
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -13,9 +14,9 @@ if TYPE_CHECKING:
     from ktrain.api.meta import Json
     from ktrain.api.schema import Cause
 
-_REQUIRED: Final[dict[str, tuple[str, ...]]] = {
+_REQUIRED: Final[dict[str, tuple[str, ...]]] = {  # for some, what `_FURTHER` has asks for it
     "awsElasticBlockStore": ("volumeID",),
-    "azureDisk": ("diskName", "diskURI"),
+    "azureDisk": (),
     "azureFile": ("secretName", "shareName"),
     "cephfs": ("monitors",),
     "cinder": ("volumeID",),
@@ -28,10 +29,10 @@ _REQUIRED: Final[dict[str, tuple[str, ...]]] = {
     "hostPath": ("path",),
     "iscsi": ("targetPortal", "iqn"),
     "local": ("path",),
-    "nfs": ("server", "path"),
+    "nfs": (),
     "photonPersistentDisk": ("pdID",),
     "portworxVolume": ("volumeID",),
-    "quobyte": ("volume",),
+    "quobyte": (),
     "rbd": ("monitors", "image"),
     "scaleIO": ("gateway", "system", "volumeName"),
     "storageos": ("volumeName",),
@@ -88,8 +89,6 @@ _SECRETS: Final = (
 _IQN: Final = re.compile(r"iqn\.\d{4}-\d\d\.([\w.-]+)(:[^,;*&$|\s]+)|eui\.\w{16}|naa\.\w{32}")
 _DRIVER_LIMIT: Final = 63
 _LUN_TEXT: Final = "must be between 0 and 255, inclusive"
-_BLOB: Final = "https://{account-name}.blob.core.windows.net/{container-name}/{disk-name}.vhd"
-_MANAGED: Final = "/subscriptions/{sub-id}/resourcegroups/{group-name}/providers/microsoft.compute/disks/{disk-id}"
 
 
 def default_source(spec: Json) -> None:
@@ -139,22 +138,11 @@ def _validate_no_way_back(source: Json, field: str) -> Iterator[Cause]:
         yield causes.invalid(f"{field}.path", path, "must not contain '..'")
 
 
-def _validate_nfs(source: Json, field: str) -> Iterator[Cause]:
-    if not (path := source.get("path", "")).startswith("/"):
-        yield causes.invalid(f"{field}.path", path, "must be an absolute path")
-
-
 def _validate_iscsi(source: Json, field: str) -> Iterator[Cause]:
     if (iqn := source.get("iqn")) and not _IQN.fullmatch(iqn):
         yield causes.invalid(f"{field}.iqn", iqn, "must be valid format")
     if not 0 <= (lun := source.get("lun", 0)) <= 255:
         yield causes.invalid(f"{field}.lun", lun, _LUN_TEXT)
-
-
-def _validate_quobyte(source: Json, field: str) -> Iterator[Cause]:
-    if not source.get("registry"):
-        detail = "must be a host:port pair or multiple pairs separated by commas"
-        yield causes.required(f"{field}.registry", detail)
 
 
 def _validate_csi(source: Json, field: str) -> Iterator[Cause]:
@@ -170,46 +158,14 @@ def _validate_csi(source: Json, field: str) -> Iterator[Cause]:
                     yield causes.required(f"{field}.{name}.{part}")
 
 
-def _validate_fibre(source: Json, field: str) -> Iterator[Cause]:
-    targets, ids = source.get("targetWWNs"), source.get("wwids")
-    if not targets and not ids:
-        yield causes.required(f"{field}.targetWWNs", "must specify either targetWWNs or wwids, but not both")
-    elif targets and ids:
-        detail = "targetWWNs and wwids can not be specified simultaneously"
-        yield causes.invalid(f"{field}.targetWWNs", targets, detail)
-    elif targets:
-        lun = source.get("lun")
-        if lun is None:
-            yield causes.required(f"{field}.lun", "lun is required if targetWWNs is specified")
-        elif not 0 <= lun <= 255:
-            yield causes.invalid(f"{field}.lun", lun, _LUN_TEXT)
-
-
-def _validate_disk(source: Json, field: str) -> Iterator[Cause]:
-    uri, managed = source.get("diskURI", ""), source.get("kind") == "Managed"
-    expected = _MANAGED if managed else _BLOB
-    if uri and not uri.startswith("/subscriptions" if managed else "https://"):
-        yield causes.not_supported(f"{field}.diskURI", uri, [expected])
-
-
-def _validate_flocker(source: Json, field: str) -> Iterator[Cause]:
-    name, uid = source.get("datasetName", ""), source.get("datasetUUID")
-    if not name and not uid:
-        yield causes.required(field, "one of datasetName and datasetUUID is required")
-    if name and uid:
-        yield causes.invalid(field, "resource", "datasetName and datasetUUID can not be specified simultaneously")
-    if "/" in name:
-        yield causes.invalid(f"{field}.datasetName", name, "must not contain '/'")
-
-
 _FURTHER: Final[dict[str, Callable[[Json, str], Iterator[Cause]]]] = {
-    "azureDisk": _validate_disk,
+    "azureDisk": disks.validate_azure_disk,
     "csi": _validate_csi,
-    "fc": _validate_fibre,
-    "flocker": _validate_flocker,
+    "fc": disks.validate_fc,
+    "flocker": disks.validate_flocker,
     "hostPath": _validate_host_path,
     "iscsi": _validate_iscsi,
     "local": _validate_no_way_back,
-    "nfs": _validate_nfs,
-    "quobyte": _validate_quobyte,
+    "nfs": disks.validate_nfs,
+    "quobyte": disks.validate_quobyte,
 }

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from ktrain.api.selectors import label_key_errors, label_value_errors
+from ktrain.api.selectors import label_key_errors
 from ktrain.local.apiserver import causes, names
+from ktrain.local.apiserver.builtins.node_selectors import validate_node_selector, validate_node_term
 from ktrain.local.apiserver.builtins.selectors import validate_labels, validate_selector
 
 if TYPE_CHECKING:
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
 _REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
 _PREFERRED: Final = "preferredDuringSchedulingIgnoredDuringExecution"
 _MAX_WEIGHT: Final = 100
-_NO_OPERATOR: Final = "not a valid selector operator"
 _NO_SELECTOR: Final = "must not be specified when labelSelector is not set"
 
 
@@ -62,64 +62,17 @@ def validate_label_keys(term: Json, field: str) -> Iterator[Cause]:
 
 def _validate_node_affinity(affinity: Json, field: str) -> Iterator[Cause]:
     if _REQUIRED in affinity:
-        terms, here = affinity[_REQUIRED].get("nodeSelectorTerms", ()), f"{field}.{_REQUIRED}.nodeSelectorTerms"
-        if not terms:
-            yield causes.required(here, "must have at least one node selector term")
-        for index, term in enumerate(terms):
-            yield from _validate_node_term(term, f"{here}[{index}]", strict=True)
+        yield from validate_node_selector(affinity[_REQUIRED], f"{field}.{_REQUIRED}")
     for index, weighted in enumerate(affinity.get(_PREFERRED, ())):
         here = f"{field}.{_PREFERRED}[{index}]"
         yield from _validate_weight(weighted, here)
         # Of values that no label can have only a warning tells: the pod can run without.
-        yield from _validate_node_term(weighted.get("preference", {}), f"{here}.preference", strict=False)
+        yield from validate_node_term(weighted.get("preference", {}), f"{here}.preference", strict=False)
 
 
 def _validate_weight(weighted: Json, field: str) -> Iterator[Cause]:
     if not 0 < (weight := weighted.get("weight", 0)) <= _MAX_WEIGHT:
         yield causes.invalid(f"{field}.weight", weight, f"must be in the range 1-{_MAX_WEIGHT}")
-
-
-def _validate_node_term(term: Json, field: str, *, strict: bool) -> Iterator[Cause]:
-    for index, expression in enumerate(term.get("matchExpressions", ())):
-        here = f"{field}.matchExpressions[{index}]"
-        yield from _validate_operator(expression, here)
-        yield from _validate_key(expression.get("key", ""), f"{here}.key")
-        for number, value in enumerate(expression.get("values", ()) if strict else ()):
-            yield from (causes.invalid(f"{here}.values[{number}]", value, text) for text in label_value_errors(value))
-    for index, expression in enumerate(term.get("matchFields", ())):
-        yield from _validate_field(expression, f"{field}.matchFields[{index}]")
-
-
-def _validate_operator(expression: Json, field: str) -> Iterator[Cause]:
-    values: list[str] = expression.get("values", [])
-    match expression.get("operator", ""):
-        case "In" | "NotIn":
-            if not values:
-                yield causes.required(f"{field}.values", "must be specified when `operator` is 'In' or 'NotIn'")
-        case "Exists" | "DoesNotExist":
-            if values:
-                detail = "may not be specified when `operator` is 'Exists' or 'DoesNotExist'"
-                yield causes.forbidden(f"{field}.values", detail)
-        case "Gt" | "Lt":
-            if len(values) != 1:
-                detail = "must be specified single value when `operator` is 'Lt' or 'Gt'"
-                yield causes.required(f"{field}.values", detail)
-        case operator:
-            yield causes.invalid(f"{field}.operator", operator, _NO_OPERATOR)
-
-
-def _validate_field(expression: Json, field: str) -> Iterator[Cause]:
-    operator, values, key = expression.get("operator", ""), expression.get("values", []), expression.get("key", "")
-    if operator not in {"In", "NotIn"}:
-        yield causes.invalid(f"{field}.operator", operator, _NO_OPERATOR)
-    elif len(values) != 1:
-        detail = "must be only one value when `operator` is 'In' or 'NotIn' for node field selector"
-        yield causes.required(f"{field}.values", detail)
-    if key != "metadata.name":
-        yield causes.invalid(f"{field}.key", key, "not a valid field selector key")
-        return
-    for number, name in enumerate(values):
-        yield from (causes.invalid(f"{field}.values[{number}]", name, text) for text in names.subdomain(name))
 
 
 def _validate_pod_term(term: Json, field: str) -> Iterator[Cause]:
