@@ -172,7 +172,7 @@ def validate(metadata: Json, strategy: Strategy, *, custom: bool = False) -> lis
     if finalizers := metadata.get("finalizers"):
         for index, name in enumerate(finalizers):
             field = f"metadata.finalizers[{index}]"
-            found += [causes.invalid(field, name, text) for text in label_key_errors(name)]
+            found += [causes.invalid("metadata.finalizers", name, text) for text in label_key_errors(name)]
             if strategy.qualified_finalizers and _is_unqualified(name):
                 detail = "name is neither a standard finalizer name nor is it fully qualified"
                 found.append(causes.invalid(field, name, detail))
