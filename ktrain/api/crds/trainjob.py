@@ -32,7 +32,7 @@ def trainjob_crd() -> Json:
     """The CRD."""
     label = r"^[a-z]([-a-z0-9]*[a-z0-9])?$"
     schema = obj(
-        {"spec": _spec(), "status": _status()},
+        {"spec": trainjob_spec(), "status": _status()},
         rules=(
             rule(f"self.metadata.name.matches('{label}')", "metadata.name must match RFC 1035 DNS label format"),
             rule("size(self.metadata.name) <= 63", "metadata.name must be no more than 63 characters"),
@@ -46,7 +46,8 @@ def trainjob_crd() -> Json:
     return crd(GROUP, VERSION, "TrainJob", "trainjobs", schema, columns=columns)
 
 
-def _spec() -> Json:
+def trainjob_spec() -> Json:
+    """What a TrainJob, or a template of one, specifies."""
     managers = rule(
         f"self in ['{MANAGED_BY}', '{_MULTIKUEUE}']",
         f"ManagedBy must be {MANAGED_BY} or {_MULTIKUEUE} if set",
