@@ -21,9 +21,8 @@ if TYPE_CHECKING:
 
     from ktrain.local.sandbox.helper.mounts import View
 
-_FORWARDED = frozenset(signal.valid_signals()) - {
-    signal.SIGKILL,
-    signal.SIGSTOP,
+_HANDLEABLE = frozenset(signal.valid_signals()) - {signal.SIGKILL, signal.SIGSTOP}
+_FORWARDED = _HANDLEABLE - {
     signal.SIGCHLD,
     signal.SIGSEGV,
     signal.SIGBUS,
@@ -112,7 +111,7 @@ def _become(spec: dict[str, Any], stdio: tuple[int, ...], report: int, host_proc
         if namespaces:
             _change_user(spec["uid"], spec["gid"], spec["groups"])
         os.umask(0o022)
-        for signum in (signal.SIGPIPE, signal.SIGXFSZ):  # Python ignores these, and exec keeps what is ignored.
+        for signum in _HANDLEABLE:  # exec keeps what is ignored: SIGPIPE by Python, SIGHUP by `nohup ktrain up`
             signal.signal(signum, signal.SIG_DFL)
         signal.pthread_sigmask(signal.SIG_SETMASK, ())
         _execute(spec["argv"], spec["env"])
