@@ -11,19 +11,20 @@ from ktrain.api import trainer as api
 from .errors import PlanError
 from .info import Info, PodSet
 from .journal import TRAIN_JOB, Author, Journal
+from .older import PatchTemplate, patch_templates
 from .patches import apply_patches
 
 if TYPE_CHECKING:
     from ktrain.api.meta import Json
 
 
-class _PatchTemplate(msgspec.Struct, frozen=True, gc=False, rename="camel"):
-    metadata: api.TemplateMeta = api.TemplateMeta()
+class _Template(msgspec.Struct, frozen=True, gc=False, rename="camel"):
+    metadata: dict[str, Any] | None = None
     spec: dict[str, Any] | None = None
 
 
 class _RuntimePatchSpec(msgspec.Struct, frozen=True, gc=False, rename="camel"):
-    template: _PatchTemplate = _PatchTemplate()
+    template: _Template = _Template()
 
 
 def prepare(job: api.TrainJob, runtime: api.RuntimeSpec) -> Info:
@@ -38,14 +39,11 @@ def prepare(job: api.TrainJob, runtime: api.RuntimeSpec) -> Info:
     patches: list[tuple[str, Json]] = []
     try:
         template: Json = msgspec.json.decode(runtime.template.spec, type=dict[str, Any])
-        for patch in job.spec.runtime_patches:
-            if not patch.training_runtime_spec:
-                continue
-            patched = msgspec.json.decode(patch.training_runtime_spec, type=_RuntimePatchSpec).template
-            labels |= patched.metadata.labels
-            annotations |= patched.metadata.annotations
-            if patched.spec:
-                patches.append((patch.manager, patched.spec))
+        for patch in _patch_templates(job, template):
+            labels |= patch.metadata.get("labels") or {}
+            annotations |= patch.metadata.get("annotations") or {}
+            if patch.spec:
+                patches.append((patch.author, patch.spec))
         template = apply_patches(template, patches, journal)
         pod_sets = [PodSet(replicated_job, 1, journal) for replicated_job in template.get("replicatedJobs") or ()]
     except (msgspec.ValidationError, TypeError, AttributeError) as error:
@@ -55,6 +53,16 @@ def prepare(job: api.TrainJob, runtime: api.RuntimeSpec) -> Info:
         _count(pod_set, runtime)
     _merge_resources(info)
     return info
+
+
+def _patch_templates(job: api.TrainJob, template: Json) -> list[PatchTemplate]:
+    """All patches in the order in which they apply: first the older shapes."""
+    found = patch_templates(job.spec, [str(rjob.get("name", "")) for rjob in template.get("replicatedJobs") or ()])
+    for patch in job.spec.runtime_patches:
+        if patch.training_runtime_spec:
+            patched = msgspec.json.decode(patch.training_runtime_spec, type=_RuntimePatchSpec).template
+            found.append(PatchTemplate(f"patch {patch.manager}", patched.metadata or {}, patched.spec or {}))
+    return found
 
 
 def _count(pod_set: PodSet, runtime: api.RuntimeSpec) -> None:

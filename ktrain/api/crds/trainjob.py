@@ -183,7 +183,7 @@ def _fixed_but_for_nodes() -> Json:
 
 
 def _runtime_patch() -> Json:
-    pod = obj({"metadata": TEMPLATE_METADATA, "spec": _pod_spec_patch()})
+    pod = obj({"metadata": TEMPLATE_METADATA, "spec": pod_spec_patch()})
     job = obj({"metadata": TEMPLATE_METADATA, "spec": obj({"template": pod})})
     replicated = obj({"name": text(1, 253), "template": job}, required=("name",))
     template = obj(
@@ -204,7 +204,8 @@ def _runtime_patch() -> Json:
     )
 
 
-def _pod_spec_patch() -> Json:
+def pod_spec_patch() -> Json:
+    """What of a pod spec a patch may set."""
     containers = array(_container_patch(), keys=("name",), high=64)
     volumes = array(builtin_schema("core.v1.Volume"), keys=("name",), high=128)
     # Upstream lets pull secrets go without a name, which as a list key is then the empty one.
