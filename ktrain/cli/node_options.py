@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from typing import Any
 
-    from ktrain.local.nodes import NodeLabels
+    from ktrain.local.node_options import NodeLabels
 
 _OF_NODES: Final = re.compile(r"(\d+)(?:-(\d+))?:(.*)")
 
@@ -34,7 +34,7 @@ def _resources(_ctx: click.Context, _param: click.Parameter, value: str | None) 
 
 
 def _labels(_ctx: click.Context, _param: click.Parameter, values: Sequence[str]) -> tuple[NodeLabels, ...]:
-    from ktrain.local.nodes import NodeLabels
+    from ktrain.local.node_options import NodeLabels
 
     found: list[NodeLabels] = []
     for value in values:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from ktrain.api.meta import Json
-    from ktrain.local.nodes import NodeOptions
+    from ktrain.local.node_options import NodeOptions
 
 
 class RunCommand(click.Command):
@@ -139,7 +139,7 @@ def command(ctx: click.Context, /, files: tuple[str, ...], **options: Any) -> No
 
 def _nodes(options: Json, count: int | None, *, is_script: bool) -> NodeOptions:
     """A script's nodes share the whole machine, unless somebody says what a node is."""
-    from ktrain.local.nodes import NodeOptions
+    from ktrain.local.node_options import NodeOptions
 
     described = bool(options["node_resources"] or options["node_labels"])
     return NodeOptions(count if described or not is_script else None, options["node_resources"], options["node_labels"])

@@ -200,3 +200,14 @@ def test_an_interrupted_run_on_a_cluster_leaves_the_job_running_when_nobody_can_
     assert "goes on running" in running.output
     pods = Login(kubeconfig).request("/api/v1/namespaces/default/pods")["items"]
     assert [pod["status"]["phase"] for pod in pods] == ["Running"]
+
+
+def test_a_server_without_pods_loads_nothing_that_it_does_not_need(start, tmp_path):
+    server = start("up", "--pods", "off", "--kubeconfig", tmp_path / "kc", env={"PYTHONPROFILEIMPORTTIME": "1"})
+
+    server.wait_for("ready http")
+
+    loaded = {line.rpartition("|")[2].strip() for line in server.lines if line.startswith("import time:")}
+    assert {"ktrain.local.plane", "structlog"} <= loaded
+    needless = {"aiohttp", "kubernetes_asyncio", "ktrain.local.nodes", "ktrain.local.sandbox.executor"}
+    assert not loaded & (needless | {"opentelemetry", "prometheus_client", "rich.console", "sqlite3", "zoneinfo"})

@@ -35,7 +35,7 @@ Source of the rules: structural schemas (`apiextensions.k8s.io/v1`), CEL rules (
 from .builtin import BuiltinKind as BuiltinKind
 from .builtin import builtin_kinds as builtin_kinds
 from .builtin import builtin_node as builtin_node
-from .builtin import definitions as definitions
+from .builtin import definition as definition
 from .builtin import descriptions as descriptions
 from .builtin import empty_object as empty_object
 from .builtin import kubernetes_version as kubernetes_version

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from ktrain.framework import Cache, Client, Env, EventRecorder
     from ktrain.local.sandbox.executor import Executor
 
-    from .environment import ServiceAddress
+    from .service_address import ServiceAddress
 
 STOP_GRACE_S: Final = 5.0
 """How long pods have to stop by themselves when the kubelet stops."""
@@ -116,6 +116,7 @@ class Kubelet:
             remote=remote or RemoteShell(env, executor.directory / "rsh"),
             restarts=restarts,
             pods_directory=executor.directory / "pods",
+            logs_directory=executor.directory / "pods",
             claims_directory=claims or executor.directory / "claims",
         )
         # By UID. None: the pod's life is over, its object is still there.

@@ -15,7 +15,6 @@ from __future__ import annotations
 import asyncio
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import anyio
@@ -39,7 +38,7 @@ from .status import LOST, ContainerRecord, PodRecord, Role, new_records, pod_sta
 from .volumes import PodVolumes, memory_volumes
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Mapping, Sequence
+    from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
     from pathlib import Path
 
     from anyio.abc import TaskGroup
@@ -73,6 +72,7 @@ class Surroundings:
     remote: RemoteShell
     restarts: RestartPolicy
     pods_directory: Path
+    logs_directory: Path
     claims_directory: Path
 
 
@@ -164,8 +164,10 @@ class PodWorker:
         try:
             async with anyio.create_task_group() as background:
                 background.start_soon(self._reporter.run)
-                background.start_soon(self._keep_active_deadline)
-                background.start_soon(self._refresh_volumes)
+                if self.pod.spec.active_deadline_seconds is not None:
+                    background.start_soon(self._keep_active_deadline, self.pod.spec.active_deadline_seconds)
+                if any(volume.shows_api for volume in self.pod.spec.volumes):
+                    background.start_soon(self._refresh_volumes)
                 async with self._remote_commands():
                     await self._run_containers()
                 background.cancel_scope.cancel()
@@ -248,8 +250,7 @@ class PodWorker:
     async def _make_place(self, gpus: Mapping[str, Sequence[str]]) -> _Place:
         shared = self._shared
         in_memory = memory_volumes(self.pod, self._directory / "volumes")
-        for path in (self._directory, *in_memory):
-            await anyio.to_thread.run_sync(partial(path.mkdir, parents=True, exist_ok=True))
+        await anyio.to_thread.run_sync(_make_directories, (self._directory, *in_memory))
         sandbox = await shared.executor.create_sandbox(sandbox_spec(self.pod, self._directory, in_memory))
         facts = PodFacts(shared.machine.node_name, shared.machine.host_ip, sandbox.ip, shared.machine.allocatable)
         volumes = PodVolumes(
@@ -264,7 +265,8 @@ class PodWorker:
         )
         launcher = Launcher(
             lambda: self.pod,
-            directory=self._directory / "containers",
+            directory=self._directory,
+            logs_directory=shared.logs_directory / self.pod.uid,
             client=shared.client,
             facts=facts,
             volumes=volumes,
@@ -275,16 +277,14 @@ class PodWorker:
         )
         return _Place(sandbox, volumes, launcher)
 
-    async def _keep_active_deadline(self) -> None:
-        seconds = self.pod.spec.active_deadline_seconds
-        if seconds is not None:
-            since = (self._shared.env.clock.now() - self._start_time).total_seconds()
-            await self._shared.env.clock.sleep(max(0.0, seconds - since))
-            self._failure = ("DeadlineExceeded", "Pod was active on the node longer than the specified deadline")
-            self.stop(self.pod.grace_s)
+    async def _keep_active_deadline(self, seconds: int) -> None:
+        since = (self._shared.env.clock.now() - self._start_time).total_seconds()
+        await self._shared.env.clock.sleep(max(0.0, seconds - since))
+        self._failure = ("DeadlineExceeded", "Pod was active on the node longer than the specified deadline")
+        self.stop(self.pod.grace_s)
 
     async def _refresh_volumes(self) -> None:
-        while any(volume.shows_api for volume in self.pod.spec.volumes):
+        while True:
             with anyio.move_on_after(REFRESH_S):
                 await self._refresh.wait()
             self._refresh.clear()
@@ -357,6 +357,11 @@ class PodWorker:
 
     def _event(self, type_: str, reason: str, message: str) -> None:
         self._shared.recorder.event(PODS, self.pod, type=type_, reason=reason, message=message, action=reason)
+
+
+def _make_directories(paths: Iterable[Path]) -> None:
+    for path in paths:
+        path.mkdir(parents=True, exist_ok=True)
 
 
 def _version(pod: Pod) -> int:

@@ -54,7 +54,7 @@ def test_pods_of_other_schedulers_and_gated_ones_are_left_alone():
     made = plan([a_node("n")], pods)
 
     assert bound(made) == {}
-    assert [(pod.metadata.name, reason) for pod, reason, _ in made.explain] == [("gated", "SchedulingGated")]
+    assert [(pod.metadata.name, reason) for pod, reason, *_ in made.explain] == [("gated", "SchedulingGated")]
 
 
 def test_sidecars_add_to_the_containers_and_of_init_containers_the_largest_counts():

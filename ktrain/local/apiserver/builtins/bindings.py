@@ -68,6 +68,8 @@ def _bind(backend: Backend, call: Call, binding: Json) -> Json:
         if given := (binding.get("metadata") or {}).get(name):
             meta[name] = {**meta.get(name, {}), **given}
     _set_scheduled(pod, format_time(backend.now()))
+    # Kept until the pod had a node of its own.
+    pod["status"].pop("nominatedNodeName", None)
     if not call.parameters.text("dryRun"):
         backend.store.put(call.resource.collection, call.key, pod, expected=item.revision, schema=item.schema)
     return errors.success(code=201)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import zoneinfo
 from typing import TYPE_CHECKING, Final
 
 from ktrain.local.apiserver import causes
@@ -94,9 +93,11 @@ def _validate_schedule(spec: Json) -> Iterator[Cause]:
 
 
 def _is_zone(name: str) -> bool:
+    from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
     try:
-        zoneinfo.ZoneInfo(name)
-    except (zoneinfo.ZoneInfoNotFoundError, ValueError, OSError):
+        ZoneInfo(name)
+    except (ZoneInfoNotFoundError, ValueError, OSError):
         return False
     return name.lower() != "local"
 
