@@ -172,7 +172,7 @@ PODS = st.lists(
 )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(
     PODS,
     st.lists(st.integers(1, 5), min_size=2, max_size=3),
@@ -199,7 +199,7 @@ def test_only_less_important_pods_go_and_nobody_goes_in_vain(given_pods, gpus, a
     assert promised(made).items() <= bound(then).items()
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.lists(st.tuples(st.integers(1, 3), st.integers(0, 2)), max_size=6), st.integers(1, 6), st.integers(1, 6))
 def test_no_victim_could_have_stayed(given_pods, wanted, size):
     node = a_node("n", gpu=size)
