@@ -29,7 +29,15 @@ class RunCommand(click.Command):
         if "--" in args:
             cut = args.index("--")
             args, ctx.meta["script_arguments"] = args[:cut], args[cut + 1 :]
-        return super().parse_args(ctx, args)
+        has_script = any(arg.endswith(".py") for arg in args)  # before they are taken out of the list
+        try:
+            return super().parse_args(ctx, args)
+        except click.NoSuchOption as error:
+            if not has_script:
+                raise
+            name = error.option_name
+            hint = f"no such option: {name}; if it is the script's, it comes after --: ktrain run SCRIPT.py -- {name}"
+            raise click.UsageError(hint, ctx) from error
 
 
 def _env_pair(_ctx: click.Context, _param: click.Parameter, values: Sequence[str]) -> list[tuple[str, str]]:
@@ -150,7 +158,7 @@ def _check_usage(
 ) -> None:
     if is_script:
         if not Path(files[0]).is_file():
-            raise click.UsageError(f"no such file: {files[0]}")
+            raise click.UsageError(f"no such file: {files[0]}{_similar(Path(files[0]))}")
         return
     scripts = [name for name in files if name.endswith(".py")]
     if scripts:
@@ -161,6 +169,13 @@ def _check_usage(
         given.append("-- ARGS")
     if given:
         raise click.UsageError(f"{', '.join(given)}: only for a script; for YAML, write it into the TrainJob")
+
+
+def _similar(path: Path) -> str:
+    import difflib
+
+    close = difflib.get_close_matches(path.stem, [other.stem for other in path.parent.glob("*.py")], n=1)
+    return f"; did you mean {path.with_stem(close[0])}?" if close else ""
 
 
 def _script_job(path: str, given: Json, arguments: Sequence[str]) -> Json:

@@ -55,9 +55,9 @@ def too_many(field: str, count: int, limit: int) -> Cause:
     return Cause(field, "FieldValueTooMany", f"Too many: {count}: must have at most {limit} items")
 
 
-def missing_reference(field: str, value: str) -> Cause:
+def missing_reference(field: str, value: str, detail: str = "") -> Cause:
     """Build the cause of a reference to something that is not declared."""
-    return Cause(field, "FieldValueNotFound", f"Not found: {_show(value)}")
+    return Cause(field, "FieldValueNotFound", _with(f"Not found: {_show(value)}", detail))
 
 
 def non_negative(field: str, value: object) -> list[Cause]:

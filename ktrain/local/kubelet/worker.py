@@ -28,12 +28,12 @@ from ktrain.local.sandbox.executor import SandboxError
 from . import mpi
 from .container import ContainerRunner, PodSide
 from .deadline import Deadline
-from .environment import PodFacts
+from .environment import ConfigError, PodFacts
 from .files import VolumeError
 from .launch import Attempt, Launcher, Machine, sandbox_spec
 from .reporter import StatusReporter, delete_finally
 from .resume import goes_on, resumed_records
-from .spec import PODS, Pod
+from .spec import PODS, EphemeralContainer, Pod
 from .status import LOST, ContainerRecord, PodRecord, Role, new_records, pod_status
 from .volumes import PodVolumes, memory_volumes
 
@@ -45,12 +45,13 @@ if TYPE_CHECKING:
 
     from ktrain.api.meta import Json
     from ktrain.framework import Client, Env, EventRecorder
-    from ktrain.local.sandbox.executor import Executor, Sandbox
+    from ktrain.local.sandbox.executor import Executor, Process, Sandbox
 
     from .gpus import GpuSlots
     from .logs import LogStore
     from .remote import RemoteShell
     from .restarts import RestartPolicy
+    from .spec import Container
 
 REFRESH_S: Final = 60.0
 """How often volumes that show API objects are brought up to date (the kubelet's own sync period)."""
@@ -95,6 +96,8 @@ class PodWorker:
         self._deadline = Deadline(shared.env.clock)
         self._sequence = anyio.CancelScope()
         self._place: _Place | None = None
+        # For containers that are added while the pod runs: between the sandbox's making and the pod's end.
+        self._running: TaskGroup | None = None
         self._refresh = asyncio.Event()
         self._failure: tuple[str, str] | None = None
         self._ended = False
@@ -112,12 +115,14 @@ class PodWorker:
             grace_s=pod.spec.termination_grace_period_seconds,
             restarts=shared.restarts,
             sandbox=lambda: self._set_place().sandbox,
+            target=self._target,
             prepare=self._prepare,
             changed=self._reporter.changed,
             event=self._event,
         )
         records = resumed_records(pod, shared.env.clock.now()) if resumes else new_records(pod)
         self._lost = resumes and not goes_on(pod, records)
+        self._side = side
         self._containers = [ContainerRunner(record, side) for record in records]
 
     # What the kubelet tells
@@ -131,6 +136,8 @@ class PodWorker:
             self._reporter.changed()
         if (pod.metadata.labels, pod.metadata.annotations) != (before.metadata.labels, before.metadata.annotations):
             self._refresh.set()  # The downward API may show them.
+        if len(pod.spec.ephemeral_containers) > len(before.spec.ephemeral_containers):
+            self._take_in()
         if pod.metadata.deletion_timestamp is not None:
             self.stop(pod.grace_s)
 
@@ -173,7 +180,7 @@ class PodWorker:
                 background.cancel_scope.cancel()
         except Exception as error:  # noqa: BLE001 - a pod's boundary: a defect costs this pod and is told in its status
             self._failure = self._explain(error)
-            for runner in self._of(Role.MAIN, Role.SIDECAR):
+            for runner in self._of(Role.MAIN, Role.SIDECAR, Role.EPHEMERAL):
                 runner.lose()
         finally:
             with anyio.CancelScope(shield=True):
@@ -197,10 +204,11 @@ class PodWorker:
         async with anyio.create_task_group() as tasks:
             with self._sequence:
                 await self._advance(tasks)
+            self._running = None
             # When the sequence came to its own end only sidecars are left: they have the pod's own time to stop.
             self._deadline.shorten(self.pod.grace_s)
             async with anyio.create_task_group() as stopping:
-                for runner in self._of(Role.MAIN, Role.INIT):
+                for runner in self._of(Role.MAIN, Role.INIT, Role.EPHEMERAL):
                     stopping.start_soon(runner.stop, self._deadline)
             for runner in reversed(self._of(Role.SIDECAR)):
                 await runner.stop(self._deadline)
@@ -219,6 +227,9 @@ class PodWorker:
             )
             return
         await self._set_up(gpus)
+        self._running = tasks
+        for runner in self._of(Role.EPHEMERAL):
+            runner.begin(tasks)
         for runner in self._of(Role.INIT, Role.SIDECAR):
             runner.begin(tasks)
             await runner.initialized.wait()
@@ -229,6 +240,26 @@ class PodWorker:
             runner.begin(tasks)
         for runner in mains:
             await runner.ended.wait()
+
+    def _take_in(self) -> None:
+        """Take up the containers that were added to the spec, and start them if there is a place for them yet."""
+        for record in new_records(self.pod):
+            if self.container(record.container.name) is None:
+                runner = ContainerRunner(record, self._side)
+                self._containers.append(runner)
+                if self._running is not None:
+                    runner.begin(self._running)
+                self._reporter.changed()
+
+    def _target(self, container: Container) -> Process | None:
+        """Return the main process of the container that this one looks into, unless it brings volumes of its own."""
+        name = container.target_container_name if isinstance(container, EphemeralContainer) else ""
+        if not name or container.volume_mounts:
+            return None
+        runner = self.container(name)
+        if runner is None or runner.live is None:
+            raise ConfigError(f"unable to find target container {name}")
+        return runner.live.process
 
     async def _set_up(self, gpus: Mapping[str, Sequence[str]]) -> None:
         """Make the sandbox and the volumes, as often as it takes; meanwhile the pod is ContainerCreating."""

@@ -139,7 +139,7 @@ class StatefulSetStrategy(ReplicaSetStrategy):
 
     def check_name(self, name: str, *, prefix: bool = False) -> list[str]:
         """The names of pods are made of it."""
-        return names.namespace(name, prefix=prefix)
+        return names.label(name, prefix=prefix)
 
     def default(self, obj: Json) -> None:
         """Fill in the spec, its template, its claims and the strategy."""

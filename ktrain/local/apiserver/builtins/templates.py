@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from ktrain.local.apiserver import causes
 from ktrain.local.apiserver.builtins.pods.defaults import default_pod_spec
-from ktrain.local.apiserver.builtins.pods.validation import validate_pod_spec
+from ktrain.local.apiserver.builtins.pods.validation import validate_pod_spec, validate_template_containers
 from ktrain.local.apiserver.builtins.selectors import is_empty, matches, validate_labels, validate_selector
 
 if TYPE_CHECKING:
@@ -54,3 +54,4 @@ def validate_template(template: Json, field: str) -> Iterator[Cause]:
     """Yield what is wrong with any pod template."""
     yield from validate_labels((template.get("metadata") or {}).get("labels"), f"{field}.labels")
     yield from validate_pod_spec(template.get("spec") or {}, f"{field}.spec")
+    yield from validate_template_containers(template.get("spec") or {}, f"{field}.spec")

@@ -36,7 +36,8 @@ def supervise(spec: dict[str, Any], stdio: tuple[int, ...], report: int, host_pr
     Start the program that `spec` describes, wait for its end, and return its exit code. Runs in a process of its own.
 
     `stdio` are its standard input, output and error, or one descriptor of its log. What happened goes to `report`: the
-    program's PID (by the /proc that `host_proc` is open on), then end-of-file once it runs; or an error as a sentence.
+    program's PID (by the /proc that `host_proc` is open on), then end-of-file once it runs; or an error as a sentence,
+    and if it is about the program itself its number, behind a NUL.
     """
     signal.pthread_sigmask(signal.SIG_BLOCK, _FORWARDED)
     try:
@@ -114,7 +115,10 @@ def _become(spec: dict[str, Any], stdio: tuple[int, ...], report: int, host_proc
         for signum in _HANDLEABLE:  # exec keeps what is ignored: SIGPIPE by Python, SIGHUP by `nohup ktrain up`
             signal.signal(signum, signal.SIG_DFL)
         signal.pthread_sigmask(signal.SIG_SETMASK, ())
-        _execute(spec["argv"], spec["env"])
+        try:
+            _execute(spec["argv"], spec["env"])
+        except OSError as error:
+            _tell(report, f"E{describe(error)}\0{error.errno}")
     except (OSError, ValueError) as error:
         _tell(report, f"E{describe(error) if isinstance(error, OSError) else error}")
     finally:

@@ -6,9 +6,13 @@ Idempotent: it runs before and after mutating admission and on every update.
 
 from __future__ import annotations
 
+import math
+from contextlib import suppress
+from fractions import Fraction
 from typing import TYPE_CHECKING, Final
 
 from ktrain.api import quantity
+from ktrain.local.apiserver.builtins.pods.images import pull_policy
 
 if TYPE_CHECKING:
     from ktrain.api.meta import Json
@@ -19,16 +23,17 @@ _MODE_VOLUMES: Final = ("secret", "configMap", "downwardAPI", "projected")
 
 
 def default_pod_spec(spec: Json, *, requests: bool) -> None:
-    """Fill in a pod's or template's spec; only a pod gets requests from its limits."""
+    """Fill in a pod's or template's spec; only a pod gets requests from its limits, and ports of its host."""
     spec.setdefault("restartPolicy", "Always")
     spec.setdefault("terminationGracePeriodSeconds", 30)
     spec.setdefault("dnsPolicy", "ClusterFirst")
     spec.setdefault("schedulerName", "default-scheduler")
     spec.setdefault("securityContext", {})
-    if spec.get("hostNetwork"):
-        for container in containers(spec):
+    if requests and spec.get("hostNetwork"):
+        for container in (*spec.get("containers", ()), *spec.get("initContainers", ())):
             for port in container.get("ports", ()):
-                port.setdefault("hostPort", port.get("containerPort"))
+                if "containerPort" in port:
+                    port.setdefault("hostPort", port["containerPort"])
     # The old name of serviceAccountName is still written, for readers that know only it.
     account = spec.get("serviceAccountName") or spec.get("serviceAccount")
     if account:
@@ -50,7 +55,7 @@ def containers(spec: Json) -> list[Json]:
 def _default_container(container: Json, *, requests: bool) -> None:
     container.setdefault("terminationMessagePath", "/dev/termination-log")
     container.setdefault("terminationMessagePolicy", "File")
-    container.setdefault("imagePullPolicy", _pull_policy(container.get("image", "")))
+    container.setdefault("imagePullPolicy", pull_policy(container.get("image", "")))
     resources = container.setdefault("resources", {})
     for part in ("limits", "requests"):
         if isinstance(resources.get(part), dict):
@@ -60,15 +65,18 @@ def _default_container(container: Json, *, requests: bool) -> None:
     for port in container.get("ports", ()):
         port.setdefault("protocol", "TCP")
     for variable in container.get("env", ()):
-        field = variable.get("valueFrom", {}).get("fieldRef")
-        if field is not None:
-            field.setdefault("apiVersion", "v1")
+        source = variable.get("valueFrom", {})
+        if "fieldRef" in source:
+            source["fieldRef"].setdefault("apiVersion", "v1")
+        if "resourceFieldRef" in source:
+            _default_divisor(source["resourceFieldRef"])
+        if "fileKeyRef" in source:
+            source["fileKeyRef"].setdefault("optional", False)
     for probe in ("livenessProbe", "readinessProbe", "startupProbe"):
         if probe in container:
             _default_probe(container[probe])
-    for hook in container.get("lifecycle", {}).values():
-        if isinstance(hook, dict) and "httpGet" in hook:
-            _default_http(hook["httpGet"])
+    if "lifecycle" in container:
+        _default_lifecycle(container)
 
 
 def _default_probe(probe: Json) -> None:
@@ -82,9 +90,29 @@ def _default_probe(probe: Json) -> None:
         probe["grpc"].setdefault("service", "")
 
 
+def _default_lifecycle(container: Json) -> None:
+    lifecycle = container["lifecycle"]
+    # Stop signals are an alpha feature: without its gate nobody reads the field, and the server forgets it.
+    if lifecycle.pop("stopSignal", None) is not None and not lifecycle:
+        del container["lifecycle"]
+    for hook in lifecycle.values():
+        if "httpGet" in hook:
+            _default_http(hook["httpGet"])
+        if "sleep" in hook:
+            hook["sleep"].setdefault("seconds", 0)
+
+
+def _default_divisor(ref: Json) -> None:
+    ref.setdefault("divisor", "0")
+    with suppress(ValueError):  # validation names the field
+        ref["divisor"] = quantity.canonical(ref["divisor"])
+
+
 def _default_http(action: Json) -> None:
     action.setdefault("path", "/")
     action.setdefault("scheme", "HTTP")
+    for header in action.get("httpHeaders", ()):
+        header.setdefault("value", "")
 
 
 def _default_volume(volume: Json) -> None:
@@ -109,17 +137,13 @@ def _default_volume(volume: Json) -> None:
         _canonicalise(volume["emptyDir"])
 
 
-def _pull_policy(image: str) -> str:
-    if "@" in image:
-        return "IfNotPresent"
-    _, _, tag = image.rpartition("/")[2].partition(":")
-    return "Always" if tag in {"", "latest"} else "IfNotPresent"
-
-
 def _canonicalise(amounts: Json) -> None:
+    """Write amounts as the server stores them: nothing finer than a thousandth, away from zero."""
     for name, amount in amounts.items():
         if isinstance(amount, str | int | float) and name != "medium":
             try:
-                amounts[name] = quantity.canonical(amount)
+                value = quantity.parse(amount)
+                thousandths = math.ceil(abs(value) * 1000) * (1 if value > 0 else -1)
+                amounts[name] = quantity.format_quantity(Fraction(thousandths, 1000), like=amount)
             except ValueError:
                 continue  # validation names the field

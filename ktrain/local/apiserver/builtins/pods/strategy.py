@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+from fractions import Fraction
 from typing import TYPE_CHECKING, Final
 
+from ktrain.api import quantity
 from ktrain.api.meta import format_time
 from ktrain.local.apiserver import causes
 from ktrain.local.apiserver.builtins import limits
 from ktrain.local.apiserver.builtins.pods import parts
 from ktrain.local.apiserver.builtins.pods.admission import admit_pod
-from ktrain.local.apiserver.builtins.pods.defaults import containers, default_pod_spec
-from ktrain.local.apiserver.builtins.pods.validation import validate_pod_spec
+from ktrain.local.apiserver.builtins.pods.defaults import default_pod_spec
+from ktrain.local.apiserver.builtins.pods.validation import validate_images, validate_pod_spec
 from ktrain.local.apiserver.strategy import Strategy
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from ktrain.api.meta import Json
     from ktrain.api.schema import Cause
@@ -22,6 +25,8 @@ if TYPE_CHECKING:
     from ktrain.local.apiserver.registry import ServedResource
 
 _FINISHED: Final = frozenset({"Succeeded", "Failed"})
+_RATED: Final = frozenset({"cpu", "memory"})
+"""The resources that a pod's class of service is about."""
 _UPDATE_TEXT: Final = (
     "pod updates may not change fields other than `spec.containers[*].image`,`spec.initContainers[*].image`,"
     "`spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to existing tolerations),"
@@ -73,7 +78,8 @@ class PodStrategy(Strategy):
 
     def validate(self, obj: Json) -> Sequence[Cause]:
         """Check the spec."""
-        return validate_pod_spec(obj.get("spec", {}))
+        spec = obj.get("spec", {})
+        return [*validate_pod_spec(spec), *validate_images(spec)]
 
     def validate_create(self, obj: Json) -> Sequence[Cause]:
         """Containers to look around come later."""
@@ -108,15 +114,35 @@ class PodStrategy(Strategy):
 
 
 def quality_class(spec: Json) -> str:
-    """Return the quality-of-service class of a pod, from its containers' cpu and memory."""
-    guaranteed, burstable = True, False
-    for container in containers(spec):
-        resources = container.get("resources", {})
-        limits, requests = resources.get("limits", {}), resources.get("requests", {})
-        for name in ("cpu", "memory"):
-            burstable = burstable or name in limits or name in requests
-            guaranteed = guaranteed and name in limits and requests.get(name, limits[name]) == limits[name]
-    return "Guaranteed" if guaranteed else "Burstable" if burstable else "BestEffort"
+    """
+    Return the quality-of-service class of a pod.
+
+    It is guaranteed what it asks for if that is all that it may use, of cpu and of memory; what it says of itself as a
+    whole counts instead of what its containers say. Nothing at all is as good as nothing said.
+    """
+    own = spec.get("resources")
+    asking = [own] if own is not None else [one.get("resources", {}) for one in _lasting(spec)]
+    requests, limits = _added_up(asking, "requests"), _added_up(asking, "limits")
+    if not requests and not limits:
+        return "BestEffort"
+    bounded = all(len(_added_up([one], "limits")) == len(_RATED) for one in asking)
+    return "Guaranteed" if bounded and requests == limits else "Burstable"
+
+
+def _lasting(spec: Json) -> list[Json]:
+    """Return the containers that a pod is made of."""
+    return [*spec.get("containers", ()), *spec.get("initContainers", ())]
+
+
+def _added_up(asking: Iterable[Json], part: str) -> dict[str, Fraction]:
+    """Return the amounts that make a class: more than nothing, and readable (what is not, validation refuses)."""
+    total: dict[str, Fraction] = {}
+    for resources in asking:
+        for name in _RATED & (listed := resources.get(part, {})).keys():
+            with suppress(ValueError):
+                if (amount := quantity.parse(listed[name])) > 0:
+                    total[name] = total.get(name, Fraction()) + amount
+    return total
 
 
 def _comparable(spec: Json, old: Json) -> Json:

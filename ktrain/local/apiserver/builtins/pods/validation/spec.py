@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from ktrain.local.apiserver import causes, names
 from ktrain.local.apiserver.builtins.pods.validation.choices import enumerated
-from ktrain.local.apiserver.builtins.pods.validation.containers import validate_container, validate_ephemeral
+from ktrain.local.apiserver.builtins.pods.validation.containers import validate_containers
 from ktrain.local.apiserver.builtins.pods.validation.tolerations import validate_tolerations
 
 if TYPE_CHECKING:
@@ -22,21 +22,8 @@ _DNS_POLICIES: Final = ("ClusterFirstWithHostNet", "ClusterFirst", "Default", "N
 def validate_pod_spec(spec: Json, field: str = "spec") -> list[Cause]:
     """Return what is wrong with the spec of a pod or template."""
     found: list[Cause] = []
-    volumes = [volume.get("name", "") for volume in spec.get("volumes", ())]
     found += _validate_names(spec.get("volumes", ()), f"{field}.volumes")
-    main = spec.get("containers") or []
-    if not main:
-        found.append(causes.required(f"{field}.containers"))
-    seen: set[str] = set()
-    for group in ("containers", "initContainers"):
-        for index, container in enumerate(spec.get(group) or ()):
-            path = f"{field}.{group}[{index}]"
-            found += validate_container(container, path, volumes, init=group == "initContainers")
-            name = container.get("name", "")
-            if name and name in seen:
-                found.append(causes.duplicate(f"{path}.name", name))
-            seen.add(name)
-    found += validate_ephemeral(spec, f"{field}.ephemeralContainers", volumes, seen)
+    found += validate_containers(spec, field)
     found += enumerated(spec, "restartPolicy", _RESTART_POLICIES, field)
     found += enumerated(spec, "dnsPolicy", _DNS_POLICIES, field)
     deadline = spec.get("activeDeadlineSeconds")
