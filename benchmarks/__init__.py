@@ -10,6 +10,7 @@ What ktrain costs, measured: `python -m benchmarks [NAME...]`, or `make bench`.
     serving           the embedded API server over TLS, to a real kube-apiserver
     durable           what `--state` costs
     empty             memory of `ktrain up --pods off` with nothing in it
+    pods              a Job of 200 pods until they run, in namespaces and on the shared host
 
 and of the framework alone, where a server takes part on the embedded one and on a real kube-apiserver:
 
@@ -27,6 +28,6 @@ Machines differ and are never quiet, so every figure stands beside a baseline th
 taking turns; a ratio travels better than a time. `docs/performance.md` says how to read the table.
 
 `figures` is the table; `processes` starts programs, `servers` API servers; `weigh`, `stages`, `null_controller`,
-`null_jobsets`, `plain_server`, `load_program`, `sync_program`, `jobset_program` and `manager_program` are programs of
-their own that benchmarks start.
+`null_jobsets`, `plain_server`, `load_program`, `sync_program`, `pods_program`, `jobset_program` and `manager_program`
+are programs of their own that benchmarks start.
 """

@@ -17,6 +17,7 @@ from .figures import Outcome, render
 from .jobsets import jobsets
 from .life import life
 from .micro import apiserver, watch_decode
+from .pods import pods
 from .reconciling import reconcile_noop
 from .serving import durable, empty, serving
 from .standing import failover, idle
@@ -53,6 +54,7 @@ BENCHMARKS: Final[dict[str, Benchmark]] = {
     "serving": serving,
     "durable": durable,
     "empty": empty,
+    "pods": pods,
 }
 
 

@@ -105,35 +105,51 @@ def _count_copied(doc: Any, operation: Any, copied: int) -> int:  # noqa: ANN401
     """Add what the operation copies. Each copy can double a document, which costs nothing until it is written out."""
     if not isinstance(operation, dict) or operation.get("op") != "copy":
         return copied
-    copied += len(_encode(_get(doc, _pointer(operation, "from"))))
+    copied += len(_encode(_copied(doc, _pointer(operation, "from"))))
     if copied > MAX_COPIED:
         raise PatchError(f"the patch copies more than {MAX_COPIED} bytes")
     return copied
 
 
 _ABSENT: Final[Any] = object()
-_INDEX: Final = re.compile(r"0|[1-9][0-9]*")
+_INDEX: Final = re.compile(r"[+-]?[0-9]{1,9}")
 
 
 def _operate(doc: Any, operation: Any) -> Any:  # noqa: ANN401 - any JSON value
     if not isinstance(operation, dict):
         raise PatchError("an operation must be an object")
     path = _pointer(operation, "path")
+    # To the API server, what is not given is null.
+    value = operation.get("value")
     match operation.get("op"):
-        case "add":
-            return _add(doc, path, _value(operation))
+        case "add" if path:
+            return _add(doc, path, value)
         case "replace":
-            return _replace(doc, path, _value(operation))
+            return _replace(doc, path, value)
         case "remove":
             return _remove(doc, path)
         case "test":
-            return _test(doc, path, _value(operation))
+            return _test(doc, path, value)
         case "copy":
-            return _add(doc, path, _get(doc, _pointer(operation, "from")))
+            return _add(doc, path, _copied(doc, _pointer(operation, "from")))
         case "move":
             return _move(doc, _pointer(operation, "from"), path)
         case other:
             raise PatchError(f"unknown op {other!r}: expected add, remove, replace, move, copy or test")
+
+
+def _copied(doc: Any, origin: list[str]) -> Any:  # noqa: ANN401 - any JSON value
+    if not origin:
+        raise PatchError("the whole document cannot be copied into itself")
+    return _lookup(doc, origin)
+
+
+def _lookup(doc: Any, path: list[str]) -> Any:  # noqa: ANN401 - any JSON value
+    """Return what is there. To the API server, not to the RFC, a member that an object does not have is null."""
+    container = _get(doc, path[:-1])
+    if path and isinstance(container, dict):
+        return container.get(path[-1])
+    return _get(doc, path)
 
 
 def _move(doc: Any, origin: list[str], path: list[str]) -> Any:  # noqa: ANN401 - any JSON value
@@ -146,24 +162,19 @@ def _move(doc: Any, origin: list[str], path: list[str]) -> Any:  # noqa: ANN401 
 
 
 def _test(doc: Any, path: list[str], value: Any) -> Any:  # noqa: ANN401 - any JSON value
-    container = _get(doc, path[:-1])
-    # The RFC does not say so, but to the API server an absent member is null: so that there is no list can be tested.
-    absent = path and isinstance(container, dict) and path[-1] not in container
-    if not equal(None if absent else _get(doc, path), value):
+    if not equal(_lookup(doc, path), value):
         raise PatchError(f"test of {_show(path)!r} failed: the document has another value there")
     return doc
 
 
-def _value(operation: Json) -> Any:  # noqa: ANN401 - any JSON value
-    if "value" not in operation:
-        raise PatchError(f"{operation['op']} needs a value")
-    return operation["value"]
-
-
 def _pointer(operation: Json, member: str) -> list[str]:
-    """Split a JSON pointer (RFC 6901). The empty one is the whole document."""
+    """
+    Split a JSON pointer (RFC 6901). The empty one is the whole document.
+
+    What is before the first slash, where nothing should be, is passed over, as by the API server.
+    """
     text = operation.get(member)
-    if not isinstance(text, str) or (text and not text.startswith("/")):
+    if not isinstance(text, str) or (text and "/" not in text):
         raise PatchError(f"{member} must be a JSON pointer, not {text!r}")
     return [part.replace("~1", "/").replace("~0", "~") for part in text.split("/")[1:]]
 
@@ -183,9 +194,15 @@ def _member(container: Any, part: str) -> Any:  # noqa: ANN401 - any JSON value;
     if isinstance(container, dict):
         if part in container:
             return part
-    elif isinstance(container, list) and _INDEX.fullmatch(part) and int(part) < len(container):
-        return int(part)
+    elif isinstance(container, list) and (index := _index(part, len(container))) is not None:
+        return index
     raise PatchError(f"there is no {part!r} to go to")
+
+
+def _index(part: str, length: int) -> int | None:
+    """Read an index into a list, which may count from the end; None if it is none."""
+    index = int(part) if _INDEX.fullmatch(part) else length
+    return index % length if -length <= index < length else None
 
 
 def _edit(doc: Any, path: list[str], change: Callable[[Any, str], None]) -> Any:  # noqa: ANN401 - any JSON value
@@ -211,8 +228,8 @@ def _add(doc: Any, path: list[str], value: Any) -> Any:  # noqa: ANN401 - any JS
             container[part] = value
         elif part == "-":
             container.append(value)
-        elif _INDEX.fullmatch(part) and int(part) <= len(container):
-            container.insert(int(part), value)
+        elif (index := _index(part, len(container) + 1)) is not None:
+            container.insert(index, value)
         else:
             raise PatchError(f"{part!r} is no index to insert at: the list has {len(container)} items")
 
@@ -221,7 +238,8 @@ def _add(doc: Any, path: list[str], value: Any) -> Any:  # noqa: ANN401 - any JS
 
 def _replace(doc: Any, path: list[str], value: Any) -> Any:  # noqa: ANN401 - any JSON value
     def change(container: Any, part: str) -> None:  # noqa: ANN401 - an object or a list
-        container[_member(container, part)] = value
+        # An object gets the member that it lacks, as from the API server.
+        container[part if isinstance(container, dict) else _member(container, part)] = value
 
     return _edit(doc, path, change) if path else value
 

@@ -8,8 +8,10 @@ away from zero, as the API server does. Source: the documentation of `k8s.io/api
 
 from __future__ import annotations
 
+import math
 import re
 from fractions import Fraction
+from functools import lru_cache
 from typing import Final
 
 _BINARY: Final = {"Ki": 2**10, "Mi": 2**20, "Gi": 2**30, "Ti": 2**40, "Pi": 2**50, "Ei": 2**60}
@@ -20,6 +22,9 @@ _QUANTITY: Final = re.compile(
 _NANO: Final = 10**9
 _MAX_EXPONENT: Final = 400
 """A bound on work, not a rule: no real quantity has four hundred digits."""
+_KEPT: Final = 2048
+_SHORT: Final = 32
+"""Longer texts are read anew each time: what is kept must not grow with what clients send."""
 
 
 def parse(quantity: str | float) -> Fraction:
@@ -29,18 +34,7 @@ def parse(quantity: str | float) -> Fraction:
     Raises:
         ValueError: If it is none.
     """
-    text = repr(quantity) if isinstance(quantity, float) else str(quantity)
-    match = _QUANTITY.fullmatch(text)
-    if match is None or isinstance(quantity, bool):
-        expected = "a number with m, k, M, G, T, P, E, Ki, Mi, Gi, Ti, Pi, Ei or an exponent"
-        raise ValueError(f"{quantity!r} is not a quantity: expected {expected}")
-    number = Fraction(match["number"].rstrip("."))
-    exponent = int(match["exponent"] or 0)
-    if abs(exponent) > _MAX_EXPONENT:
-        raise ValueError(f"{quantity!r} is not a quantity: its exponent is out of range")
-    suffix = match["suffix"] or ""
-    value = number * (_BINARY[suffix] if suffix in _BINARY else Fraction(10) ** (_DECIMAL[suffix] + exponent))
-    return _round_up(value)
+    return _parse_kept(quantity) if type(quantity) is str and len(quantity) <= _SHORT else _parse(quantity)
 
 
 def format_quantity(value: Fraction | int, like: str | float = "") -> str:
@@ -62,6 +56,42 @@ def canonical(quantity: str | float) -> str:
         ValueError: If it is none.
     """
     return format_quantity(parse(quantity), like=quantity)
+
+
+def canonical_amount(quantity: str | float) -> str:
+    """
+    The quantity as the API server stores it in a list of resources: no finer than a thousandth, away from zero.
+
+    Raises:
+        ValueError: If it is none.
+    """
+    return _amount_kept(quantity) if type(quantity) is str and len(quantity) <= _SHORT else _amount(quantity)
+
+
+def _parse(quantity: str | float) -> Fraction:
+    text = repr(quantity) if isinstance(quantity, float) else str(quantity)
+    match = _QUANTITY.fullmatch(text)
+    if match is None or isinstance(quantity, bool):
+        expected = "a number with m, k, M, G, T, P, E, Ki, Mi, Gi, Ti, Pi, Ei or an exponent"
+        raise ValueError(f"{quantity!r} is not a quantity: expected {expected}")
+    number = Fraction(match["number"].rstrip("."))
+    exponent = int(match["exponent"] or 0)
+    if abs(exponent) > _MAX_EXPONENT:
+        raise ValueError(f"{quantity!r} is not a quantity: its exponent is out of range")
+    suffix = match["suffix"] or ""
+    value = number * (_BINARY[suffix] if suffix in _BINARY else Fraction(10) ** (_DECIMAL[suffix] + exponent))
+    return _round_up(value)
+
+
+def _amount(quantity: str | float) -> str:
+    value = parse(quantity)
+    thousandths = math.ceil(abs(value) * 1000)
+    return format_quantity(Fraction(thousandths if value > 0 else -thousandths, 1000), like=quantity)
+
+
+# The same few amounts are in every pod, and reading them is most of what defaulting and validating a pod costs.
+_parse_kept = lru_cache(maxsize=_KEPT)(_parse)
+_amount_kept = lru_cache(maxsize=_KEPT)(_amount)
 
 
 def _is_binary(text: str) -> bool:

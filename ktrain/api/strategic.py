@@ -20,6 +20,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from .patch import equal
+from .patch_text import show
 from .schema.node import ANYTHING, MISSING, Node
 
 if TYPE_CHECKING:
@@ -35,7 +36,11 @@ _DELETE_ITEMS: Final = "$deleteFromPrimitiveList/"
 
 
 class StrategicMergeError(ValueError):
-    """A patch whose directives or lists make no sense."""
+    """A patch whose directives or lists make no sense. The text is upstream's."""
+
+
+class PatchFormatError(StrategicMergeError):
+    """The patch itself is to blame, not how it fits the document or the schema."""
 
 
 def strategic_merge(doc: Json, patch: Json, schema: Schema) -> Json:
@@ -56,17 +61,18 @@ def _merge_map(doc: Json, patch: Json, node: Node) -> Json:
         if key.startswith(_DELETE_ITEMS):
             field = key[len(_DELETE_ITEMS) :]
             if field in result:
-                gone = _list(value, key)
-                result[field] = [item for item in _list(result[field], field) if item not in gone]
+                gone = value if isinstance(value, list) else []
+                _check_alike(_list(result[field]), gone)
+                result[field] = [item for item in _list(result[field]) if item not in gone]
         elif value is None:
             result.pop(key, None)
         elif not _is_directive(key):
             child = node.properties.get(key) or node.additional or ANYTHING
-            result[key] = _merge_value(result.get(key, MISSING), value, child, key)
+            result[key] = _merge_value(result.get(key, MISSING), value, child)
     for key, order in patch.items():
         if key.startswith(_SET_ORDER):
             field = key[len(_SET_ORDER) :]
-            _set_order(result, doc, patch, field, _list(order, key), node)
+            _set_order(result, doc, patch, field, _list(order), node)
     return doc if result.keys() == doc.keys() and all(result[k] is doc[k] for k in doc) else result
 
 
@@ -76,34 +82,35 @@ def _directed_map(patch: Json) -> Json:
             return {key: _plain(value) for key, value in patch.items() if not _is_directive(key)}
         case "delete":
             return {}
-    raise StrategicMergeError(f"unknown patch type: {patch[_PATCH]} in map: {patch}")
+    raise _unknown_type(patch)
 
 
 def _retained(doc: Json, patch: Json) -> Json:
     """Return a copy of the document's map, cut to the keys that the patch retains."""
     if _RETAIN_KEYS not in patch:
         return dict(doc)
-    retained = _list(patch[_RETAIN_KEYS], _RETAIN_KEYS)
+    retained = patch[_RETAIN_KEYS]
     set_here = [key for key, value in patch.items() if value is not None and not _is_directive(key)]
-    if not set(set_here) <= set(retained):
-        raise StrategicMergeError("invalid patch format of retainKeys: it must name every key that the patch sets")
+    if not isinstance(retained, list) or any(key not in retained for key in set_here):
+        raise PatchFormatError("invalid patch format of retainKeys")
     return {key: value for key, value in doc.items() if key in retained}
 
 
-def _merge_value(before: Any, value: Any, node: Node, key: str) -> Any:  # noqa: ANN401 - any JSON value
+def _merge_value(before: Any, value: Any, node: Node) -> Any:  # noqa: ANN401 - any JSON value
     if isinstance(value, dict) and isinstance(before, dict):
         return _plain(value) if "replace" in node.patch_strategies else _merge_map(before, value, node)
     if isinstance(value, list) and isinstance(before, list) and "merge" in node.patch_strategies:
-        return _merge_list(before, value, node, key)
+        return _merge_list(before, value, node)
     after = _plain(value)
     return before if before is not MISSING and equal(before, after) else after
 
 
-def _merge_list(before: list[Any], patch: list[Any], node: Node, field: str) -> list[Any]:
+def _merge_list(before: list[Any], patch: list[Any], node: Node) -> list[Any]:
+    _check_alike(before, patch)
     if not any(isinstance(item, dict | list) for item in (*before, *patch)):
         merged = list(dict.fromkeys((*before, *patch)))
         return _arranged(merged, patch, before, node)
-    _check_items(before, patch, node, field)
+    _check_items(patch, node)
     key = node.patch_merge_key
     additions = [item for item in patch if _PATCH not in item]
     if any(item.get(_PATCH) == "replace" for item in patch):
@@ -120,30 +127,57 @@ def _merge_list(before: list[Any], patch: list[Any], node: Node, field: str) -> 
     return _arranged(merged, additions, kept, node)
 
 
-def _check_items(before: list[Any], patch: list[Any], node: Node, field: str) -> None:
+def _check_alike(before: list[Any], patch: list[Any]) -> None:
+    if len({type(item) for item in (*before, *patch)}) > 1:
+        raise StrategicMergeError(f"list element types are not identical: {show([before, patch])}")
+
+
+def _check_items(patch: list[Any], node: Node) -> None:
     key = node.patch_merge_key
     if not key:
-        raise StrategicMergeError(f"cannot merge lists without merge key for {field}")
-    for item in (*before, *patch):
-        if not isinstance(item, dict):
-            raise StrategicMergeError(f"{field}: items must all be objects, not {item!r}")
+        raise StrategicMergeError("cannot merge lists without merge key")
     for item in patch:
         directive = item.get(_PATCH)
-        if directive not in (None, "replace", "delete"):
-            raise StrategicMergeError(f"unknown patch type: {directive} in map: {item}")
-        if key not in item and directive != "replace":
-            raise StrategicMergeError(f"{field}: {item} does not contain declared merge key: {key}")
+        if directive == "merge":
+            raise StrategicMergeError("merging lists cannot yet be specified in the patch")
+        if _PATCH in item and directive not in ("replace", "delete"):
+            raise _unknown_type(item)
+        if directive != "replace":
+            _key_of(item, key)
+
+
+def _key_of(item: Json, key: str) -> Any:  # noqa: ANN401 - any JSON value
+    if key not in item:
+        raise StrategicMergeError(f"map: {show(item)} does not contain declared merge key: {key}")
+    return item[key]
+
+
+def _unknown_type(patch: Json) -> StrategicMergeError:
+    return StrategicMergeError(f"unknown patch type: {show(patch[_PATCH])} in map: {show(patch)}")
 
 
 def _set_order(result: Json, doc: Json, patch: Json, field: str, order: list[Any], node: Node) -> None:
-    child = node.properties.get(field) or node.additional or ANYTHING
+    child = node.properties.get(field) or node.additional
+    if child is None:
+        raise StrategicMergeError(f'unable to find api field for the json field "{field}"')
+    _check_order(order, child)
     identity = _identity(child)
     named = {identity(item) for item in order}
-    items = [item for item in _list(patch.get(field) or [], field) if not isinstance(item, dict) or _PATCH not in item]
+    items = [item for item in _list(patch.get(field) or []) if not isinstance(item, dict) or _PATCH not in item]
     if not all(identity(item) in named for item in items):
-        raise StrategicMergeError(f"{_SET_ORDER}{field} must name every item that the patch sets")
+        text = f"The order in patch list:\n{show(items)}\n doesn't match {_SET_ORDER[:-1]} list:\n{show(order)}\n"
+        raise StrategicMergeError(text)
     if field in result:
-        result[field] = _arranged(_list(result[field], field), order, _list(doc.get(field) or [], field), child)
+        result[field] = _arranged(_list(result[field]), order, _list(doc.get(field) or []), child)
+
+
+def _check_order(order: list[Any], node: Node) -> None:
+    if not node.patch_merge_key:
+        return
+    for index, item in enumerate(order):
+        if not isinstance(item, dict):
+            raise StrategicMergeError(f"value for key {index} is not a map")
+        _key_of(item, node.patch_merge_key)
 
 
 def _arranged(items: list[Any], wanted: list[Any], before: list[Any], node: Node) -> list[Any]:
@@ -199,7 +233,8 @@ def _plain(value: Any) -> Any:  # noqa: ANN401 - any JSON value
     return value
 
 
-def _list(value: Any, field: str) -> list[Any]:  # noqa: ANN401 - any JSON value
+def _list(value: Any) -> list[Any]:  # noqa: ANN401 - any JSON value
     if not isinstance(value, list):
-        raise StrategicMergeError(f"{field} must be a list, not {value!r}")
+        found = "map" if isinstance(value, dict) else "string" if isinstance(value, str) else show(value)
+        raise StrategicMergeError(f"expected a []interface {{}}, but received a {found}")
     return value

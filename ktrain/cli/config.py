@@ -56,10 +56,17 @@ class LeaderElection(Section, frozen=True):
 
 
 class Metrics(Section, frozen=True):
-    """The metrics endpoint, plain HTTP."""
+    """The metrics endpoint."""
 
     bind_address: str = ":8080"
     """`host:port`; `0` switches it off."""
+    secure_serving: bool = False
+    """By TLS."""
+    cert_dir: str = ""
+    """`tls.crt` and `tls.key` are read from here, again when they change; empty: a certificate that the process signs
+    for itself, which encrypts and proves nothing."""
+    authorize: bool = False
+    """Only those read metrics whose bearer token may `get` the path (TokenReview, SubjectAccessReview)."""
 
 
 class Health(Section, frozen=True):
@@ -147,6 +154,7 @@ def check(configuration: Configuration, source: str) -> None:
             raise ConfigError(f"{source}: {path}: {error}") from error
     if not 1 <= configuration.webhook.port <= 65535:
         raise ConfigError(f"{source}: webhook.port: must be between 1 and 65535")
+    _check_metrics(configuration.metrics, source)
     _check_jobset(configuration.jobset, source)
     for kind, number in configuration.controller.group_kind_concurrency.items():
         if kind not in RECONCILED_KINDS:
@@ -154,6 +162,14 @@ def check(configuration: Configuration, source: str) -> None:
             raise ConfigError(f"{source}: controller.groupKindConcurrency: no kind {kind!r}; there are {known}")
         if number < 1:
             raise ConfigError(f"{source}: controller.groupKindConcurrency[{kind}]: must be greater than 0")
+
+
+def _check_metrics(metrics: Metrics, source: str) -> None:
+    if metrics.cert_dir and not metrics.secure_serving:
+        raise ConfigError(f"{source}: metrics.certDir: it has no effect unless metrics.secureServing is true")
+    if metrics.authorize and not metrics.secure_serving:
+        why = "tokens would cross the network in the clear"
+        raise ConfigError(f"{source}: metrics.authorize: needs metrics.secureServing, or {why}")
 
 
 def _check_jobset(jobset: JobSets, source: str) -> None:

@@ -76,7 +76,7 @@ async def _operate(configuration: Configuration, kubeconfig: str | None) -> None
 
 
 def _settings(configuration: Configuration, kubeconfig: str | None) -> Settings:
-    election, webhook = configuration.leader_election, configuration.webhook
+    election, webhook, metrics = configuration.leader_election, configuration.webhook, configuration.metrics
     return Settings(
         kubeconfig=kubeconfig,
         field_manager=FIELD_MANAGER,
@@ -87,7 +87,10 @@ def _settings(configuration: Configuration, kubeconfig: str | None) -> Settings:
             parse_duration(election.renew_deadline),
             parse_duration(election.retry_period),
         ),
-        metrics_address=configuration.metrics.bind_address,
+        metrics_address=metrics.bind_address,
+        metrics_tls=metrics.secure_serving,
+        metrics_cert_dir=Path(metrics.cert_dir) if metrics.cert_dir else None,
+        metrics_auth=metrics.authorize,
         health_address=configuration.health.health_probe_bind_address,
         webhook_address=f"[{webhook.host}]:{webhook.port}" if ":" in webhook.host else f"{webhook.host}:{webhook.port}",
         webhook_cert_dir=Path(webhook.cert_dir),

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 import anyio
 import click
 
-from .node_options import node_options
+from .checks import not_empty
+from .node_options import make_nodes, node_options
 
 if TYPE_CHECKING:
     from ktrain.controllers.jobset import Gates
@@ -52,7 +53,10 @@ def _gates(_ctx: click.Context, _param: click.Parameter, value: str) -> Gates:
     help="Loopback address to serve on; port 0: a free one.",
 )
 @click.option(
-    "--kubeconfig", type=click.Path(dir_okay=False), help="Write a kubeconfig here (default: a temporary file)."
+    "--kubeconfig",
+    type=click.Path(dir_okay=False),
+    callback=not_empty,
+    help="Write a kubeconfig here (default: a temporary file).",
 )
 @click.option(
     "--pods",
@@ -88,6 +92,7 @@ def _gates(_ctx: click.Context, _param: click.Parameter, value: str) -> Gates:
 @click.option(
     "--state",
     type=click.Path(file_okay=False),
+    callback=not_empty,
     metavar="DIRECTORY",
     help="Keep objects, keys and claims here for the next start (default: objects live in memory).",
 )
@@ -118,16 +123,18 @@ def command(
     """
     from ktrain.framework.env import system_env
     from ktrain.framework.telemetry.logging import configure
-    from ktrain.local.node_options import NodeOptions
     from ktrain.local.plane import ControlPlane
 
+    described = make_nodes(nodes, node_resources, node_labels)
+    if pods == "off" and described.is_described:
+        raise click.UsageError("--nodes, --node-resources and --node-labels: with --pods off there are no nodes")
     configure(level="warning")
     plane = ControlPlane(
         system_env(),
         pods=pods,
         listen=listen,
         kubeconfig_file=Path(kubeconfig) if kubeconfig else None,
-        nodes=NodeOptions(nodes, node_resources, node_labels),
+        nodes=described,
         gates=feature_gates,
         jobsets=jobsets,
         authorization=authorization,

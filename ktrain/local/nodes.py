@@ -49,6 +49,8 @@ class NodeServices:
     """Where pods start whose containers name no working directory."""
     claims: Path | None = None
     """Where the data of PersistentVolumeClaims lies; default: with the executor, and gone with it."""
+    logs: Path | None = None
+    """Where what containers print is kept for the next start; default: with the executor, and gone with it."""
     service: ServiceAddress | None = None
     """Where pods find the API server; None: nowhere, it has no socket."""
 
@@ -59,9 +61,11 @@ async def start_kubelets(group: TaskGroup, agents: NodeAgents, services: NodeSer
 
     Raises:
         FrameworkError: A node could not be registered.
+        OSError: The kept logs cannot be read.
     """
     from ktrain.local.kubelet.environment import base_environment
     from ktrain.local.kubelet.gpus import find_gpus
+    from ktrain.local.kubelet.kept_logs import take_over
     from ktrain.local.kubelet.kubelet import Kubelet
     from ktrain.local.kubelet.logs import LogStore
     from ktrain.local.kubelet.node import divide
@@ -76,6 +80,9 @@ async def start_kubelets(group: TaskGroup, agents: NodeAgents, services: NodeSer
         find_gpus(os.environ), name=NODE_NAME, count=options.count, resources=options.resources, labels=labels
     )
     await remove_former(services.client, {node.name for node in nodes}, now=services.env.clock.now())
+    if services.logs is not None:
+        pods = {pod.metadata.uid: pod.key for pod in (await services.client.list(PODS)).items}
+        await take_over(logs, services.logs, pods)
     for node in nodes:
         kubelet = Kubelet(
             services.client,
@@ -88,6 +95,7 @@ async def start_kubelets(group: TaskGroup, agents: NodeAgents, services: NodeSer
             cwd=str(services.directory),
             claims=services.claims,
             logs=logs,
+            logs_directory=services.logs,
             remote=remote,
             service=services.service,
             restarts=RESTARTS,

@@ -228,9 +228,17 @@ class ControlPlane:
 
                     directory = self._directory or Path.cwd()
                     kubelets = Client(client.transport, env, field_manager="kubelet")
-                    claims = None if self._state is None else self._state.absolute() / "claims"
+                    state = None if self._state is None else self._state.absolute()
                     services_of_nodes = NodeServices(
-                        kubelets, cache, env, composed.for_pods, executor, directory, claims, service
+                        kubelets,
+                        cache,
+                        env,
+                        composed.for_pods,
+                        executor,
+                        directory,
+                        claims=state and state / "claims",
+                        logs=state and state / "logs",
+                        service=service,
                     )
                     await start_kubelets(nodes, server.nodes, services_of_nodes, self._nodes)
                 try:

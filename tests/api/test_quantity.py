@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ktrain.api.quantity import canonical, format_quantity, parse
+from ktrain.api.quantity import canonical, canonical_amount, format_quantity, parse
 
 SUFFIXES = ["", "n", "u", "m", "k", "M", "G", "T", "P", "E", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei", "e3", "E-2", "e+1"]
 quantities = st.builds(
@@ -65,3 +65,17 @@ def test_formatting_rounds_away_from_zero_by_less_than_a_nano(value, like):
 def test_what_is_no_quantity_is_refused_with_its_text(text):
     with pytest.raises(ValueError, match="is not a quantity"):
         parse(text)
+
+
+@pytest.mark.parametrize(
+    ("written", "stored"),
+    [("1u", "1m"), ("-1u", "-1m"), ("1.0005", "1001m"), ("0.5", "500m"), (0.25, "250m"), (2, "2"), ("1e-9", "1e-3")],
+)
+def test_an_amount_in_a_list_of_resources_is_no_finer_than_a_thousandth(written, stored):
+    assert stored == canonical_amount(written)
+
+
+def test_a_long_text_is_read_like_a_short_one():
+    zeros = "0" * 100
+
+    assert (parse("7"), "7") == (parse(f"{zeros}7"), canonical_amount(f"{zeros}7"))

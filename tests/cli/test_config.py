@@ -36,6 +36,9 @@ def test_what_the_file_says_is_taken(tmp_path):
         ("leaderElection: {leaseDuration: 5s}", "leaseDuration > renewDeadline"),
         ("controller: {groupKindConcurrency: {TrainJob.trainer.kubeflow.org: 0}}", "must be greater than 0"),
         ("controller: {groupKindConcurrency: {TrainJobs.trainer.kubeflow.org: 2}}", "no kind"),
+        ("metrics: {certDir: /certs}", "metrics.certDir: it has no effect unless metrics.secureServing is true"),
+        ("metrics: {authorize: true}", "metrics.authorize: needs metrics.secureServing, or tokens would cross"),
+        ("metrics: {secure: true}", "metrics"),
         ("metrics: {bindAddress: nowhere}", "metrics.bindAddress: 'nowhere' is not HOST:PORT"),
         (
             "jobset: {enable: true, featureGates: {RestartJobs: true}}",

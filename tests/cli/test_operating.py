@@ -1,6 +1,8 @@
+from pathlib import Path
+
 import pytest
 
-from ktrain.cli.config import Configuration, Webhook
+from ktrain.cli.config import Configuration, Metrics, Webhook
 from ktrain.cli.operating import _settings, operate
 
 
@@ -16,3 +18,17 @@ def test_traces_to_nowhere_known_are_refused_before_anything_starts(monkeypatch,
 @pytest.mark.parametrize(("host", "address"), [("", ":9443"), ("127.0.0.1", "127.0.0.1:9443"), ("::1", "[::1]:9443")])
 def test_the_address_of_the_webhooks_is_one_whatever_the_host(host, address):
     assert _settings(Configuration(webhook=Webhook(host=host)), None).webhook_address == address
+
+
+@pytest.mark.parametrize(
+    ("given", "meant"),
+    [
+        (Metrics(), (False, None, False)),
+        (Metrics(secure_serving=True), (True, None, False)),
+        (Metrics(secure_serving=True, cert_dir="/certs", authorize=True), (True, Path("/certs"), True)),
+    ],
+)
+def test_metrics_are_served_as_the_file_says(given, meant):
+    settings = _settings(Configuration(metrics=given), None)
+
+    assert (settings.metrics_tls, settings.metrics_cert_dir, settings.metrics_auth) == meant

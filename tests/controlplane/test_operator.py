@@ -4,10 +4,15 @@ import asyncio
 import os
 import re
 import signal
+import socket
+import ssl
 import sys
 from contextlib import asynccontextmanager
 
+import aiohttp
 import pytest
+import trustme
+import yaml
 
 from ktrain.api.core import LEASES
 from ktrain.api.jobset import JOBSETS
@@ -21,9 +26,9 @@ def operator(control_plane, tmp_path):
     """`async with operator() as process:` runs a replica; it is killed if it has not ended by itself."""
 
     @asynccontextmanager
-    async def run(**environment):
-        options = ["--kubeconfig", await control_plane.kubeconfig(), "--leader-elect"]
-        options += ["--metrics-bind-address", "0", "--health-probe-bind-address", "0"]
+    async def run(*more, metrics="0", **environment):
+        options = ["--kubeconfig", await control_plane.kubeconfig(), "--leader-elect", *more]
+        options += ["--metrics-bind-address", metrics, "--health-probe-bind-address", "0"]
         with (tmp_path / "operator.log").open("ab") as log:
             process = await asyncio.create_subprocess_exec(
                 sys.executable,
@@ -74,3 +79,46 @@ async def test_passes_and_calls_are_traced_where_the_environment_asks_for_it(
     assert '"name": "reconcile trainjob_controller"' in log
     assert '"name": "PATCH /apis/jobset.x-k8s.io/v1alpha2/namespaces/{namespace}/jobsets/{name}"' in log
     assert re.search(r'"ktrain.reason": "Train(Job|ingRuntime) \S+ (existed|added)"', log)
+
+
+async def test_metrics_are_for_those_with_the_right_and_their_certificate_may_change(control_plane, operator, tmp_path):
+    certificates = tmp_path / "certs"
+    certificates.mkdir()
+
+    def issue():
+        authority = trustme.CA()
+        pair = authority.issue_cert("127.0.0.1")
+        pair.private_key_pem.write_to_path(certificates / "tls.key")
+        pair.cert_chain_pems[0].write_to_path(certificates / "tls.crt")
+        authority.cert_pem.write_to_path(tmp_path / "ca.crt")
+
+    issue()
+    config = tmp_path / "config.yaml"
+    config.write_text(f"metrics: {{secureServing: true, certDir: {certificates}, authorize: true}}")
+    user = yaml.safe_load((await control_plane.kubeconfig()).read_text())["users"][0]["user"]
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+
+    async def ask(token):
+        """Return the status, and whether there were metrics; nothing while nobody serves who can be trusted."""
+        trusting = ssl.create_default_context(cafile=tmp_path / "ca.crt")
+        headers = {"Authorization": f"Bearer {token}"} if token else {}
+        try:
+            async with (
+                aiohttp.ClientSession() as session,
+                session.get(f"https://127.0.0.1:{port}/metrics", ssl=trusting, headers=headers) as answer,
+            ):
+                return answer.status, b"controller_runtime" in await answer.read()
+        except aiohttp.ClientError:
+            return None
+
+    async with operator("--config", config, metrics=f"127.0.0.1:{port}"), asyncio.timeout(60):
+        while (nobody := await ask("")) is None:  # noqa: ASYNC110 -- another process is waited for
+            await asyncio.sleep(0.1)
+        stranger, reader = await ask("made-up"), await ask(user["token"])
+        issue()
+        while (later := await ask(user["token"])) is None:  # noqa: ASYNC110 -- it looks for new ones now and then
+            await asyncio.sleep(0.2)
+
+    assert [nobody[0], stranger[0], reader, later] == [401, 401, (200, True), (200, True)]

@@ -161,9 +161,9 @@ def test_several_warning_headers_of_one_answer_are_all_heard():
     """As the transport joins them."""
     from multidict import CIMultiDict
 
-    from ktrain.framework.client.http import _lower
+    from ktrain.framework.client.exchange import lowered
 
-    headers = _lower(CIMultiDict([("Warning", '299 - "a"'), ("warning", '299 - "b"'), ("ETag", "x")]))
+    headers = lowered(CIMultiDict([("Warning", '299 - "a"'), ("warning", '299 - "b"'), ("ETag", "x")]))
 
     class One:
         async def request(self, *args, **options):

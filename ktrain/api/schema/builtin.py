@@ -18,6 +18,7 @@ _OMITTED: Final = _FILE.with_name("kubernetes-omitted.json")
 """Of each definition, the fields that Go leaves out of JSON when they are empty: OpenAPI does not say it."""
 _PRESENT: Final = _FILE.with_name("kubernetes-present.json")
 """Of each definition, the structs and lists that an object has before anybody writes it, as Go declares no pointer."""
+_QUANTITY: Final = "api.resource.Quantity"
 _DESCRIPTIONS: Final = _FILE.with_name("kubernetes-descriptions.json.gz")
 
 
@@ -57,6 +58,9 @@ def builtin_node(name: str) -> Node:
         # First: definitions that refer to each other in circles copy from nodes that are still being filled.
         node.omit_empty = frozenset(_omitted().get(name, ()))
         compile_node(definition(name), builtin_node, into=node)
+        if name == _QUANTITY:
+            # OpenAPI has no word for it, but decoders read fractions, too: `cpu: 0.5`.
+            node.type = "quantity"
     return node
 
 

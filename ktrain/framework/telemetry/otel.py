@@ -44,8 +44,6 @@ log: FilteringBoundLogger = structlog.get_logger("ktrain.framework.telemetry")
 
 _ROOT: Final = contexts.Context()
 _PROTOCOLS: Final = ("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL")
-_LONGEST_ROUTE: Final = 8
-"""Segments of `/apis/GROUP/VERSION/namespaces/NAMESPACE/PLURAL/NAME/SUBRESOURCE`."""
 
 
 class CurrentSpan:
@@ -188,16 +186,16 @@ class OpenTelemetry(Tracing):
 def path_template(path: str) -> str:
     """Return a path of the API server with `{namespace}` and `{name}` for its own: one of few, whatever the objects."""
     segments = split(path)
-    # What follows a subresource is a proxy's path, as long as anybody likes: the longest beginning that is a kind's.
-    beginnings = (segments[:length] for length in range(min(len(segments), _LONGEST_ROUTE), 0, -1))
-    route = next(filter(None, map(resource_route, beginnings)), None)
-    if route is None:
+    route = resource_route(segments)
+    if route is None or not route.plural:
         return "/" + "/".join(segments[: {"api": 2, "apis": 3}.get(segments[0], 1)])
     head = f"/apis/{route.group}/{route.version}" if route.group else f"/api/{route.version}"
     is_namespace = route.plural == "namespaces" and not route.group
     where = "/namespaces/{namespace}" if route.namespace and not is_namespace else ""
     name = "/{name}" if route.name else ""
-    return f"{head}{where}/{route.plural}{name}" + (f"/{route.subresource}" if route.subresource else "")
+    # What follows a subresource is a proxy's path, as long as anybody likes.
+    subresource = route.subresource.partition("/")[0]
+    return f"{head}{where}/{route.plural}{name}" + (f"/{subresource}" if subresource else "")
 
 
 def exporting(names: Sequence[str], service_name: str) -> Tracing:

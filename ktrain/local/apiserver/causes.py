@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from ktrain.api.schema import Cause
+from ktrain.local.apiserver.access.quoting import quote
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -72,4 +73,4 @@ def _with(text: str, detail: str) -> str:
 
 
 def _show(value: object) -> str:
-    return msgspec.json.encode(value).decode()
+    return quote(value) if isinstance(value, str) else msgspec.json.encode(value).decode()

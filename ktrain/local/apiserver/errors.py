@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+import msgspec
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
@@ -16,8 +18,7 @@ if TYPE_CHECKING:
     from ktrain.api.schema import Cause
     from ktrain.local.apiserver.registry import ServedResource
 
-ACCEPTED_BODIES_OF_CUSTOM_KINDS: Final = "application/json, application/yaml"
-ACCEPTED_BODIES: Final = f"{ACCEPTED_BODIES_OF_CUSTOM_KINDS}, application/vnd.kubernetes.protobuf"
+ACCEPTED_BODIES: Final = "application/json, application/yaml, application/vnd.kubernetes.protobuf"
 NOT_FOUND_TEXT: Final = b"404 page not found\n"
 
 
@@ -100,6 +101,12 @@ def resource_not_found() -> StatusError:
     return StatusError(404, "NotFound", "the server could not find the requested resource", details={})
 
 
+def is_built_in(served: Iterable[ServedResource], group: str) -> bool:
+    """Whether a group is of the server's own: what it lacks is said in other words."""
+    custom = [resource.custom for resource in served if resource.group == group]
+    return bool(custom) and not any(custom)
+
+
 def method_not_served() -> StatusError:
     """405 for a built-in URL that takes other methods."""
     message = "the server does not allow this method on the requested resource"
@@ -178,6 +185,13 @@ def invalid_options(kind: str, causes: Sequence[Cause]) -> StatusError:
 def invalid_patch(message: str = "the server rejected our request due to an error in our request") -> StatusError:
     """422 for a JSON patch that does not apply."""
     return StatusError(422, "Invalid", message, details={})
+
+
+def invalid_result(text: str, wrong: str) -> StatusError:
+    """422 for a patch whose result is no object of the kind; `text` shows the patch or what came out of it."""
+    shown = msgspec.json.encode(text).decode()
+    cause = {"reason": "FieldValueInvalid", "message": f"Invalid value: {shown}: {wrong}", "field": "patch"}
+    return StatusError(422, "Invalid", f' "" is invalid: patch: {cause["message"]}', details={"causes": [cause]})
 
 
 def unsupported_media_type(accepted: str = ACCEPTED_BODIES) -> StatusError:

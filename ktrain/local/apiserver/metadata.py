@@ -77,7 +77,8 @@ def shape_error(metadata: object) -> str:
                 return _mismatch(wrong[0], name, "string")
         if name in {"finalizers", "ownerReferences"}:
             item_type = str if name == "finalizers" else dict
-            if wrong := [entry for entry in value if not isinstance(entry, item_type)]:
+            metadata[name] = entries = [item_type() if entry is None else entry for entry in value]
+            if wrong := [entry for entry in entries if not isinstance(entry, item_type)]:
                 return _mismatch(wrong[0], name, _WORDS[item_type])
     return ""
 

@@ -23,7 +23,7 @@ from .deadline import Deadline
 from .environment import ConfigError
 from .files import VolumeError
 from .probes import Target, verdicts
-from .restarts import RestartBackoff, RestartPolicy, restarts
+from .restarts import RestartBackoff, RestartPolicy, restarts, restarts_all
 from .resume import LOST_MESSAGE
 from .status import LOST, ContainerRecord, Role, Running, Terminated, Waiting
 
@@ -62,6 +62,8 @@ class PodSide:
     """Beside which process a container is to run: None for all but those that look into another. ConfigError."""
     prepare: Callable[[ContainerRecord], Awaitable[Attempt]]
     """Raises ConfigError, VolumeError, FrameworkError (tried again) or StartError (counts as an attempt)."""
+    restart_all: Callable[[Terminated], None]
+    """Ask for all containers of the pod to start anew, because one of them ended so."""
     changed: Callable[[], None]
     event: Callable[[str, str, str], None]
     """Type, reason, message."""
@@ -91,6 +93,7 @@ class ContainerRunner:
         self.live: Live | None = None
         self._terminating: Process | None = None
         self._begun = False
+        self._hooks = True
 
     @property
     def name(self) -> str:
@@ -115,9 +118,16 @@ class ContainerRunner:
             ended, last = Terminated(137, LOST, begun, now, LOST_MESSAGE), record.last
         self._set(replace(record, state=ended, last=last, ready=False, started=False))
 
-    async def stop(self, deadline: Deadline) -> None:
+    def anew(self) -> ContainerRunner:
+        """Return the runner that comes after this one, which has ended, when all containers start anew."""
+        record = self.record
+        last = record.state if isinstance(record.state, Terminated) else record.last
+        return ContainerRunner(replace(record, state=Waiting(), last=last, ready=False, started=False), self._pod)
+
+    async def stop(self, deadline: Deadline, *, hooks: bool = True) -> None:
         """End it for good: preStop, SIGTERM, and SIGKILL at the deadline. Returns when it has ended."""
         self._stopping.set()
+        self._hooks = hooks
         if self.live is not None:
             await self._terminate(self.live.process, deadline)
         if self._begun:
@@ -131,7 +141,12 @@ class ContainerRunner:
                 if ended is None and (ended := await self._attempt()) is None:
                     await self._pause(CONFIG_RETRY_S)
                     continue
-                if self._stopping.is_set() or not self._restarts(ended):
+                if self._stopping.is_set():
+                    break
+                if self.record.role is not Role.EPHEMERAL and restarts_all(self.record.container, ended.exit_code):
+                    self._pod.restart_all(ended)
+                    break
+                if not self._restarts(ended):
                     break
                 await self._back_off(ended)
                 ended = None
@@ -285,7 +300,7 @@ class ContainerRunner:
             if self._terminating is not process:
                 self._terminating = process
                 await self._pre_stop(deadline)
-                process.signal(_stop_signal(self.record.container))
+                process.signal(signal.SIGTERM)
             hooked = self.record.container.lifecycle.pre_stop is not None
             with deadline.scope(at_least_s=_TERM_AT_LEAST_S if hooked else 0):
                 await process.wait()
@@ -295,7 +310,7 @@ class ContainerRunner:
 
     async def _pre_stop(self, deadline: Deadline) -> None:
         hook = self.record.container.lifecycle.pre_stop
-        if hook is None or self.live is None:
+        if hook is None or self.live is None or not self._hooks:
             return
         failure: str | None = "the grace period ended first"
         with deadline.scope():
@@ -307,11 +322,6 @@ class ContainerRunner:
         if record != self.record:
             self.record = record
             self._pod.changed()
-
-
-def _stop_signal(container: Container) -> int:
-    """Return what asks this container to stop (KEP-4960); a name this system does not know counts as SIGTERM."""
-    return getattr(signal, container.lifecycle.stop_signal, signal.SIGTERM)
 
 
 @asynccontextmanager

@@ -24,6 +24,7 @@ from .environment import (
     service_variables,
 )
 from .files import VolumeError
+from .kept_logs import log_name
 from .logs import KEPT_ATTEMPTS, AttemptLog, LogStore, tail
 from .sources import fetch
 
@@ -134,7 +135,7 @@ class Launcher:
         gpus = self._gpus.get(container.name, ()) if self._machine.has_gpus else None
         mounts = await self._volumes.mounts(container, variables)
         name, number = container.name, record.attempts + 1
-        message, path = self._directory / f"{name}.{number}.message", self._logs_directory / f"{name}.{number}.log"
+        message, path = self._directory / f"{name}.{number}.message", self._logs_directory / log_name(name, number)
         temporary = temporary_directory(self._directory)
         await anyio.to_thread.run_sync(_make_room, path, message, temporary)
         security, shared = container.security_context, pod.spec.security_context

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from .status import Role
 
 if TYPE_CHECKING:
-    from .spec import Container
+    from .spec import Container, Pod, RestartRule
     from .status import Terminated
 
 
@@ -22,6 +22,7 @@ class RestartPolicy:
     """A container that ran this long starts over with its delays."""
 
 
+RESTART_ALL: Final = "RestartAllContainers"
 KUBERNETES_RESTARTS: Final = RestartPolicy()
 
 
@@ -49,11 +50,26 @@ def restarts(container: Container, role: Role, pod_policy: str, exit_code: int) 
     """
     if role is Role.EPHEMERAL:
         return False
-    if role is Role.SIDECAR:
-        return True
-    if any(rule.matches(exit_code) for rule in container.restart_policy_rules):
+    if role is Role.SIDECAR or _rule(container, exit_code) is not None:
         return True
     policy = container.restart_policy or pod_policy
     if policy == "Never" or (role is Role.INIT and exit_code == 0):
         return False
     return policy == "Always" or exit_code != 0
+
+
+def restarts_all(container: Container, exit_code: int) -> bool:
+    """Whether all containers of the pod start anew when this one has ended so (KEP-5532)."""
+    rule = _rule(container, exit_code)
+    return rule is not None and rule.action == RESTART_ALL
+
+
+def can_restart_all(pod: Pod) -> bool:
+    """Whether any of its containers may ask for that."""
+    containers = (*pod.spec.init_containers, *pod.spec.containers)
+    return any(rule.action == RESTART_ALL for container in containers for rule in container.restart_policy_rules)
+
+
+def _rule(container: Container, exit_code: int) -> RestartRule | None:
+    """Return the rule that decides: the first that matches."""
+    return next((rule for rule in container.restart_policy_rules if rule.matches(exit_code)), None)

@@ -126,11 +126,10 @@ class Probe(Handler, frozen=True):
 
 
 class Lifecycle(Struct, frozen=True):
-    """Hooks after start and before stop, and the signal that asks the container to stop."""
+    """Hooks after start and before stop."""
 
     post_start: Handler | None = None
     pre_stop: Handler | None = None
-    stop_signal: str = "SIGTERM"
 
 
 class ContainerPort(Struct, frozen=True):
@@ -169,15 +168,14 @@ class RestartExitCodes(Struct, frozen=True):
 
 
 class RestartRule(Struct, frozen=True):
-    """What to do when the container ended like this; `Restart` is the only action."""
+    """What to do when the container ended like this: `Restart` it, or `RestartAllContainers` (KEP-5307, KEP-5532)."""
 
     action: str = ""
     exit_codes: RestartExitCodes = RestartExitCodes()
 
     def matches(self, exit_code: int) -> bool:
-        """Whether the rule asks for a restart after this exit code."""
-        listed = exit_code in self.exit_codes.values
-        return self.action == "Restart" and listed is (self.exit_codes.operator == "In")
+        """Whether the rule speaks of this exit code."""
+        return (exit_code in self.exit_codes.values) is (self.exit_codes.operator == "In")
 
 
 class Container(Struct, frozen=True):

@@ -102,6 +102,8 @@ class PodRecord:
     sandbox_ready: bool = False
     failure: tuple[str, str] | None = None
     """Reason and message when the pod as a whole was failed, for example DeadlineExceeded."""
+    restarting: bool | None = None
+    """Whether all containers are being ended to start anew; None: none of them may ever ask for that."""
     ended: bool = False
     """Nothing of the pod runs any more, and nothing will be started."""
 
@@ -186,7 +188,8 @@ def conditions(pod: Pod, record: PodRecord, current: str) -> list[Condition]:
         names = ", ".join(f'condition of pod readiness gate "{name}" is not True' for name in missing)
         ready = _false("Ready", "ReadinessGatesNotReady", names)
     sandbox = Condition("PodReadyToStartContainers", str(record.sandbox_ready))
-    return [_true("PodScheduled"), sandbox, initialized, containers_ready, ready]
+    found = [_true("PodScheduled"), sandbox, initialized, containers_ready, ready]
+    return found if record.restarting is None else [*found, _restarting(current, is_so=record.restarting)]
 
 
 def container_status(pod: Pod, record: ContainerRecord) -> Json:
@@ -237,6 +240,13 @@ def _containers_ready(current: str, unready: list[str]) -> Condition:
     if unready:
         return _false("ContainersReady", "ContainersNotReady", _listed("unready", unready))
     return _true("ContainersReady")
+
+
+def _restarting(current: str, *, is_so: bool) -> Condition:
+    over = {"Succeeded": "PodCompleted", "Failed": "PodFailed"}.get(current)
+    if over is None and is_so:
+        return _true("AllContainersRestarting")
+    return _false("AllContainersRestarting", over or "")
 
 
 def _stamped(condition: Condition, before: tuple[Condition, ...], now: datetime, generation: int) -> Json:

@@ -99,9 +99,9 @@ class Projection(Struct, frozen=True):
 
 
 class ProjectedVolume(Struct, frozen=True):
-    """Several sources in one directory."""
+    """Several sources in one directory; a list of none is null on the wire."""
 
-    sources: tuple[Projection, ...] = ()
+    sources: tuple[Projection, ...] | None = None
     default_mode: int = 0o644
 
 

@@ -29,6 +29,7 @@ from .volume_spec import (
     KeyToPath,
     ProjectedSecret,
     ProjectedVolume,
+    Projection,
     SecretVolume,
     ServiceAccountToken,
     Volume,
@@ -192,7 +193,7 @@ def referenced(volumes: Iterable[Volume]) -> tuple[set[str], set[str]]:
     for volume in volumes:
         config_maps |= {volume.config_map.name} if volume.config_map else set()
         secrets |= {volume.secret.secret_name} if volume.secret else set()
-        for source in (volume.projected or ProjectedVolume()).sources:
+        for source in _projections(volume):
             config_maps |= {source.config_map.name} if source.config_map else set()
             secrets |= {source.secret.name} if source.secret else set()
     return config_maps, secrets
@@ -219,8 +220,12 @@ def payload(volume: Volume, pod: Pod, facts: PodFacts, found: Sources) -> Payloa
 
 
 def _wanted_tokens(volumes: Iterable[Volume]) -> set[ServiceAccountToken]:
-    projections = (source for volume in volumes for source in (volume.projected or ProjectedVolume()).sources)
+    projections = (source for volume in volumes for source in _projections(volume))
     return {one for source in projections if (one := source.service_account_token) is not None}
+
+
+def _projections(volume: Volume) -> tuple[Projection, ...]:
+    return (volume.projected.sources or ()) if volume.projected else ()
 
 
 def _check_path(path: str, what: str) -> None:
@@ -231,7 +236,7 @@ def _check_path(path: str, what: str) -> None:
 def _projected_files(volume: ProjectedVolume, pod: Pod, facts: PodFacts, found: Sources) -> Payload:
     files: Payload = {}
     mode = volume.default_mode
-    for source in volume.sources:
+    for source in volume.sources or ():
         if source.config_map is not None:
             files |= _config_map_files(source.config_map, found, mode)
         elif source.secret is not None:

@@ -14,11 +14,10 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import anyio
-import anyio.to_thread
 import structlog
 
 from ktrain.framework.backoff import Backoff
@@ -28,62 +27,31 @@ from ktrain.local.sandbox.executor import SandboxError
 from . import mpi
 from .container import ContainerRunner, PodSide
 from .deadline import Deadline
-from .environment import ConfigError, PodFacts
+from .environment import ConfigError
 from .files import VolumeError
-from .launch import Attempt, Launcher, Machine, sandbox_spec
+from .place import Place, Surroundings, make_place
 from .reporter import StatusReporter, delete_finally
+from .restarts import RestartBackoff, can_restart_all
 from .resume import goes_on, resumed_records
 from .spec import PODS, EphemeralContainer, Pod
 from .status import LOST, ContainerRecord, PodRecord, Role, new_records, pod_status
-from .volumes import PodVolumes, memory_volumes
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
-    from pathlib import Path
+    from collections.abc import AsyncIterator, Mapping, Sequence
 
     from anyio.abc import TaskGroup
 
     from ktrain.api.meta import Json
-    from ktrain.framework import Client, Env, EventRecorder
-    from ktrain.local.sandbox.executor import Executor, Process, Sandbox
+    from ktrain.local.sandbox.executor import Process, Sandbox
 
-    from .gpus import GpuSlots
-    from .logs import LogStore
-    from .remote import RemoteShell
-    from .restarts import RestartPolicy
+    from .launch import Attempt
     from .spec import Container
+    from .status import Terminated
 
 REFRESH_S: Final = 60.0
 """How often volumes that show API objects are brought up to date (the kubelet's own sync period)."""
 
 log = structlog.get_logger(__name__)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Surroundings:
-    """What all pods of a kubelet share."""
-
-    client: Client
-    env: Env
-    executor: Executor
-    recorder: EventRecorder
-    logs: LogStore
-    gpus: GpuSlots
-    machine: Machine
-    remote: RemoteShell
-    restarts: RestartPolicy
-    pods_directory: Path
-    logs_directory: Path
-    claims_directory: Path
-
-
-@dataclass(frozen=True, slots=True)
-class _Place:
-    """Where a pod's containers run, once there is such a place."""
-
-    sandbox: Sandbox
-    volumes: PodVolumes
-    launcher: Launcher
 
 
 class PodWorker:
@@ -95,7 +63,11 @@ class PodWorker:
         self._directory = shared.pods_directory / pod.uid
         self._deadline = Deadline(shared.env.clock)
         self._sequence = anyio.CancelScope()
-        self._place: _Place | None = None
+        # One time through the containers; there is another when one of them asks for all to start anew.
+        self._round = anyio.CancelScope()
+        self._asked: Terminated | None = None
+        self._backoff = RestartBackoff(shared.restarts)
+        self._place: Place | None = None
         # For containers that are added while the pod runs: between the sandbox's making and the pod's end.
         self._running: TaskGroup | None = None
         self._refresh = asyncio.Event()
@@ -117,6 +89,7 @@ class PodWorker:
             sandbox=lambda: self._set_place().sandbox,
             target=self._target,
             prepare=self._prepare,
+            restart_all=self._restart_all,
             changed=self._reporter.changed,
             event=self._event,
         )
@@ -230,6 +203,16 @@ class PodWorker:
         self._running = tasks
         for runner in self._of(Role.EPHEMERAL):
             runner.begin(tasks)
+        while True:
+            self._asked, self._round = None, anyio.CancelScope()
+            with self._round:
+                await self._go_through(tasks)
+            if self._asked is None:
+                return
+            await self._start_anew(self._asked)
+
+    async def _go_through(self, tasks: TaskGroup) -> None:
+        """Run the containers in their order. Returns when no main container runs any more."""
         for runner in self._of(Role.INIT, Role.SIDECAR):
             runner.begin(tasks)
             await runner.initialized.wait()
@@ -240,6 +223,24 @@ class PodWorker:
             runner.begin(tasks)
         for runner in mains:
             await runner.ended.wait()
+
+    def _restart_all(self, ended: Terminated) -> None:
+        self._asked = self._asked or ended
+        self._round.cancel()
+        self._reporter.changed()
+
+    async def _start_anew(self, asked: Terminated) -> None:
+        """End all containers, without their preStop hooks, and make them ready to start in the same sandbox."""
+        self._event("Normal", "RestartAllContainers", "a container ended so that all containers are to start anew")
+        deadline = Deadline(self._shared.env.clock)
+        deadline.shorten(self.pod.grace_s)
+        async with anyio.create_task_group() as stopping:
+            for runner in self._of(Role.INIT, Role.SIDECAR, Role.MAIN):
+                stopping.start_soon(partial(runner.stop, deadline, hooks=False))
+        await self._shared.env.clock.sleep(self._backoff.delay_s(asked))
+        self._containers = [r if r.record.role is Role.EPHEMERAL else r.anew() for r in self._containers]
+        self._asked = None
+        self._reporter.changed()
 
     def _take_in(self) -> None:
         """Take up the containers that were added to the spec, and start them if there is a place for them yet."""
@@ -267,7 +268,7 @@ class PodWorker:
         while True:
             try:
                 if self._place is None:
-                    self._place = await self._make_place(gpus)
+                    self._place = await make_place(lambda: self.pod, self._directory, self._shared, gpus)
                 await self._place.volumes.set_up(self.pod)
             except (SandboxError, OSError) as error:
                 self._event("Warning", "FailedCreatePodSandBox", str(error))
@@ -277,36 +278,6 @@ class PodWorker:
                 return
             self._reporter.changed()
             await backoff.sleep()
-
-    async def _make_place(self, gpus: Mapping[str, Sequence[str]]) -> _Place:
-        shared = self._shared
-        in_memory = memory_volumes(self.pod, self._directory / "volumes")
-        await anyio.to_thread.run_sync(_make_directories, (self._directory, *in_memory))
-        sandbox = await shared.executor.create_sandbox(sandbox_spec(self.pod, self._directory, in_memory))
-        facts = PodFacts(shared.machine.node_name, shared.machine.host_ip, sandbox.ip, shared.machine.allocatable)
-        volumes = PodVolumes(
-            self.pod,
-            directory=self._directory / "volumes",
-            claims=shared.claims_directory,
-            client=shared.client,
-            clock=shared.env.clock,
-            facts=facts,
-            rewrite=sandbox.rewrite,
-            in_memory=not shared.machine.shared_host,
-        )
-        launcher = Launcher(
-            lambda: self.pod,
-            directory=self._directory,
-            logs_directory=shared.logs_directory / self.pod.uid,
-            client=shared.client,
-            facts=facts,
-            volumes=volumes,
-            machine=shared.machine,
-            gpus=gpus,
-            logs=shared.logs,
-            agent=shared.remote.agent(self.pod.uid),
-        )
-        return _Place(sandbox, volumes, launcher)
 
     async def _keep_active_deadline(self, seconds: int) -> None:
         since = (self._shared.env.clock.now() - self._start_time).total_seconds()
@@ -369,7 +340,7 @@ class PodWorker:
     async def _prepare(self, record: ContainerRecord) -> Attempt:
         return await self._set_place().launcher.prepare(record)
 
-    def _set_place(self) -> _Place:
+    def _set_place(self) -> Place:
         if self._place is None:
             raise SandboxError("the pod has no sandbox yet")
         return self._place
@@ -382,17 +353,13 @@ class PodWorker:
             pod_ip=self._place.sandbox.ip if self._place else "",
             sandbox_ready=self._place is not None and not self._ended,
             failure=self._failure,
+            restarting=self._asked is not None if can_restart_all(self.pod) else None,
             ended=self._ended,
         )
         return pod_status(self.pod, record, self._shared.env.clock.now())
 
     def _event(self, type_: str, reason: str, message: str) -> None:
         self._shared.recorder.event(PODS, self.pod, type=type_, reason=reason, message=message, action=reason)
-
-
-def _make_directories(paths: Iterable[Path]) -> None:
-    for path in paths:
-        path.mkdir(parents=True, exist_ok=True)
 
 
 def _version(pod: Pod) -> int:

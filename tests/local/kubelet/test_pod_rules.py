@@ -63,20 +63,6 @@ def test_a_failing_liveness_probe_cannot_shorten_the_grace_of_a_pod_that_stops(s
     simulate(scenario, script)
 
 
-def test_a_container_says_which_signal_asks_it_to_stop(simulate):
-    async def scenario(world):
-        main = {"name": "main", "image": "i", "command": ["run"], "lifecycle": {"stopSignal": "SIGUSR1"}}
-        await world.create(containers=[main], terminationGracePeriodSeconds=2)
-        await world.phase("Running")
-        await world.delete()
-        await world.gone()
-
-        [sandbox] = world.executor.sandboxes.values()
-        assert sandbox.processes[0].signals == [10, 9, 9]
-
-    simulate(scenario, FOREVER)
-
-
 def test_numerical_libraries_start_no_more_threads_than_the_container_may_use(simulate):
     async def scenario(world):
         limits = {"resources": {"limits": {"cpu": "1500m"}}}

@@ -35,6 +35,10 @@ def test_items_select_rename_and_set_modes() -> None:
     assert found == {"dir/x": File(b"1", 0o400), "y": File(b"2", 0o600)}
 
 
+def test_a_projected_volume_of_no_sources_is_empty() -> None:
+    assert files(projected={"sources": None}) == {}
+
+
 def test_projected_sources_share_a_directory_and_a_mode() -> None:
     sources = [
         {"configMap": {"name": "m", "items": [{"key": "a", "path": "a"}]}},

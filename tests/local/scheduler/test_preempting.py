@@ -152,7 +152,7 @@ def test_pods_that_replace_a_gang_that_is_being_stopped_do_not_count_on_it():
     assert bound(made) == {}
 
 
-def test_a_thousand_victims_to_choose_from_take_well_under_a_second_of_this_process():
+def test_hundreds_of_victims_to_choose_from_take_well_under_a_second_of_this_process():
     nodes = [a_node(f"n{number:03}", gpu=8) for number in range(100)]
     there = [running(f"r{number:04}", f"n{number % 100:03}") for number in range(800)]
     urgent = [a_pod(f"u{number:02}", gpu=1, priority=9) for number in range(20)]
@@ -161,7 +161,7 @@ def test_a_thousand_victims_to_choose_from_take_well_under_a_second_of_this_proc
     made = plan(nodes, [*there, *urgent])
 
     assert len(made.evict) == 20
-    assert time.process_time() - start < 4  # seen: a quarter of it; a loaded machine is slow
+    assert time.process_time() - start < 2  # seen: a tenth of it; a loaded machine is slow
 
 
 PODS = st.lists(

@@ -80,7 +80,7 @@ def _patched(doc: Any, operations: list[Json]) -> Any:  # noqa: ANN401 - any JSO
                 if copied > MAX_COPIED_BYTES:
                     text = f"the accumulated size increase of copy is {copied}, exceeding the limit {MAX_COPIED_BYTES}"
                     raise internal(f"Unable to complete the copy, {text}")
-            doc = json_patch(doc, [_lenient(doc, operation)])
+            doc = json_patch(doc, [operation])
         except PatchError as error:
             raise internal(_words(op, path, error)) from error
     return doc
@@ -89,15 +89,6 @@ def _patched(doc: Any, operations: list[Json]) -> Any:  # noqa: ANN401 - any JSO
 def _size(doc: Any, pointer: Any) -> int:  # noqa: ANN401 - any JSON value
     """Measure a value to be copied. Finding it is a `copy` to the document's own root."""
     return len(encode(json_patch(doc, [{"op": "copy", "from": pointer, "path": ""}])))
-
-
-def _lenient(doc: Any, operation: Json) -> Json:  # noqa: ANN401 - any JSON value
-    """Turn the replacement of an absent member into an addition, as the library does."""
-    if operation["op"] != "replace" or not operation["path"]:
-        return operation
-    parent, _, _ = operation["path"].rpartition("/")
-    container = json_patch(doc, [{"op": "copy", "from": parent, "path": ""}])
-    return {**operation, "op": "add"} if isinstance(container, dict) else operation
 
 
 def _words(op: object, path: str, error: PatchError) -> str:

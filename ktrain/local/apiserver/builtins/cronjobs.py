@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Final
 
 from ktrain.local.apiserver import causes
 from ktrain.local.apiserver.builtins.job_validation import validate_template_spec
-from ktrain.local.apiserver.builtins.templates import default_template
+from ktrain.local.apiserver.builtins.pods.warnings import warn_of_template
+from ktrain.local.apiserver.builtins.templates import default_template, warn_of_name
 from ktrain.local.apiserver.strategy import Strategy
 
 if TYPE_CHECKING:
@@ -67,6 +68,11 @@ class CronJobStrategy(Strategy):
         if len(name) > _NAME_LIMIT:
             found.append(causes.invalid("metadata.name", name, f"must be no more than {_NAME_LIMIT} characters"))
         return found
+
+    def warn(self, obj: Json) -> Sequence[str]:
+        """Warn of the name and of the template of pods."""
+        template = obj["spec"]["jobTemplate"]["spec"]["template"]
+        return [*warn_of_name(obj), *warn_of_template(template, "spec.jobTemplate.spec.template")]
 
 
 def _validate_job(spec: Json, field: str) -> Iterator[Cause]:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Final
 
 from ktrain.api.schema import builtin_node
 from ktrain.local.apiserver import causes, codec, metadata
-from ktrain.local.apiserver.errors import StatusError, bad_request, invalid
-from ktrain.local.apiserver.fields.nulls import fill_null_items
+from ktrain.local.apiserver.errors import bad_request, invalid, invalid_result
+from ktrain.local.apiserver.fields import decoding
 from ktrain.local.apiserver.storage.store import decode, encode
 
 if TYPE_CHECKING:
@@ -64,8 +64,8 @@ def check_type(resource: ServedResource, obj: Json) -> None:
         version, kind = version or resource.api_version, kind or resource.kind
     elif not kind:
         shown = encode(obj).decode()
-        prefix = f"the object provided is unrecognized (must be of type {resource.kind}): couldn't get version/kind"
-        raise bad_request(f"{prefix}; json parse error: Object 'Kind' is missing in '{shown}'")
+        prefix = f"the object provided is unrecognized (must be of type {resource.kind})"
+        raise bad_request(f"{prefix}: Object 'Kind' is missing in '{shown}' ({codec.excerpt(shown.encode())})")
     if version != resource.api_version:
         raise bad_request(
             f"the API version in the data ({version or ''}) does not match the expected API version "
@@ -82,44 +82,37 @@ def check_type(resource: ServedResource, obj: Json) -> None:
 
 def check_shape(resource: ServedResource, obj: Json) -> None:
     """
-    Refuse what typed decoding would refuse: metadata of the wrong shape, and wrong types in built-in kinds.
-
-    Custom kinds' other fields are left to validation, which answers 422 instead.
+    Refuse what typed decoding would refuse.
 
     Raises:
         StatusError: 400.
     """
-    check_metadata(resource, obj)
-    if not resource.custom and (error := _type_error(resource, obj) or resource.strategy.check_types(obj)):
-        raise _cannot_be_handled(resource, error)
+    if error := shape_error(resource, obj):
+        raise bad_request(
+            f'{resource.kind} in version "{resource.version}" cannot be handled as a {resource.kind}: {error}'
+        )
 
 
-def check_metadata(resource: ServedResource, obj: Json) -> None:
+def shape_error(resource: ServedResource, obj: Json) -> str:
     """
-    Refuse metadata of the wrong shape, and nothing else: what is applied is checked against the schema when merged.
+    Return what typed decoding complains about: metadata of the wrong shape, and wrong types in built-in kinds.
 
-    Raises:
-        StatusError: 400.
+    Custom kinds' other fields are left to validation, which answers 422 instead. Nulls in metadata go, in place.
     """
     if obj.get("metadata") is None:
         obj["metadata"] = {}
-    if error := metadata.shape_error(obj["metadata"]):
-        raise _cannot_be_handled(resource, error)
-
-
-def _cannot_be_handled(resource: ServedResource, error: str) -> StatusError:
-    return bad_request(
-        f'{resource.kind} in version "{resource.version}" cannot be handled as a {resource.kind}: {error}'
-    )
+    error = metadata.shape_error(obj["metadata"])
+    if error or resource.custom:
+        return error
+    return _type_error(resource, obj) or resource.strategy.check_types(obj)
 
 
 def prune(call: Call, obj: Json, *, keep_nulls: bool = False) -> tuple[Json, list[str]]:
     """Cut unknown fields; return what is left and the complaints about the rest."""
     schema = call.resource.schema
+    obj = decoding.free(obj) if call.resource.custom else decoding.typed(obj, schema.root)
     pruned, unknown = schema.prune(obj, keep_nulls=keep_nulls)
-    if not call.resource.custom:
-        pruned = fill_null_items(pruned, schema.root)
-    elif (meta := _without_empties(pruned["metadata"])) != pruned["metadata"]:
+    if call.resource.custom and (meta := _without_empties(pruned["metadata"])) != pruned["metadata"]:
         pruned = {**pruned, "metadata": meta}
     return pruned, [f'unknown field "{path}"' for path in unknown]
 
@@ -151,9 +144,9 @@ def report(call: Call, complaints: Sequence[str], validation: str) -> None:
         call.warnings.extend(lines or [head])
 
 
-def report_patch(call: Call, complaints: Sequence[str], validation: str, patched: Json) -> None:
+def report_patch(call: Call, complaints: Sequence[str], validation: str, text: object) -> None:
     """
-    Do the same for a patch, where the whole patched object is the offending value.
+    Do the same for a patch, where the text of the patch, or of the whole patched object, is the offending value.
 
     Raises:
         StatusError: 422 under Strict.
@@ -161,14 +154,7 @@ def report_patch(call: Call, complaints: Sequence[str], validation: str, patched
     if not complaints or validation == "Ignore":
         return
     if validation == "Strict":
-        detail = f"strict decoding error: {', '.join(complaints)}"
-        cause = causes.invalid("patch", encode(patched).decode(), detail)
-        raise StatusError(
-            422,
-            "Invalid",
-            f' "" is invalid: {cause.field}: {cause.message}',
-            details={"causes": [{"reason": cause.reason, "message": cause.message, "field": cause.field}]},
-        )
+        raise invalid_result(str(text), f"strict decoding error: {', '.join(complaints)}")
     call.warnings.extend(complaints)
 
 

@@ -32,12 +32,12 @@ async def apply_patch(backend: Backend, call: Call) -> Written:
     body = codec.decode_yaml(call.request.body, kind=resource.kind)
     config = body.obj
     _check_config(call, config)
-    accepting.report(call, body.duplicates, options.validation)
     for _ in range(ATTEMPTS):
         stored = backend.collection(resource).get(call.key)
         old = await views.shown(backend, call.resource, stored) if stored else None
         _check_apply_target(call, config, old)
         merged = accepting.private_copy(_merge(backend, call, config, old, options))
+        accepting.report(call, body.duplicates, options.validation)
         try:
             return await _commit_applied(backend, call, merged, old, options)
         except RevisionMismatch:
@@ -88,17 +88,23 @@ def _check_config(call: Call, config: Json) -> None:
         # Go prints the core group, which has no name, too.
         group_version = version if "/" in str(version) else f"/{version}"
         raise bad_request(f"invalid object type: {group_version}, Kind={kind}")
-    # What is wrong below metadata is found when the configuration is read by its schema, and said in its words.
-    accepting.check_metadata(resource, config)
+    # Other wrong types are found when the configuration is read by its schema, and said in its words.
+    if config.get("metadata") is None:
+        config["metadata"] = {}
     meta = config["metadata"]
-    if "managedFields" in meta:
+    if not isinstance(meta, dict):
+        return
+    if meta.get("managedFields") is not None:
         raise bad_request("metadata.managedFields must be nil")
-    if meta.get("name", call.name) != call.name:
+    name = meta.get("name", call.name)
+    if isinstance(name, str) and name != call.name:
         raise bad_request(f"the name of the object ({meta['name']}) does not match the name on the URL ({call.name})")
 
 
 def _check_apply_target(call: Call, config: Json, old: Item | None) -> None:
     meta = config["metadata"]
+    if not isinstance(meta, dict):
+        return
     if old is None:
         if call.subresource:
             raise not_found(call.resource, call.name)

@@ -10,8 +10,8 @@ Frames from the runner, on a socket that belongs to this pod alone:
     {"id", "op": "socket", "family"}                       answered with a TCP socket of the pod's network
 
 and back: `{"id", "ok": value}` or `{"id", "error": sentence, "errno"}` for each, with a number only if the program
-was refused; `{"event": "ready"}` or `{"event": "failed", "error"}` once; `{"event": "exit", "process", "code", "oom"}`
-for each process. The socket's end is the pod's end.
+itself was refused; `{"event": "ready"}` or `{"event": "failed", "error"}` once; `{"event": "exit", "process", "code",
+"oom"}` for each process. The socket's end is the pod's end.
 """
 
 from __future__ import annotations

@@ -6,45 +6,66 @@ Idempotent: it runs before and after mutating admission and on every update.
 
 from __future__ import annotations
 
-import math
 from contextlib import suppress
-from fractions import Fraction
 from typing import TYPE_CHECKING, Final
 
 from ktrain.api import quantity
 from ktrain.local.apiserver.builtins.pods.images import pull_policy
+from ktrain.local.apiserver.builtins.pods.shares import default_shares
+from ktrain.local.apiserver.builtins.pods.volume_defaults import default_volume
 
 if TYPE_CHECKING:
     from ktrain.api.meta import Json
 
+_FILLED: Final = {
+    "restartPolicy": "Always",
+    "terminationGracePeriodSeconds": 30,
+    "dnsPolicy": "ClusterFirst",
+    "schedulerName": "default-scheduler",
+}
 _CONTAINER_FIELDS: Final = ("initContainers", "containers", "ephemeralContainers")
-_DEFAULT_MODE: Final = 420
-_MODE_VOLUMES: Final = ("secret", "configMap", "downwardAPI", "projected")
 
 
 def default_pod_spec(spec: Json, *, requests: bool) -> None:
     """Fill in a pod's or template's spec; only a pod gets requests from its limits, and ports of its host."""
-    spec.setdefault("restartPolicy", "Always")
-    spec.setdefault("terminationGracePeriodSeconds", 30)
-    spec.setdefault("dnsPolicy", "ClusterFirst")
-    spec.setdefault("schedulerName", "default-scheduler")
+    for name, value in _FILLED.items():
+        spec.setdefault(name, value)
     spec.setdefault("securityContext", {})
     if requests and spec.get("hostNetwork"):
-        for container in (*spec.get("containers", ()), *spec.get("initContainers", ())):
-            for port in container.get("ports", ()):
-                if "containerPort" in port:
-                    port.setdefault("hostPort", port["containerPort"])
+        _default_host_ports(spec)
     # The old name of serviceAccountName is still written, for readers that know only it.
     account = spec.get("serviceAccountName") or spec.get("serviceAccount")
     if account:
         spec["serviceAccountName"] = spec["serviceAccount"] = account
     for volume in spec.get("volumes", ()):
-        _default_volume(volume)
+        default_volume(volume)
     for field in _CONTAINER_FIELDS:
         for container in spec.get(field, ()):
-            _default_container(container, requests=requests)
+            _default_container(container, requests=requests and field != "ephemeralContainers")
+    _write_empties(spec)
     if "overhead" in spec:
         _canonicalise(spec["overhead"])
+    if "resources" in spec:
+        for part in ("limits", "requests"):
+            _canonicalise(spec["resources"].get(part, {}))
+        if requests:
+            default_shares(spec)
+
+
+def _default_host_ports(spec: Json) -> None:
+    for container in (*spec.get("containers", ()), *spec.get("initContainers", ())):
+        for port in container.get("ports", ()):
+            if "containerPort" in port:
+                port.setdefault("hostPort", port["containerPort"])
+
+
+def _write_empties(spec: Json) -> None:
+    """Write what typed clients always send."""
+    for sysctl in spec["securityContext"].get("sysctls", ()):
+        sysctl.setdefault("value", "")
+    affinity = spec.get("affinity", {}).get("nodeAffinity", {})
+    for weighted in affinity.get("preferredDuringSchedulingIgnoredDuringExecution", ()):
+        weighted.setdefault("preference", {})
 
 
 def containers(spec: Json) -> list[Json]:
@@ -115,35 +136,8 @@ def _default_http(action: Json) -> None:
         header.setdefault("value", "")
 
 
-def _default_volume(volume: Json) -> None:
-    for kind in _MODE_VOLUMES:
-        if isinstance(volume.get(kind), dict):
-            volume[kind].setdefault("defaultMode", _DEFAULT_MODE)
-    if "hostPath" in volume:
-        volume["hostPath"].setdefault("type", "")
-    for source in volume.get("projected", {}).get("sources", ()):
-        if "serviceAccountToken" in source:
-            source["serviceAccountToken"].setdefault("expirationSeconds", 3600)
-        for item in source.get("downwardAPI", {}).get("items", ()):
-            if "fieldRef" in item:
-                item["fieldRef"].setdefault("apiVersion", "v1")
-    for item in volume.get("downwardAPI", {}).get("items", ()):
-        if "fieldRef" in item:
-            item["fieldRef"].setdefault("apiVersion", "v1")
-    if not set(volume) - {"name"}:
-        volume["emptyDir"] = {}
-    limit = volume.get("emptyDir", {}).get("sizeLimit")
-    if limit is not None:
-        _canonicalise(volume["emptyDir"])
-
-
 def _canonicalise(amounts: Json) -> None:
-    """Write amounts as the server stores them: nothing finer than a thousandth, away from zero."""
     for name, amount in amounts.items():
-        if isinstance(amount, str | int | float) and name != "medium":
-            try:
-                value = quantity.parse(amount)
-                thousandths = math.ceil(abs(value) * 1000) * (1 if value > 0 else -1)
-                amounts[name] = quantity.format_quantity(Fraction(thousandths, 1000), like=amount)
-            except ValueError:
-                continue  # validation names the field
+        if isinstance(amount, str | int | float):
+            with suppress(ValueError):  # validation names the field
+                amounts[name] = quantity.canonical_amount(amount)

@@ -8,12 +8,15 @@ from typing import TYPE_CHECKING, Final
 
 from ktrain.api import quantity
 from ktrain.api.meta import format_time
-from ktrain.local.apiserver import causes
 from ktrain.local.apiserver.builtins import limits
 from ktrain.local.apiserver.builtins.pods import parts
-from ktrain.local.apiserver.builtins.pods.admission import admit_pod
+from ktrain.local.apiserver.builtins.pods.admission import admit_pod, check_overhead, tolerate_failing_nodes
+from ktrain.local.apiserver.builtins.pods.changes import validate_change
 from ktrain.local.apiserver.builtins.pods.defaults import default_pod_spec
-from ktrain.local.apiserver.builtins.pods.validation import validate_images, validate_pod_spec
+from ktrain.local.apiserver.builtins.pods.matching import merge_label_keys
+from ktrain.local.apiserver.builtins.pods.profiles import fill_in_apparmor
+from ktrain.local.apiserver.builtins.pods.validation import validate_kept, validate_new_pod, validate_pod
+from ktrain.local.apiserver.builtins.pods.warnings import warn_of_pod
 from ktrain.local.apiserver.strategy import Strategy
 
 if TYPE_CHECKING:
@@ -24,14 +27,10 @@ if TYPE_CHECKING:
     from ktrain.local.apiserver.backend import Backend
     from ktrain.local.apiserver.registry import ServedResource
 
+_GRACE: Final = "terminationGracePeriodSeconds"
 _FINISHED: Final = frozenset({"Succeeded", "Failed"})
 _RATED: Final = frozenset({"cpu", "memory"})
 """The resources that a pod's class of service is about."""
-_UPDATE_TEXT: Final = (
-    "pod updates may not change fields other than `spec.containers[*].image`,`spec.initContainers[*].image`,"
-    "`spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to existing tolerations),"
-    "`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)"
-)
 
 
 class PodStrategy(Strategy):
@@ -44,6 +43,9 @@ class PodStrategy(Strategy):
     def default(self, obj: Json) -> None:
         """Fill in pod defaults."""
         spec = obj.setdefault("spec", {})
+        if spec.get(_GRACE, 0) < 0:
+            # As upstream has it: whoever writes a negative one is in a hurry, but gets a moment.
+            spec[_GRACE] = 1
         default_pod_spec(spec, requests=True)
         spec.setdefault("enableServiceLinks", True)
         status = obj.get("status", {})
@@ -60,10 +62,13 @@ class PodStrategy(Strategy):
         """Fill in what a new pod does not say; refuse classes that do not exist."""
         if old is None:
             admit_pod(obj, backend)
+        else:
+            tolerate_failing_nodes(obj["spec"])
 
     def judge(self, resource: ServedResource, obj: Json, old: Json | None, backend: Backend) -> None:
-        """Hold new pods to the limits of their namespace."""
+        """Hold new pods to the limits of their namespace, and to the costs of their runtime."""
         if old is None:
+            check_overhead(obj, backend)
             limits.check(resource, obj, backend)
 
     def prepare_create(self, obj: Json, backend: Backend) -> None:
@@ -75,23 +80,25 @@ class PodStrategy(Strategy):
             condition["lastTransitionTime"] = format_time(backend.now())
             message = "Scheduling is blocked due to non-empty scheduling gates"
             obj["status"]["conditions"] = [{**condition, "message": message}]
+        merge_label_keys(obj)
+        fill_in_apparmor(obj)
 
     def validate(self, obj: Json) -> Sequence[Cause]:
-        """Check the spec."""
-        spec = obj.get("spec", {})
-        return [*validate_pod_spec(spec), *validate_images(spec)]
+        """Check the spec, and what annotations say."""
+        return validate_pod(obj)
 
     def validate_create(self, obj: Json) -> Sequence[Cause]:
-        """Containers to look around come later."""
-        early = obj["spec"].get("ephemeralContainers")
-        return [causes.forbidden("spec.ephemeralContainers", "cannot be set on create")] if early else ()
+        """Containers to look around come later, and so does the node of a gated pod."""
+        return list(validate_new_pod(obj))
 
     def validate_update(self, obj: Json, old: Json) -> Sequence[Cause]:
         """Only images, deadlines, added tolerations, removed gates and a gated pod's constraints may change."""
-        found = list(parts.validate_narrowing(obj["spec"], old["spec"]))
-        if not found and _comparable(obj["spec"], old["spec"]) != _comparable(old["spec"], old["spec"]):
-            found.append(causes.forbidden("spec", _UPDATE_TEXT))
-        return found
+        annotations, before = obj["metadata"].get("annotations", {}), old["metadata"].get("annotations", {})
+        return [*validate_kept(annotations, before), *validate_change(obj["spec"], old["spec"])]
+
+    def warn(self, obj: Json) -> Sequence[str]:
+        """Warn of a new pod; people seldom change one."""
+        return warn_of_pod(obj) if obj["metadata"].get("generation") == 1 else ()
 
     def restrict_part(self, part: str, obj: Json, old: Json) -> Json:
         """Let `ephemeralcontainers` and `resize` change what they are for, and nothing else."""
@@ -108,8 +115,7 @@ class PodStrategy(Strategy):
         """Nobody has to end a pod that was never started or has finished."""
         if not obj["spec"].get("nodeName") or obj.get("status", {}).get("phase") in _FINISHED:
             return 0
-        grace: int = obj["spec"].get("terminationGracePeriodSeconds", 30) if asked is None else asked
-        # As upstream has it: whoever writes a negative one is in a hurry, but gets a moment.
+        grace: int = obj["spec"].get(_GRACE, 30) if asked is None else asked
         return grace if grace >= 0 else 1
 
 
@@ -143,21 +149,3 @@ def _added_up(asking: Iterable[Json], part: str) -> dict[str, Fraction]:
                 if (amount := quantity.parse(listed[name])) > 0:
                     total[name] = total.get(name, Fraction()) + amount
     return total
-
-
-def _comparable(spec: Json, old: Json) -> Json:
-    """Return a spec without what may change, as far as it changed in an allowed way from `old`."""
-    masked = {name: value for name, value in spec.items() if name not in {"activeDeadlineSeconds", "schedulingGates"}}
-    grace = "terminationGracePeriodSeconds"
-    if old.get(grace, 0) < 0 and masked.get(grace) == 1:
-        masked[grace] = old[grace]
-    for field in ("containers", "initContainers"):
-        if field in masked:
-            masked[field] = [{**container, "image": ""} for container in masked[field]]
-    kept = old.get("tolerations", [])
-    if all(toleration in masked.get("tolerations", []) for toleration in kept):
-        masked["tolerations"] = kept
-    if old.get("schedulingGates"):
-        masked.pop("affinity", None)
-        masked.pop("nodeSelector", None)
-    return masked

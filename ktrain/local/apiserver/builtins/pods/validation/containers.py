@@ -29,7 +29,7 @@ from ktrain.local.apiserver.builtins.pods.validation.restarts import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from ktrain.api.meta import Json
     from ktrain.api.schema import Cause
@@ -53,9 +53,9 @@ _PADDED_TEXT: Final = "must not have leading or trailing whitespace"
 _GROUPS: Final = ("initContainers", "containers", "ephemeralContainers")
 
 
-def validate_containers(spec: Json, field: str) -> Iterator[Cause]:
-    """Yield what is wrong with all the containers in the spec of a pod or template, which is at `field`."""
-    pod = PodContext.of(spec)
+def validate_containers(spec: Json, field: str, volumes: Mapping[str, Json]) -> Iterator[Cause]:
+    """Yield what is wrong with all containers in the spec of a pod or template, of whose volumes these are sound."""
+    pod = PodContext.of(spec, volumes)
     main = f"{field}.containers"
     if not spec.get("containers"):
         yield causes.required(main)

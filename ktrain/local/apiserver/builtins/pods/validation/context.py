@@ -31,10 +31,10 @@ class PodContext:
     host_users: bool
 
     @staticmethod
-    def of(spec: Json) -> PodContext:
-        """Read it off a spec with its defaults."""
+    def of(spec: Json, volumes: Mapping[str, Json]) -> PodContext:
+        """Read it off a spec with its defaults, of which these volumes are sound."""
         return PodContext(
-            volumes={volume.get("name", ""): volume for volume in spec.get("volumes", ())},
+            volumes=volumes,
             claims=frozenset(claim.get("name", "") for claim in spec.get("resourceClaims", ())),
             restart_policy=spec.get("restartPolicy", ""),
             grace_s=spec.get("terminationGracePeriodSeconds", 0),

@@ -18,9 +18,8 @@ _RECURSIONS: Final = ("Disabled", "Enabled", "IfPossible")
 
 def validate_mounts(container: Json, field: str, volumes: Mapping[str, Json]) -> Iterator[Cause]:
     """Yield what is wrong with the mounts of a container in a pod with these volumes."""
-    devices = container.get("volumeDevices", ())
-    device_names = {device.get("name", "") for device in devices}
-    device_paths = {device.get("devicePath", "") for device in devices}
+    devices = {device.get("name", ""): device.get("devicePath", "") for device in container.get("volumeDevices", ())}
+    device_paths = set(devices.values())
     paths: set[str] = set()
     for index, mount in enumerate(container.get("volumeMounts", ())):
         here, name, path = f"{field}[{index}]", mount.get("name", ""), mount.get("mountPath", "")
@@ -33,7 +32,7 @@ def validate_mounts(container: Json, field: str, volumes: Mapping[str, Json]) ->
         if path in paths:
             yield causes.invalid(f"{here}.mountPath", path, "must be unique")
         paths.add(path)
-        if name in device_names:
+        if name in devices:
             yield causes.invalid(f"{here}.name", name, "must not already exist in volumeDevices")
         if path in device_paths:
             yield causes.invalid(f"{here}.mountPath", path, "must not already exist as a path in volumeDevices")

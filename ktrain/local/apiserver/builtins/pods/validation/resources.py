@@ -164,7 +164,7 @@ def _fits(value: Fraction, page: str) -> bool:
         size = quantity.parse(page)
     except ValueError:
         return False
-    return size > 0 and size.denominator == 1 and not math.ceil(value) % int(size)
+    return size > 0 and size.denominator == 1 and not math.ceil(abs(value)) % int(size)
 
 
 def _is_exact(name: str) -> bool:

@@ -1,0 +1,83 @@
+"""
+What decoding makes of values, beyond refusing them: typed decoding for built-in kinds, free decoding for custom ones.
+
+Go's decoder does not skip a null as an element of a list or a map, as it does as the value of a field: it is the zero
+value of its type, so `containers: [null]` is one container without a name. Times are kept in UTC. And a number is an
+integer wherever it can be one: of a custom kind, `1.0` is stored as `1`.
+
+Each is rare, and the text of an object tells that it is not there at a tenth of the cost of a walk.
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Final
+
+from ktrain.local.apiserver.storage.store import encode
+
+if TYPE_CHECKING:
+    from ktrain.api.meta import Json
+    from ktrain.api.schema.node import Node
+
+_ZERO: Final[dict[str, Any]] = {"string": "", "integer": 0, "number": 0, "int-or-string": 0, "boolean": False}
+_OFFSET: Final = re.compile(rb':\d\d(?:\.\d+)?[+-]\d\d:\d\d"')
+_ELSEWHERE: Final = re.compile(r"(.*?)(\.\d+)?([+-]\d\d:\d\d)")
+_WHOLE: Final = re.compile(rb"\d\.0[,}\]]")
+_EXACT: Final = float(2**63)
+
+
+def typed(obj: Json, root: Node) -> Json:
+    """Return an object of a built-in kind, of the right shape, as typed decoding has it; itself if that is the same."""
+    text = encode(obj)
+    if b"null" not in text and not _OFFSET.search(text):
+        return obj
+    decoded: Json = _typed(obj, root)
+    return decoded
+
+
+def free(obj: Json) -> Json:
+    """Return an object of a custom kind with integers for what are whole numbers; itself if it has no others."""
+    if not _WHOLE.search(encode(obj)):
+        return obj
+    decoded: Json = _whole(obj)
+    return decoded
+
+
+def _typed(value: Any, node: Node | None) -> Any:  # noqa: ANN401 - any JSON value
+    if node is None:
+        return value
+    if isinstance(value, dict):
+        return {name: _member(child, name, node) for name, child in value.items()}
+    if isinstance(value, list) and node.items is not None:
+        return [_zero(node.items) if item is None else _typed(item, node.items) for item in value]
+    return _in_utc(value) if node.format == "date-time" and isinstance(value, str) else value
+
+
+def _member(value: Any, name: str, node: Node) -> Any:  # noqa: ANN401 - any JSON value
+    field = node.properties.get(name)
+    if field is None and value is None and node.additional is not None:
+        return _zero(node.additional)
+    return _typed(value, field or node.additional)
+
+
+def _zero(node: Node) -> Any:  # noqa: ANN401 - any JSON value
+    return {} if node.type == "object" else _ZERO.get(node.type)
+
+
+def _in_utc(time: str) -> str:
+    if not (elsewhere := _ELSEWHERE.fullmatch(time)):
+        return time
+    try:
+        here = datetime.fromisoformat(f"{elsewhere[1]}{elsewhere[3]}").astimezone(UTC)
+    except (ValueError, OverflowError):
+        return time
+    return f"{here:%Y-%m-%dT%H:%M:%S}{elsewhere[2] or ''}Z"
+
+
+def _whole(value: Any) -> Any:  # noqa: ANN401 - any JSON value
+    if isinstance(value, dict):
+        return {name: _whole(child) for name, child in value.items()}
+    if isinstance(value, list):
+        return [_whole(item) for item in value]
+    return int(value) if isinstance(value, float) and value.is_integer() and abs(value) < _EXACT else value

@@ -1,0 +1,135 @@
+"""What calls do without aiohttp's session: a request and its answer on a connection to a server of few words."""
+
+import asyncio
+from contextlib import asynccontextmanager
+
+import pytest
+
+from ktrain.framework.client.credentials import Endpoint
+from ktrain.framework.client.http import HttpTransport
+from ktrain.framework.errors import TransportError
+
+OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
+
+
+@asynccontextmanager
+async def answering(*answers):
+    """A server that gives these answers, one to each request, and hangs up on None; yields a transport and requests."""
+    left, requests = list(answers), []
+
+    async def serve(reader, writer):
+        while True:
+            try:
+                head = await reader.readuntil(b"\r\n\r\n")
+            except asyncio.IncompleteReadError:
+                break
+            length = next((int(line[15:]) for line in head.split(b"\r\n") if line.startswith(b"Content-Length:")), 0)
+            requests.append(head + await reader.readexactly(length))
+            if (answer := left.pop(0)) is None:
+                break
+            writer.write(answer)
+        writer.close()
+
+    server = await asyncio.start_server(serve, "127.0.0.1")
+    http = HttpTransport(Endpoint(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"))
+    try:
+        yield http, requests
+    finally:
+        await http.aclose()
+        server.close()
+
+
+async def test_a_request_is_head_and_body_and_its_length():
+    async with answering(OK, OK, OK) as (http, requests):
+        await http.request("POST", "/a", body=b"{}", headers={"Content-Type": "text/x"})
+        await http.request("POST", "/b")
+        await http.request("GET", "/c")
+
+    head, body = requests[0].split(b"\r\n\r\n")
+    assert head.startswith(b"POST /a HTTP/1.1\r\nHost: 127.0.0.1:")
+    assert {b"Content-Type: text/x", b"Content-Length: 2", b"Accept-Encoding: identity"} <= set(head.split(b"\r\n"))
+    assert body == b"{}"
+    assert b"Content-Length: 0" in requests[1]
+    assert b"Content-Length" not in requests[2]
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        b"HTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok",
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\no\r\n1\r\nk\r\n0\r\n\r\n",
+    ],
+    ids=["after an interim answer", "in chunks"],
+)
+async def test_an_answer_is_read_whole_and_leaves_the_connection_to_the_next(answer):
+    async with answering(answer, OK) as (http, _):
+        assert (await http.request("POST", "/")).body == b"ok"
+        assert (await http.request("POST", "/")).body == b"ok"
+
+
+async def test_an_answer_without_a_body_leaves_the_connection_to_the_next():
+    async with answering(b"HTTP/1.1 204 No Content\r\n\r\n", b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n", OK) as (
+        http,
+        _,
+    ):
+        assert (await http.request("DELETE", "/")).body == b""
+        assert (await http.request("HEAD", "/")).body == b""
+        assert (await http.request("GET", "/")).body == b"ok"
+
+
+@pytest.mark.parametrize("method", ["GET", "PUT", "DELETE"])
+async def test_what_may_arrive_twice_is_sent_again_on_another_connection(method):
+    async with answering(OK, None, OK) as (http, requests):
+        await http.request("GET", "/")
+
+        assert (await http.request(method, "/second")).body == b"ok"
+
+    assert len(requests) == 3
+
+
+@pytest.mark.parametrize("method", ["POST", "PATCH"])
+async def test_what_may_not_arrive_twice_is_sent_once(method):
+    async with answering(OK, None, OK) as (http, requests):
+        await http.request("GET", "/")
+
+        with pytest.raises(TransportError):
+            await http.request(method, "/second")
+
+    assert len(requests) == 2
+
+
+async def test_a_server_that_hangs_up_twice_is_a_transport_error():
+    async with answering(None, None, OK) as (http, requests):
+        with pytest.raises(TransportError):
+            await http.request("GET", "/")
+
+    assert len(requests) == 2
+
+
+@pytest.mark.parametrize("answer", [b"220 mail.example\r\n\r\n", b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nok"])
+async def test_half_an_answer_and_what_is_none_are_transport_errors(answer):
+    async with answering(answer) as (http, _):
+        with pytest.raises(TransportError):
+            await http.request("POST", "/", timeout_s=0.3)
+
+
+async def test_a_redirect_says_where_it_leads():
+    async with answering(b"HTTP/1.1 302 Found\r\nLocation: https://login.example/\r\nContent-Length: 0\r\n\r\n") as (
+        http,
+        _,
+    ):
+        with pytest.raises(TransportError, match=r"sends us to https://login\.example/"):
+            await http.request("GET", "/api")
+
+
+@pytest.mark.parametrize("headers", [{"Accept": "a\r\nX-Remote-User: root"}, {"Accept": "a\nb: c"}, {"a\rb": "c"}])
+async def test_a_line_break_begins_no_header(headers):
+    async with answering(OK) as (http, requests):
+        with pytest.raises(ValueError, match="line break"):
+            await http.request("GET", "/", headers=headers)
+        with pytest.raises(ValueError, match="line break"):
+            await http.request("GET", "/\r\nX: y")
+
+        assert (await http.request("GET", "/")).body == b"ok"
+
+    assert len(requests) == 1
