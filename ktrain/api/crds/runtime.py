@@ -64,7 +64,7 @@ def _processes(policy: str) -> Json:
 def _mpi() -> Json:
     return obj(
         {
-            "mpiImplementation": text(enum=["OpenMPI", ""], default="OpenMPI"),
+            "mpiImplementation": text(enum=["OpenMPI", "OpenMPI5", "Intel", "MPICH", ""], default="OpenMPI"),
             "numProcPerNode": _processes("mpiPolicy"),
             "runLauncherAsNode": flag(default=False),
             "sshAuthMountPath": text(high=4096, default="/root/.ssh"),
