@@ -64,10 +64,14 @@ def _processes(policy: str) -> Json:
 def _mpi() -> Json:
     return obj(
         {
-            "mpiImplementation": text(enum=["OpenMPI", "OpenMPI5", "Intel", "MPICH", ""], default="OpenMPI"),
+            "mpiImplementation": text(enum=["OpenMPI", ""], default="OpenMPI"),
             "numProcPerNode": _processes("mpiPolicy"),
             "runLauncherAsNode": flag(default=False),
             "sshAuthMountPath": text(high=4096, default="/root/.ssh"),
+            "variant": text(
+                enum=["OpenMPI", "OpenMPI5", "Intel", "MPICH"],
+                description="Which MPI the image has, before mpiImplementation, which knows Open MPI 4 only.",
+            ),
         }
     )
 

@@ -89,4 +89,4 @@ IMPLEMENTATIONS: Final = {
     "Intel": Implementation(_intel, "{host}:{slots}\n", calls_back=True),
     "MPICH": Implementation(_mpich, "{host}:{slots}\n", calls_back=True),
 }
-"""By `mlPolicy.mpi.mpiImplementation`."""
+"""By `mlPolicy.mpi.variant`, or `mpiImplementation`."""

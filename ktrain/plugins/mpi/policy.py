@@ -25,6 +25,11 @@ class MPIPolicy(Struct, frozen=True):
     """`mlPolicy.mpi` with the CRD's defaults."""
 
     mpi_implementation: str = "OpenMPI"
+    variant: str = ""
+    """
+    ktrain's own: which MPI, before `mpi_implementation`. Kubeflow's CRD refuses all but Open MPI there, in words that
+    are recorded; so what it does not know has a field that it does not know.
+    """
     num_proc_per_node: int = 1
     run_launcher_as_node: bool = False
     ssh_auth_mount_path: str = "/root/.ssh"
@@ -53,7 +58,7 @@ class Job:
         Raises:
             PlanError: None that is known.
         """
-        name = self.policy.mpi_implementation
+        name = self.policy.variant or self.policy.mpi_implementation
         if name not in IMPLEMENTATIONS:
             known = ", ".join(IMPLEMENTATIONS)
             raise PlanError(f'MPI implementation for "{name}" doesn\'t supported; there are: {known}')
@@ -62,7 +67,7 @@ class Job:
     @property
     def reserved(self) -> frozenset[str]:
         """Variables that a TrainJob may not set; none if the MPI is unknown."""
-        found = IMPLEMENTATIONS.get(self.policy.mpi_implementation)
+        found = IMPLEMENTATIONS.get(self.policy.variant or self.policy.mpi_implementation)
         return found.reserved if found else frozenset()
 
     @property
