@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from ktrain.api.meta import Json
     from ktrain.pipeline.info import Info
 
-    from .policy import Job
+    from .policy import MPIJob
 
 MAX_BYTES: Final = 1_048_576
 """What the API server takes as the data of a ConfigMap."""
@@ -49,7 +49,7 @@ def secret(info: Info, random: Random) -> Json:
     }
 
 
-def hostfile(job: Job) -> Json:
+def hostfile(job: MPIJob) -> Json:
     """
     Return the ConfigMap with one line for each pod that ranks run on.
 
@@ -74,7 +74,7 @@ def hostfile(job: Job) -> Json:
     }
 
 
-def _too_many(job: Job, fit: int) -> str:
+def _too_many(job: MPIJob, fit: int) -> str:
     pods = sum(pod_set.replicas * pod_set.count for pod_set in job.hosts)
     return (
         f"the MPI host file of {pods} pods does not fit into ConfigMap {hostfile_name(job.info.job)}, which holds"

@@ -16,7 +16,7 @@ from ktrain.pipeline.points import ApplyWhen, Component, Watch
 from ktrain.pipeline.prepare import declared_environment, environment
 
 from . import objects
-from .policy import Job
+from .policy import MPIJob
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -48,7 +48,7 @@ class MPI:
         Raises:
             PlanError: The runtime names an MPI that nobody here knows.
         """
-        job = Job.of(info)
+        job = MPIJob.of(info)
         if job is None:
             return
         if node := job.node:
@@ -71,7 +71,7 @@ class MPI:
         ctx: Context,  # noqa: ARG002 -- the hook's signature
     ) -> Findings:
         """Refuse several nodes where the runtime has one, and variables that are the launcher's."""
-        mpi, trainer = Job.of(info), job.spec.trainer
+        mpi, trainer = MPIJob.of(info), job.spec.trainer
         if mpi is None or trainer is None:
             return Findings()
         errors = []
@@ -94,7 +94,7 @@ class MPI:
         Raises:
             PlanError: The host file is too long for its ConfigMap.
         """
-        job = Job.of(info)
+        job = MPIJob.of(info)
         if job is None:
             return ()
         hosts = Component(CONFIG_MAP_METADATA, objects.hostfile(job))
@@ -120,7 +120,7 @@ def _as_the_launcher(info: Info, node: PodSet) -> None:
         container.set_env(*environment(trainer.env))
 
 
-def _give_keys(job: Job, pod_set: PodSet) -> None:
+def _give_keys(job: MPIJob, pod_set: PodSet) -> None:
     directory = job.policy.ssh_auth_mount_path
     mode = job.implementation.key_mode(directory)
     files = (
@@ -137,7 +137,7 @@ def _give_keys(job: Job, pod_set: PodSet) -> None:
         pod_set.add_search_domain(f"{job.info.subdomain}.{job.info.job.metadata.namespace}.svc.cluster.local")
 
 
-def _give_hosts(job: Job, launcher: PodSet) -> None:
+def _give_hosts(job: MPIJob, launcher: PodSet) -> None:
     item = {"key": "hostfile", "path": "hostfile", "mode": 0o444}
     config_map = {"name": objects.hostfile_name(job.info.job), "items": [item]}
     launcher.set_volume({"name": _HOSTS, "configMap": config_map})

@@ -36,14 +36,14 @@ class MPIPolicy(Struct, frozen=True):
 
 
 @dataclass(frozen=True, slots=True)
-class Job:
+class MPIJob:
     """One MPI job: the policy, and the replicated jobs that it is about."""
 
     info: Info
     policy: MPIPolicy
 
     @classmethod
-    def of(cls, info: Info | None) -> Job | None:
+    def of(cls, info: Info | None) -> MPIJob | None:
         """Return the MPI job of *info*; None if its runtime has no MPI policy."""
         policy = info.runtime.ml_policy if info else None
         if info is None or policy is None or not policy.mpi:
