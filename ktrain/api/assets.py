@@ -1,8 +1,9 @@
 """
 The files that ship beside the code: `config/` of a checkout, or `ktrain/_config` of an installed wheel.
 
-CRDs are read from the one JSON file that the generator writes beside the YAML files: parsing a megabyte of YAML would
-cost `ktrain run` more than everything else it does before the first pod starts.
+CRDs are read from the one JSON file that the generator writes beside the YAML files, with equal parts written once
+(`sharing`): parsing a megabyte of YAML would cost `ktrain run` more than everything else it does before the first
+pod starts.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-import msgspec
+from .sharing import unpack
 
 if TYPE_CHECKING:
     from .meta import Json
@@ -52,7 +53,7 @@ def crds() -> list[Json]:
         AssetsMissing: If the configuration is not there.
     """
     content = (config_directory() / "crd" / "embedded" / "crds.json").read_bytes()
-    found: list[Json] = msgspec.json.decode(content)
+    found: list[Json] = unpack(content)
     return found
 
 

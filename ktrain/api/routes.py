@@ -18,8 +18,8 @@ class Route(NamedTuple):
 
 
 def split(path: str) -> list[str]:
-    """Split a percent-encoded path into decoded segments; a slash at the end is tolerated."""
-    return [unquote(segment) for segment in path.strip("/").split("/")]
+    """Split a percent-encoded path into segments, after decoding it; a slash at the end is tolerated."""
+    return unquote(path).removeprefix("/").removesuffix("/").split("/")
 
 
 def resource_route(segments: list[str]) -> Route | None:
@@ -34,9 +34,9 @@ def resource_route(segments: list[str]) -> Route | None:
     # `namespaces/x` and its subresources are the namespace itself; `namespaces/x/pods` is a collection inside it.
     if rest[0] == "namespaces" and len(rest) >= 3 and not (group == "" and rest[2] in {"status", "finalize"}):
         namespace, rest = rest[1], rest[2:]
-    if len(rest) > 3 or not all(rest):
-        return None
-    plural, name, subresource = (*rest, "", "")[:3]
+    plural, name, *below = (*rest, "")
+    # What is too long, or a namespace inside another, is the path of a resource that nobody has.
+    subresource = "/".join(below[:-1])
     if plural == "namespaces" and not group:
-        namespace = name
+        plural, namespace = ("", namespace) if namespace else (plural, name)
     return Route(group, version, plural, namespace, name, subresource)

@@ -7,7 +7,7 @@ from enum import Enum
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from ktrain.local.nodes import NodeOptions
+    from ktrain.local.node_options import NodeOptions
     from ktrain.local.plane import PodMode
 
 

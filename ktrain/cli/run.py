@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from .checks import not_empty
 from .durations import Duration
-from .node_options import node_options
+from .node_options import make_nodes, node_options
 from .options import Options, Outcome
 from .script import TORCH_RUNTIME, Script, train_job
 
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from ktrain.api.meta import Json
-    from ktrain.local.nodes import NodeOptions
+    from ktrain.local.node_options import NodeOptions
 
 
 class RunCommand(click.Command):
@@ -29,15 +30,25 @@ class RunCommand(click.Command):
         if "--" in args:
             cut = args.index("--")
             args, ctx.meta["script_arguments"] = args[:cut], args[cut + 1 :]
-        return super().parse_args(ctx, args)
+        has_script = any(arg.endswith(".py") for arg in args)  # before they are taken out of the list
+        try:
+            return super().parse_args(ctx, args)
+        except click.NoSuchOption as error:
+            if not has_script:
+                raise
+            name = error.option_name
+            hint = f"no such option: {name}; if it is the script's, it comes after --: ktrain run SCRIPT.py -- {name}"
+            raise click.UsageError(hint, ctx) from error
 
 
 def _env_pair(_ctx: click.Context, _param: click.Parameter, values: Sequence[str]) -> list[tuple[str, str]]:
-    pairs = []
+    pairs: list[tuple[str, str]] = []
     for value in values:
         name, equals, text = value.partition("=")
         if not name or not equals:
             raise click.BadParameter(f"{value!r} is not NAME=VALUE")
+        if any(name == known for known, _ in pairs):
+            raise click.BadParameter(f"{name} is given twice")
         pairs.append((name, text))
     return pairs
 
@@ -58,7 +69,7 @@ def _namespace(_ctx: click.Context, _param: click.Parameter, value: str) -> str:
 )
 @node_options
 @click.option("--nproc-per-node", type=click.IntRange(min=1), help="Script: processes on each node.")
-@click.option("--runtime", help=f"Script: the ClusterTrainingRuntime (default {TORCH_RUNTIME}).")
+@click.option("--runtime", callback=not_empty, help=f"Script: the ClusterTrainingRuntime (default {TORCH_RUNTIME}).")
 @click.option(
     "--env", multiple=True, callback=_env_pair, metavar="K=V", help="Script: environment variable; repeatable."
 )
@@ -89,7 +100,7 @@ def _namespace(_ctx: click.Context, _param: click.Parameter, value: str) -> str:
 @click.option(
     "--kubeconfig", type=click.Path(exists=True, dir_okay=False), help="Run on the cluster of this kubeconfig."
 )
-@click.option("--context", help="Run on the cluster of this kubeconfig context.")
+@click.option("--context", callback=not_empty, help="Run on the cluster of this kubeconfig context.")
 @click.pass_context
 def command(ctx: click.Context, /, files: tuple[str, ...], **options: Any) -> None:  # noqa: ANN401 -- click passes what the decorators above say
     """
@@ -122,6 +133,8 @@ def command(ctx: click.Context, /, files: tuple[str, ...], **options: Any) -> No
     )
     if settings.nodes.is_described and settings.on_cluster:
         raise click.UsageError("--nodes, --node-resources and --node-labels are for runs on this machine")
+    if settings.on_cluster and settings.pods != "auto":
+        raise click.UsageError("--pods is for runs on this machine")
     if settings.keep and settings.on_cluster:
         raise click.UsageError("--keep is for runs on this machine; on a cluster objects stay anyway")
     if is_script:
@@ -139,10 +152,8 @@ def command(ctx: click.Context, /, files: tuple[str, ...], **options: Any) -> No
 
 def _nodes(options: Json, count: int | None, *, is_script: bool) -> NodeOptions:
     """A script's nodes share the whole machine, unless somebody says what a node is."""
-    from ktrain.local.nodes import NodeOptions
-
-    described = bool(options["node_resources"] or options["node_labels"])
-    return NodeOptions(count if described or not is_script else None, options["node_resources"], options["node_labels"])
+    resources, labels = options["node_resources"], options["node_labels"]
+    return make_nodes(count if resources or labels or not is_script else None, resources, labels)
 
 
 def _check_usage(
@@ -150,7 +161,7 @@ def _check_usage(
 ) -> None:
     if is_script:
         if not Path(files[0]).is_file():
-            raise click.UsageError(f"no such file: {files[0]}")
+            raise click.UsageError(f"no such file: {files[0]}{_similar(Path(files[0]))}")
         return
     scripts = [name for name in files if name.endswith(".py")]
     if scripts:
@@ -161,6 +172,13 @@ def _check_usage(
         given.append("-- ARGS")
     if given:
         raise click.UsageError(f"{', '.join(given)}: only for a script; for YAML, write it into the TrainJob")
+
+
+def _similar(path: Path) -> str:
+    import difflib
+
+    close = difflib.get_close_matches(path.stem, [other.stem for other in path.parent.glob("*.py")], n=1)
+    return f"; did you mean {path.with_stem(close[0])}?" if close else ""
 
 
 def _script_job(path: str, given: Json, arguments: Sequence[str]) -> Json:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from ktrain.framework.env import Env
-    from ktrain.local.nodes import NodeOptions
+    from ktrain.local.node_options import NodeOptions
     from ktrain.local.plane import PodMode
 
 

@@ -62,7 +62,7 @@ def _validate_runtime(request: AdmissionRequest) -> AdmissionResponse | None:
     if webhook is None or request.resource.group != trainer.GROUP or request.object is None:
         return None
     labels = (request.object.get("metadata") or {}).get("labels") or {}
-    if request.operation == "DELETE" or labels.get(SKIP_LABEL) == "disabled":
+    if request.operation not in ("CREATE", "UPDATE") or labels.get(SKIP_LABEL) == "disabled":
         return None
     return _answer(webhook, trainer_rules.validate_runtime(request.object, request.operation))
 

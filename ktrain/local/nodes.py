@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -19,52 +19,21 @@ from ktrain.framework import PatchType
 from .kubelet.restarts import RestartPolicy
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Mapping
+    from collections.abc import Container
     from datetime import datetime
 
     from anyio.abc import TaskGroup
 
     from ktrain.framework import Cache, Client, Env, EventRecorder
     from ktrain.local.apiserver.backend import NodeAgents
-    from ktrain.local.kubelet.environment import ServiceAddress
+    from ktrain.local.kubelet.service_address import ServiceAddress
     from ktrain.local.sandbox.executor import Executor
+
+    from .node_options import NodeOptions
 
 NODE_NAME: Final = "local"
 RESTARTS: Final = RestartPolicy(first_s=1.0, longest_s=10.0)
 """A user waits for what failed to be tried again; ten seconds, doubling to minutes, protect a cluster."""
-
-
-@dataclass(frozen=True, slots=True)
-class NodeLabels:
-    """Labels of some nodes: of those numbered in `nodes`, of all if it is None."""
-
-    labels: Mapping[str, str]
-    nodes: range | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class NodeOptions:
-    """What the user wants the nodes to be."""
-
-    count: int | None = None
-    """How many, called `local-0` and so on; None: one, called `local`."""
-    resources: Mapping[str, str] = field(default_factory=dict)
-    """What each of them has, counted strictly; what is not named is measured."""
-    labels: tuple[NodeLabels, ...] = ()
-    """The later wins."""
-
-    @property
-    def is_described(self) -> bool:
-        """Whether the user said anything of them."""
-        return self != NodeOptions()
-
-    def labels_of(self, number: int) -> Mapping[str, str]:
-        """Return the labels of one node."""
-        found: dict[str, str] = {}
-        for entry in self.labels:
-            if entry.nodes is None or number in entry.nodes:
-                found.update(entry.labels)
-        return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +49,8 @@ class NodeServices:
     """Where pods start whose containers name no working directory."""
     claims: Path | None = None
     """Where the data of PersistentVolumeClaims lies; default: with the executor, and gone with it."""
+    logs: Path | None = None
+    """Where what containers print is kept for the next start; default: with the executor, and gone with it."""
     service: ServiceAddress | None = None
     """Where pods find the API server; None: nowhere, it has no socket."""
 
@@ -90,9 +61,11 @@ async def start_kubelets(group: TaskGroup, agents: NodeAgents, services: NodeSer
 
     Raises:
         FrameworkError: A node could not be registered.
+        OSError: The kept logs cannot be read.
     """
     from ktrain.local.kubelet.environment import base_environment
     from ktrain.local.kubelet.gpus import find_gpus
+    from ktrain.local.kubelet.kept_logs import take_over
     from ktrain.local.kubelet.kubelet import Kubelet
     from ktrain.local.kubelet.logs import LogStore
     from ktrain.local.kubelet.node import divide
@@ -107,6 +80,9 @@ async def start_kubelets(group: TaskGroup, agents: NodeAgents, services: NodeSer
         find_gpus(os.environ), name=NODE_NAME, count=options.count, resources=options.resources, labels=labels
     )
     await remove_former(services.client, {node.name for node in nodes}, now=services.env.clock.now())
+    if services.logs is not None:
+        pods = {pod.metadata.uid: pod.key for pod in (await services.client.list(PODS)).items}
+        await take_over(logs, services.logs, pods)
     for node in nodes:
         kubelet = Kubelet(
             services.client,
@@ -119,6 +95,7 @@ async def start_kubelets(group: TaskGroup, agents: NodeAgents, services: NodeSer
             cwd=str(services.directory),
             claims=services.claims,
             logs=logs,
+            logs_directory=services.logs,
             remote=remote,
             service=services.service,
             restarts=RESTARTS,

@@ -27,7 +27,7 @@ from ktrain.pipeline.registry import Registry
 from . import kubeconfig
 from .composing import compose
 from .installing import install
-from .nodes import NodeOptions, NodeServices, start_kubelets
+from .node_options import NodeOptions
 from .server import make_server
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from ktrain.local.apiserver.access.gate import Authorization
     from ktrain.local.apiserver.front.certificates import ServerIdentity
     from ktrain.local.apiserver.server import ApiServer
-    from ktrain.local.kubelet.environment import ServiceAddress
+    from ktrain.local.kubelet.service_address import ServiceAddress
     from ktrain.local.sandbox.executor import Executor
     from ktrain.local.sockets import Sockets
     from ktrain.local.state import StateDirectory
@@ -224,11 +224,21 @@ class ControlPlane:
             await managing.start(composed.manager.run)
             async with anyio.create_task_group() as nodes:
                 if executor is not None:
+                    from .nodes import NodeServices, start_kubelets
+
                     directory = self._directory or Path.cwd()
                     kubelets = Client(client.transport, env, field_manager="kubelet")
-                    claims = None if self._state is None else self._state.absolute() / "claims"
+                    state = None if self._state is None else self._state.absolute()
                     services_of_nodes = NodeServices(
-                        kubelets, cache, env, composed.for_pods, executor, directory, claims, service
+                        kubelets,
+                        cache,
+                        env,
+                        composed.for_pods,
+                        executor,
+                        directory,
+                        claims=state and state / "claims",
+                        logs=state and state / "logs",
+                        service=service,
                     )
                     await start_kubelets(nodes, server.nodes, services_of_nodes, self._nodes)
                 try:

@@ -11,7 +11,7 @@ import socket
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from ktrain.local.kubelet.environment import ServiceAddress
+from ktrain.local.kubelet.service_address import ServiceAddress
 
 if TYPE_CHECKING:
     from ktrain.local.sandbox.executor import Executor

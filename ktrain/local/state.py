@@ -4,6 +4,7 @@ A directory that a control plane lives in: `ktrain up --state DIR`.
     DIR/ktrain.db       every object (`apiserver.durability`)
     DIR/keys/           the administrator's token, the server's certificate and key, the key that signs tokens
     DIR/claims/         the data of PersistentVolumeClaims
+    DIR/logs/           what containers printed, until their pod goes
     DIR/port            where it was served
 
 Readable by its owner only: there are Secrets in it. One control plane at a time has it; the database's lock says so.
@@ -38,7 +39,7 @@ class StateDirectory:
         self._port = path / "port"
         try:
             path.mkdir(mode=0o700, parents=True, exist_ok=True)
-            for directory in (self._keys, path / "claims"):
+            for directory in (self._keys, path / "claims", path / "logs"):
                 directory.mkdir(mode=0o700, exist_ok=True)
         except OSError as error:
             raise StateError(f"{path} cannot be used for state: {error.strerror or error}") from error

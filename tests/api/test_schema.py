@@ -299,7 +299,7 @@ def test_built_in_schemas_carry_what_merging_needs():
     assert (pod.child("tolerations").list_type, pod.child("tolerations").patch_merge_key) == ("atomic", "")
     assert pod.child("nodeSelector").map_type == "atomic"
     assert {"merge", "retainKeys"} == pod.child("volumes").patch_strategies
-    assert container.child("resources").child("limits").additional.type == "int-or-string"
+    assert container.child("resources").child("limits").additional.type == "quantity"
 
 
 def test_a_kind_with_an_empty_schema_keeps_metadata_and_lends_its_fields_to_nobody():

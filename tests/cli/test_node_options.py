@@ -5,7 +5,7 @@ import pytest
 from click.testing import CliRunner
 
 from ktrain.cli.node_options import node_options
-from ktrain.local.nodes import NodeOptions
+from ktrain.local.node_options import NodeOptions
 
 
 def parse(*arguments):

@@ -1,5 +1,7 @@
 import pytest
+from click.testing import CliRunner
 
+from ktrain.cli.run import command
 from ktrain.cli.script import Script, job_name, train_job
 
 
@@ -34,3 +36,23 @@ def test_a_torch_script_is_started_by_torchrun_on_every_node():
 
 def test_other_runtimes_start_the_script_by_python():
     assert train_job(Script("t.py", runtime="plain"))["spec"]["trainer"]["command"] == ["python", "t.py"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["trian.py"], "no such file: trian.py; did you mean train.py?"),
+        (["other.py"], "no such file: other.py\n"),
+        (["train.py", "--epochs", "3"], "comes after --: ktrain run SCRIPT.py -- --epochs"),
+        (["train.py", "--epochs=3"], "comes after --: ktrain run SCRIPT.py -- --epochs"),
+        (["job.yaml", "--epochs", "3"], "No such option '--epochs'"),
+    ],
+)
+def test_a_slip_on_the_command_line_is_told_with_what_was_meant(tmp_path, monkeypatch, arguments, message):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "train.py").touch()
+
+    result = CliRunner().invoke(command, arguments)
+
+    assert result.exit_code == 2
+    assert message in result.output

@@ -18,6 +18,8 @@ from ktrain.framework import Cache, EventRecorder, Manager
 from ktrain.local import jobs
 from ktrain.pipeline import Registry
 
+from .hooking import serving_webhooks
+
 
 @pytest.fixture
 def running(control_plane):
@@ -47,6 +49,12 @@ def running(control_plane):
             tasks.cancel_scope.cancel()
 
     return run
+
+
+@pytest.fixture
+def webhooks(control_plane):
+    """`async with webhooks(validate=..., mutate=..., conversion=...):` serves and registers them for this namespace."""
+    return serving_webhooks(control_plane)
 
 
 @pytest.fixture

@@ -8,6 +8,7 @@ import signal
 import ssl
 import stat
 import subprocess
+import sys
 import urllib.error
 import urllib.request
 from pathlib import Path
@@ -200,3 +201,19 @@ def test_an_interrupted_run_on_a_cluster_leaves_the_job_running_when_nobody_can_
     assert "goes on running" in running.output
     pods = Login(kubeconfig).request("/api/v1/namespaces/default/pods")["items"]
     assert [pod["status"]["phase"] for pod in pods] == ["Running"]
+
+
+def test_a_server_without_pods_loads_nothing_that_it_does_not_need(tmp_path):
+    python = [sys.executable, "-X", "importtime", "-m", "ktrain"]
+    command = [*python, "up", "--pods", "off", "--kubeconfig", str(tmp_path / "kubeconfig")]
+
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as server:
+        assert server.stdout.readline().startswith("ready ")
+        server.terminate()
+        told = server.stderr.read()
+
+    loaded = {line.rpartition("|")[2].strip() for line in told.splitlines() if line.startswith("import time:")}
+    assert {"ktrain.local.plane", "structlog.dev"} <= loaded
+    needless = {"aiohttp", "kubernetes_asyncio", "ktrain.local.nodes", "ktrain.local.sandbox.executor", "opentelemetry"}
+    needless |= {"prometheus_client", "rich.console", "sqlite3", "zoneinfo"}
+    assert loaded & needless == set()

@@ -1,5 +1,6 @@
+"""Keys in, passes out: which events lead to a pass, and what its result means for the next."""
+
 import asyncio
-from contextlib import asynccontextmanager
 from itertools import pairwise
 
 import anyio
@@ -12,35 +13,14 @@ from ktrain.api.core import CONFIG_MAPS, PODS
 from ktrain.api.meta import Key, owner_reference
 from ktrain.framework.cache.cache import Cache
 from ktrain.framework.client.client import Client
-from ktrain.framework.controller.controller import TURN_PASSES, Controller, Result
+from ktrain.framework.controller.controller import TURN_PASSES, Controller
 from ktrain.framework.controller.predicates import GENERATION_CHANGED, label_selector
 from ktrain.framework.errors import TerminalError
 from ktrain.framework.metrics import Metrics
 from ktrain.local.apiserver.server import ApiServer
 from ktrain.testing.time import simulate
 
-A = Key("default", "a")
-
-
-def config_map(name, **data):
-    meta = {"name": name, "namespace": "default"}
-    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta, "data": data}
-
-
-@asynccontextmanager
-async def running(env, reconcile, *, transport=None, watch=CONFIG_MAPS, batch_s=0.0, **options):
-    """Run a controller of config maps on an embedded server."""
-    server = ApiServer(env)
-    client = Client(transport(server) if transport else server.transport(), env, field_manager="test")
-    cache = Cache(client, env)
-    informer = cache.informer(watch)
-    controller = Controller("test", lambda key: reconcile(client, informer, key), env=env, cache=cache, **options)
-    controller.watches(informer, batch_s=batch_s)
-    async with anyio.create_task_group() as tasks:
-        await tasks.start(cache.run)
-        await tasks.start(controller.run)
-        yield controller, client
-        tasks.cancel_scope.cancel()
+from .controlling import A, config_map, running
 
 
 def test_every_change_of_an_object_leads_to_a_pass_over_its_key():
@@ -106,84 +86,6 @@ def test_one_key_is_never_in_two_workers_and_changes_meanwhile_give_one_more_pas
         return most, passes
 
     assert simulate(scenario) == (4, 2)
-
-
-def test_a_pass_sees_what_the_one_before_wrote_even_if_the_watch_is_late():
-    """The defect that makes operators create children twice: here the watch is three seconds behind."""
-
-    async def scenario(env):
-        seen = []
-
-        async def reconcile(client, informer, key):
-            if key != A:
-                return None
-            seen.append((informer.get(key).data.get("step"), env.clock.monotonic()))
-            if len(seen) == 3:
-                return None
-            await client.patch(CONFIG_MAPS, key, {"data": {"step": str(len(seen))}})
-            return Result(requeue_after_s=0.001)
-
-        async with running(env, reconcile, transport=lambda server: Late(server.transport(), env)) as (_, client):
-            await client.create(CONFIG_MAPS, config_map("a"))
-            await env.clock.sleep(60)
-        return seen
-
-    seen = simulate(scenario)
-    assert [step for step, _ in seen] == [None, "1", "2"]
-    assert seen[1][1] - seen[0][1] == pytest.approx(3, abs=0.1)
-
-
-def test_a_deletion_counts_as_seen_when_the_object_is_gone_from_the_cache():
-    async def scenario(env):
-        seen = []
-
-        async def reconcile(client, informer, key):
-            if key != A:
-                return None
-            seen.append(informer.get(key) is not None)
-            if len(seen) == 1:
-                await client.delete(CONFIG_MAPS, key)
-                return Result(requeue_after_s=0.001)
-            return None
-
-        async with running(env, reconcile, transport=lambda server: Late(server.transport(), env)) as (_, client):
-            await client.create(CONFIG_MAPS, config_map("a"))
-            await env.clock.sleep(60)
-        return seen
-
-    assert simulate(scenario)[:2] == [True, False]
-
-
-def test_waiting_for_own_writes_ends_after_five_seconds_and_holds_back_no_other_key():
-    async def scenario(env):
-        starts = []
-
-        async def reconcile(client, informer, key):
-            if key.namespace != "default" or informer.get(key) is None:
-                return
-            starts.append((key.name, env.clock.monotonic()))
-            if key == A and len(starts) == 1:
-                late.delay_s = 1000  # from here on the watch shows nothing
-                await client.patch(CONFIG_MAPS, key, {"data": {"x": "1"}})
-                controller.enqueue(key)
-                controller.enqueue(Key("default", "b"))
-
-        def transport(server):
-            nonlocal late
-            late = Late(server.transport(), env, delay_s=0)
-            return late
-
-        late = None
-        async with running(env, reconcile, transport=transport) as (controller, client):
-            await client.create(CONFIG_MAPS, config_map("b"))
-            await env.clock.sleep(1)
-            starts.clear()
-            await client.create(CONFIG_MAPS, config_map("a"))
-            await env.clock.sleep(20)
-        first = starts[0][1]
-        return [(name, round(when - first)) for name, when in starts]
-
-    assert simulate(scenario) == [("a", 0), ("b", 0), ("a", 5)]
 
 
 def test_failures_back_off_terminal_errors_wait_and_success_forgets():
@@ -288,34 +190,6 @@ def test_results_are_counted_under_the_names_of_controller_runtime():
     assert value("workqueue_adds_total", {"name": "test", "controller": "test"}) >= 2
 
 
-def test_holds_are_bounded_beyond_that_the_worker_waits_with_its_key(monkeypatch):
-    monkeypatch.setattr("ktrain.framework.controller.holds.MAX_HOLDS", 2)
-    registry = pytest.importorskip("prometheus_client").CollectorRegistry()
-
-    async def scenario(env):
-        starts, held = [], []
-
-        async def reconcile(client, informer, key):
-            if key.namespace == "default" and (stored := informer.get(key)) and not stored.data.get("x"):
-                starts.append((key.name, env.clock.monotonic()))
-                await client.patch(CONFIG_MAPS, key, {"data": {"x": "1"}})
-            held.append(registry.get_sample_value("ktrain_own_write_holds", {"controller": "test"}))
-
-        options = {"transport": lambda server: Late(server.transport(), env), "metrics": Metrics(registry)}
-        async with running(env, reconcile, **options) as (_, client):
-            for name in "abcd":
-                await client.create(CONFIG_MAPS, config_map(name))
-            await env.clock.sleep(60)
-        return starts, max(held)
-
-    starts, most = simulate(scenario)
-    assert [name for name, _ in starts] == ["a", "b", "c", "d"]
-    assert most <= 2
-    assert registry.get_sample_value("ktrain_own_write_holds", {"controller": "test"}) == 0
-    waits = registry.get_sample_value("ktrain_own_write_wait_seconds_count", {"controller": "test"})
-    assert waits == 4
-
-
 def test_status_writes_wake_nobody_who_asked_for_the_generation():
     async def scenario(env):
         passes = []
@@ -349,27 +223,6 @@ def test_status_writes_wake_nobody_who_asked_for_the_generation():
 
     # Created, left the selector, came back, deleted: the status is no news.
     assert simulate(scenario) == [0, 2, 3, 4]
-
-
-class Late:
-    """A transport whose watches show everything some seconds late."""
-
-    def __init__(self, inner, env, *, delay_s=3.0):
-        self._inner = inner
-        self._env = env
-        self.delay_s = delay_s
-        self.request = inner.request
-
-    @asynccontextmanager
-    async def stream(self, path, **options):
-        async with self._inner.stream(path, **options) as stream:
-            yield stream._replace(lines=self._delayed(stream.lines))
-
-    async def _delayed(self, lines):
-        async for line in lines:
-            if b'"BOOKMARK"' not in line:
-                await self._env.clock.sleep(self.delay_s)
-            yield line
 
 
 def test_the_exemplars_of_passes_tell_their_reason_once_a_second_also_when_nothing_is_traced():

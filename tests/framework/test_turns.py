@@ -135,7 +135,7 @@ steps = st.lists(
 )
 
 
-@settings(deadline=None, max_examples=200)
+@settings(max_examples=200)
 @given(steps=steps, ageing_s=st.sampled_from([None, 0.125, 4.0]))
 def test_it_does_what_the_simple_model_does(steps, ageing_s):
     turns, model = Turns(group=namespace, ageing_s=ageing_s), Model(ageing_s)
@@ -154,7 +154,7 @@ def test_it_does_what_the_simple_model_does(steps, ageing_s):
     assert take_all(turns) == [model.pop() for _ in range(len(model.keys))]
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(sizes=st.lists(st.integers(1, 30), min_size=1, max_size=6))
 def test_the_nth_key_of_a_namespace_waits_for_n_rounds_at_the_most(sizes):
     turns = Turns(group=namespace)

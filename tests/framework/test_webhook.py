@@ -8,7 +8,7 @@ import anyio
 import msgspec
 import pytest
 import structlog
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from prometheus_client import CollectorRegistry
 
@@ -260,7 +260,6 @@ anything = st.recursive(
 )
 
 
-@settings(deadline=None)
 @given(
     request=st.fixed_dictionaries(
         {},

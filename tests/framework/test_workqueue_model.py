@@ -124,7 +124,7 @@ actions = st.lists(
 )
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(actions=actions, workers=st.integers(1, 4), seed=st.integers(0, 1000))
 def test_no_key_is_lost_or_in_two_workers_whatever_happens(actions, workers, seed):
     async def scenario(env):
@@ -235,7 +235,7 @@ steps = st.lists(
 )
 
 
-@settings(deadline=None, max_examples=200)
+@settings(max_examples=200)
 @given(steps=steps)
 def test_it_does_what_the_simple_model_does(steps):
     async def scenario(env):

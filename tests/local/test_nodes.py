@@ -9,7 +9,8 @@ from ktrain.framework import Client
 from ktrain.framework.env import system_env
 from ktrain.local.apiserver.server import ApiServer
 from ktrain.local.kubelet.node import LocalNode, register
-from ktrain.local.nodes import NodeLabels, NodeOptions, remove_former
+from ktrain.local.node_options import NodeLabels, NodeOptions
+from ktrain.local.nodes import remove_former
 from ktrain.local.plane import ControlPlane
 
 GPU = "nvidia.com/gpu"

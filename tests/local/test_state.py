@@ -11,7 +11,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from ktrain.api.meta import Resource
+from ktrain.api.meta import Key, Resource
 from ktrain.framework import Client, connect
 from ktrain.framework.env import system_env
 from ktrain.local.apiserver.durability.errors import StateError
@@ -118,6 +118,12 @@ async def test_a_job_that_ran_when_the_server_was_killed_goes_on_with_its_data(t
         await client.create(CLAIMS, {"metadata": {"name": "c", "namespace": "default"}, "spec": claim})
         await client.create(JOBS, job("c"))
         await until(lambda: asyncio.to_thread(lambda: list(tmp_path.glob("state/claims/**/begun"))))
+
+        async def told():
+            # Else nobody would know that it has begun, and it would begin again.
+            return (await client.list(PODS, "default")).items[0]["status"]["phase"] == "Running"
+
+        await until(told)
         (before,) = (await client.list(PODS, "default")).items
 
     async with program(tmp_path) as client:
@@ -131,3 +137,53 @@ async def test_a_job_that_ran_when_the_server_was_killed_goes_on_with_its_data(t
 
     assert pods.pop(before["metadata"]["uid"]) == "Failed"
     assert list(pods.values()) == ["Succeeded"]
+
+
+async def log(client, name, query=""):
+    return (await client.raw("GET", f"/api/v1/namespaces/default/pods/{name}/log{query}")).body.decode()
+
+
+@pytest.mark.e2e
+async def test_what_pods_printed_before_the_server_was_killed_can_be_read_until_they_are_deleted(tmp_path):
+    # The first attempt fails at once, the next one hangs until it is killed with its server, the last one ends.
+    script = (
+        "echo attempt; test -f /data/2 && exit 0; test -f /data/1 && touch /data/2 && sleep 1000; touch /data/1; exit 1"
+    )
+
+    def pod(name, policy, command):
+        mount = {"name": "data", "mountPath": "/data"}
+        container = {"name": "c", "image": "none", "command": ["sh", "-c", command], "volumeMounts": [mount]}
+        claim = {"name": "data", "persistentVolumeClaim": {"claimName": "c"}}
+        spec = {"restartPolicy": policy, "containers": [container], "volumes": [claim]}
+        return {"metadata": {"name": name, "namespace": "default"}, "spec": spec}
+
+    async with program(tmp_path) as client:
+        claim = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
+        await client.create(CLAIMS, {"metadata": {"name": "c", "namespace": "default"}, "spec": claim})
+        await client.create(PODS, pod("done", "Never", "echo from before"))
+        await client.create(PODS, pod("again", "OnFailure", f"date +%N; {script}"))
+
+        async def ready():
+            found = {p["metadata"]["name"]: p["status"] for p in (await client.list(PODS, "default")).items}
+            (status,) = found["again"].get("containerStatuses") or [{}]
+            hangs = status.get("restartCount") == 1 and "running" in status["state"]
+            return hangs and found["done"].get("phase") == "Succeeded"
+
+        await until(ready)
+        hung = await log(client, "again")
+
+    async with program(tmp_path) as client:
+
+        async def ended():
+            return (await client.get(PODS, "again", "default"))["status"]["phase"] == "Succeeded"
+
+        assert await log(client, "done") == await log(client, "done", "?follow=true") == "from before\n"
+        await until(ended)
+        assert await log(client, "again") != hung
+        assert await log(client, "again", "?previous=true") == hung
+
+        uids = {pod["metadata"]["uid"] for pod in (await client.list(PODS, "default")).items}
+        assert {path.name for path in (tmp_path / "state/logs").iterdir()} == uids
+        for name in ("done", "again"):
+            await client.delete(PODS, Key("default", name))
+        await until(lambda: asyncio.to_thread(lambda: not list((tmp_path / "state/logs").iterdir())))

@@ -6,9 +6,9 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import msgspec
 import yaml
 
+from ..sharing import pack
 from . import all_crds
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ def files() -> dict[str, str]:
     """Path below the directory, and content, of every generated file."""
     crds = all_crds()
     found = {f"{crd['metadata']['name']}.yaml": _HEADER + _yaml(crd) for crd in crds}
-    found["embedded/crds.json"] = msgspec.json.encode(crds).decode() + "\n"
+    found["embedded/crds.json"] = pack(crds).decode() + "\n"
     return found
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from ..schema import definitions
+from ..schema import definition
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -120,7 +120,7 @@ def builtin_schema(name: str) -> Json:
     """A built-in definition (`core.v1.PodSpec`) as a structural schema of its own, all references resolved."""
     if name == "meta.v1.ObjectMeta":
         return TEMPLATE_METADATA
-    return _inline(definitions()[name])
+    return _inline(definition(name))
 
 
 def _inline(schema: Json) -> Json:

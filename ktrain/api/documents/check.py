@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 _INDEX: Final = re.compile(r"\[(\d+)\]")
 _SEARCH_DEPTH: Final = 3
+_QUANTITIES: Final = frozenset({"int-or-string", "quantity"})
 _PLAIN_WORDS: Final = frozenset({"boolean", "integer", "number"})
 
 
@@ -153,7 +154,7 @@ def _plainly(cause: Cause, place: _Place) -> str:
             hint = "; put it in quotes" if expected == "string" and found in _PLAIN_WORDS else ""
             return f"expected {expected}, found {found}{_shown(place.value)}{hint}"
         return f"expected {place.node.format}, found {show(place.value)}"
-    if place.node is not None and place.node.type == "int-or-string" and place.node.pattern is not None:
+    if place.node is not None and place.node.pattern is not None and place.node.type in _QUANTITIES:
         return f"{show(place.value)} is not a quantity, like 2, 500m or 1.5Gi"
     return cause.message.replace(f"{cause.field} in body ", "")
 

@@ -13,7 +13,8 @@ Structural schemas, compiled once: what a kind's objects look like, and everythi
 
     node.child(key) -> Node | None        # of a property or, in a map, of any key; None: not in the schema
     node.items -> Node | None             # of list items
-    node.type                             # object, array, string, integer, number, boolean, int-or-string; "": any
+    node.type                             # object, array, string, integer, number, boolean, int-or-string; "": any;
+                                          # of built-in kinds quantity, too
     node.list_type, node.map_keys         # "atomic" | "set" | "map"; the keys of a "map", in the schema's order
     node.map_type                         # "granular" | "atomic"
     node.key_defaults                     # {key: default} of the map keys that have one ({"protocol": "TCP"})
@@ -35,7 +36,7 @@ Source of the rules: structural schemas (`apiextensions.k8s.io/v1`), CEL rules (
 from .builtin import BuiltinKind as BuiltinKind
 from .builtin import builtin_kinds as builtin_kinds
 from .builtin import builtin_node as builtin_node
-from .builtin import definitions as definitions
+from .builtin import definition as definition
 from .builtin import descriptions as descriptions
 from .builtin import empty_object as empty_object
 from .builtin import kubernetes_version as kubernetes_version

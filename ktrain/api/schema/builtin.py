@@ -4,18 +4,21 @@ from __future__ import annotations
 
 from functools import lru_cache
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from ..meta import Json  # noqa: TC001 -- msgspec resolves annotations at run time
 from .node import Node, compile_node
+
+if TYPE_CHECKING:
+    from ..meta import Json
 
 _FILE: Final = Path(__file__).parent.parent / "kubernetes.json"
 _OMITTED: Final = _FILE.with_name("kubernetes-omitted.json")
 """Of each definition, the fields that Go leaves out of JSON when they are empty: OpenAPI does not say it."""
 _PRESENT: Final = _FILE.with_name("kubernetes-present.json")
 """Of each definition, the structs and lists that an object has before anybody writes it, as Go declares no pointer."""
+_QUANTITY: Final = "api.resource.Quantity"
 _DESCRIPTIONS: Final = _FILE.with_name("kubernetes-descriptions.json.gz")
 
 
@@ -30,7 +33,8 @@ class BuiltinKind(msgspec.Struct, frozen=True):
 class _Document(msgspec.Struct, frozen=True):
     version: str
     kinds: dict[str, BuiltinKind]
-    definitions: dict[str, Json]
+    definitions: dict[str, msgspec.Raw]
+    """As JSON: who serves some kinds needs few of them, and those once."""
 
 
 @lru_cache(maxsize=1)
@@ -53,7 +57,10 @@ def builtin_node(name: str) -> Node:
         node = _nodes[name] = Node()
         # First: definitions that refer to each other in circles copy from nodes that are still being filled.
         node.omit_empty = frozenset(_omitted().get(name, ()))
-        compile_node(_document().definitions[name], builtin_node, into=node)
+        compile_node(definition(name), builtin_node, into=node)
+        if name == _QUANTITY:
+            # OpenAPI has no word for it, but decoders read fractions, too: `cpu: 0.5`.
+            node.type = "quantity"
     return node
 
 
@@ -62,9 +69,10 @@ def builtin_kinds() -> dict[str, BuiltinKind]:
     return _document().kinds
 
 
-def definitions() -> dict[str, Json]:
-    """All built-in definitions as JSON schemas that refer to each other by `$ref: <name>`. Not to be changed."""
-    return _document().definitions
+def definition(name: str) -> Json:
+    """A built-in definition as a JSON schema that refers to others by `$ref: <name>`, decoded anew."""
+    found: Json = msgspec.json.decode(_document().definitions[name])
+    return found
 
 
 def kubernetes_version() -> str:
@@ -88,8 +96,8 @@ def _present() -> dict[str, list[str]]:
     return msgspec.json.decode(_PRESENT.read_bytes(), type=dict[str, list[str]])
 
 
-def empty_object(definition: str) -> Json:
+def empty_object(name: str) -> Json:
     """Return what an object of a built-in definition holds before anybody writes it: structs without fields."""
-    properties = _document().definitions[definition].get("properties", {})
-    fields = ((name, properties[name].get("$ref")) for name in _present().get(definition, ()))
-    return {name: empty_object(target) if target else [] for name, target in fields}
+    properties = definition(name).get("properties", {})
+    fields = ((field, properties[field].get("$ref")) for field in _present().get(name, ()))
+    return {field: empty_object(target) if target else [] for field, target in fields}

@@ -122,37 +122,54 @@ def compile_node(schema: Json, resolve: Resolve, into: Node | None = None) -> No
     Compile one schema and all below it.
 
     `resolve` gives the node of a `$ref`; it may be one that is still being filled, so definitions can refer to each
-    other in circles. `into` is that node.
+    other in circles. `into` is that node. Parts of the schema that are one object become one node.
     """
-    if "$ref" in schema and len(schema) == 1:
-        return resolve(schema["$ref"])
-    if into is None and schema.keys() <= _PLAIN_KEYWORDS:
-        return _plain(schema.get("type", ""), schema.get("format", ""))
-    return _compile(schema, resolve, into or Node())
+    return _Compiler(resolve).node(schema, into)
+
+
+class _Compiler:
+    """One compilation."""
+
+    def __init__(self, resolve: Resolve) -> None:
+        self.resolve: Final = resolve
+        self._known: dict[int, Node] = {}
+        """By identity, which lasts as long as the schema that is being compiled."""
+
+    def node(self, schema: Json, into: Node | None = None) -> Node:
+        if "$ref" in schema and len(schema) == 1:
+            return self.resolve(schema["$ref"])
+        if into is not None:
+            return _compile(schema, self, into)
+        if schema.keys() <= _PLAIN_KEYWORDS:
+            return _plain(schema.get("type", ""), schema.get("format", ""))
+        node = self._known.get(id(schema))
+        if node is None:
+            node = self._known[id(schema)] = _compile(schema, self, Node())
+        return node
 
 
 @lru_cache(maxsize=256)
 def _plain(kind: str, form: str) -> Node:
     """The node of a mere type, shared: two of three nodes are such."""
-    return _compile({"type": kind, "format": form}, _no_references, Node())
+    return _compile({"type": kind, "format": form}, _Compiler(_no_references), Node())
 
 
-def _compile(schema: Json, resolve: Resolve, node: Node) -> Node:
+def _compile(schema: Json, compiler: _Compiler, node: Node) -> Node:
     if "$ref" in schema:
-        target = resolve(schema["$ref"])
+        target = compiler.resolve(schema["$ref"])
         for slot in Node.__slots__:
             setattr(node, slot, getattr(target, slot))
         node.map_type = schema.get("x-kubernetes-map-type", node.map_type)
         return node
-    _compile_shape(node, schema, resolve)
+    _compile_shape(node, schema, compiler)
     _compile_values(node, schema)
-    _compile_logic(node, schema, resolve)
+    _compile_logic(node, schema, compiler)
     node.rules = tuple(schema.get("x-kubernetes-validations", ()))
     _compile_flags(node)
     return node
 
 
-def _compile_shape(node: Node, schema: Json, resolve: Resolve) -> None:
+def _compile_shape(node: Node, schema: Json, compiler: _Compiler) -> None:
     int_or_string = schema.get("x-kubernetes-int-or-string", False)
     node.type = "int-or-string" if int_or_string else schema.get("type", "")
     node.nullable = schema.get("nullable", False)
@@ -164,24 +181,24 @@ def _compile_shape(node: Node, schema: Json, resolve: Resolve) -> None:
         node.default = MISSING
     node.properties = {}
     for name, child in schema.get("properties", {}).items():
-        node.properties[name] = compile_node(child, resolve)
+        node.properties[name] = compiler.node(child)
     if node.embedded:
-        _add_object_fields(node, resolve)
+        _add_object_fields(node, compiler)
     additional = schema.get("additionalProperties")
     if isinstance(additional, dict):
-        node.additional = compile_node(additional, resolve)
+        node.additional = compiler.node(additional)
     else:
         node.additional = ANYTHING if additional is True else None
     items = schema.get("items")
-    node.items = compile_node(items, resolve) if isinstance(items, dict) else None
+    node.items = compiler.node(items) if isinstance(items, dict) else None
     _compile_merging(node, schema)
 
 
-def _add_object_fields(node: Node, resolve: Resolve) -> None:
-    text = compile_node({"type": "string"}, resolve)
+def _add_object_fields(node: Node, compiler: _Compiler) -> None:
+    text = compiler.node({"type": "string"})
     for name in _ROOT_FIELDS:
         node.properties.setdefault(name, text)
-    node.properties["metadata"] = object_meta(node.properties["metadata"], resolve)
+    node.properties["metadata"] = object_meta(node.properties["metadata"], compiler.resolve)
 
 
 def object_meta(declared: Node, resolve: Resolve) -> Node:
@@ -232,13 +249,13 @@ def _compile_values(node: Node, schema: Json) -> None:
     node.limits = (None, None)
 
 
-def _compile_logic(node: Node, schema: Json, resolve: Resolve) -> None:
+def _compile_logic(node: Node, schema: Json, compiler: _Compiler) -> None:
     # An int-or-string says so again as anyOf in generated CRDs, where it adds nothing.
     any_of = () if node.type == "int-or-string" else schema.get("anyOf", ())
-    node.any_of = tuple(compile_node(s, resolve) for s in any_of)
-    node.one_of = tuple(compile_node(s, resolve) for s in schema.get("oneOf", ()))
-    node.all_of = tuple(compile_node(s, resolve) for s in schema.get("allOf", ()))
-    node.none_of = compile_node(schema["not"], resolve) if "not" in schema else None
+    node.any_of = tuple(compiler.node(s) for s in any_of)
+    node.one_of = tuple(compiler.node(s) for s in schema.get("oneOf", ()))
+    node.all_of = tuple(compiler.node(s) for s in schema.get("allOf", ()))
+    node.none_of = compiler.node(schema["not"]) if "not" in schema else None
     node.has_logic = bool(node.any_of or node.one_of or node.all_of or node.none_of)
 
 

@@ -125,7 +125,7 @@ def _variables(rule: Json, place: _Place) -> Json:
 
 
 def _type_of(place: _Place) -> str:
-    return place.node.type if place.node.type != "int-or-string" else ""
+    return place.node.type if place.node.type not in {"int-or-string", "quantity"} else ""
 
 
 def _check_integers(node: Node, value: JsonValue, read: frozenset[str] | None) -> None:

@@ -36,6 +36,7 @@ _TYPES: dict[str, tuple[type, ...]] = {
     "integer": (int,),
     "number": (int, float),
     "int-or-string": (int, str),
+    "quantity": (int, float, str),
 }
 
 
@@ -66,7 +67,7 @@ def check(node: Node, value: JsonValue, path: str, report: Report, old: JsonValu
     if old is not MISSING and same(value, old):
         return
     if not _has_type(node, value):
-        expected = "integer,string" if node.type == "int-or-string" else node.type
+        expected = "integer,string" if node.type in {"int-or-string", "quantity"} else node.type
         report.causes.append(causes.wrong_type(report.field(path), path, expected, value))
         _check_enum(node, value, path, report)
         return

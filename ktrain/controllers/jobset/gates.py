@@ -48,13 +48,15 @@ class Gates:
         Read `RestartJob,ElasticJobSet=true,InPlaceRestart=false`; a name alone is on, as is its `=true`.
 
         Raises:
-            ValueError: A name is none of a gate, or a value is neither true nor false.
+            ValueError: A name is none of a gate or given twice, or a value is neither true nor false.
         """
         switches = {}
         for item in filter(None, (part.strip() for part in text.split(","))):
             name, _, value = item.partition("=")
             if value not in ("", "true", "false"):
                 raise ValueError(f"feature gate {name}: {value!r} is neither true nor false")
+            if name in switches:
+                raise ValueError(f"feature gate {name} is given twice")
             switches[name] = value != "false"
         return cls.of(switches)
 

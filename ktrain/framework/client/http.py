@@ -1,5 +1,6 @@
 """
-The transport over HTTP, by aiohttp, which is imported when the first connection is made.
+The transport over HTTP, by aiohttp, which is imported when the first connection is made: streams by its own way, calls
+by a shorter one (`exchange.py`).
 
 Dead peers are noticed by silence: each stream has an idle time-out, each call a total one. Credentials are asked for
 before each request, within its time, and refreshed once on a 401; where they come from is `credentials.py`'s business,
@@ -9,7 +10,6 @@ connections are `pools.py`'s.
 from __future__ import annotations
 
 import asyncio
-import io
 import ipaddress
 from contextlib import asynccontextmanager
 from functools import lru_cache
@@ -20,7 +20,7 @@ from ktrain import __version__
 from ktrain.framework.errors import TransportError
 
 from .finding import find_endpoint
-from .pools import Connections
+from .pools import CONNECT_TIMEOUT_S, Connections
 from .transport import Query, Response, Stream
 
 if TYPE_CHECKING:
@@ -31,13 +31,9 @@ if TYPE_CHECKING:
 
     from ktrain.framework.env import Env
 
-    from .connector import Deadline
     from .credentials import Endpoint
     from .pools import Keepalive, Pools
 
-CONNECT_TIMEOUT_S = 5.0
-LARGE_BODY_BYTES = 1 << 20
-"""aiohttp wants larger bodies as files, and then sends them in pieces."""
 MAX_LINE_BYTES = 16 << 20
 """Longest line of a watch; objects are at most 1.5 MB in etcd, twice that with escapes."""
 READ_BYTES = 64 << 10
@@ -59,7 +55,8 @@ class HttpTransport:
     ) -> None:
         self.endpoint = endpoint
         self._proxy = endpoint.proxy or proxy_from_environment(endpoint.url)
-        self._connections = Connections(endpoint, user_agent, keepalive)
+        self._connections = Connections(endpoint, user_agent, keepalive, proxy=self._proxy, connect_s=CONNECT_TIMEOUT_S)
+        self._path = urlsplit(endpoint.url).path
         self._extra = self._extras()
         self._closed = False
         endpoint.credentials.hold()
@@ -75,28 +72,23 @@ class HttpTransport:
         timeout_s: float = 30.0,
     ) -> Response:
         """Send one request and read the whole answer (see `Transport`)."""
-        import aiohttp
+        from .exchange import FAILURES
 
         deadline = asyncio.get_running_loop().time() + timeout_s
-        url = self._url(path, query)
+        target = self._path + _target(path, query)
         if (ours := self.endpoint.credentials.ready()) is None:
             ours = await self._identity(deadline)
         while True:
             pools = await self._connections.take()
             try:
-                async with pools.calls.request(
-                    method,
-                    url,
-                    headers=self._merged(headers, ours),
-                    data=io.BytesIO(body) if body and len(body) > LARGE_BODY_BYTES else body,
-                    timeout=_until(deadline),
-                    **self._extra,
-                ) as answer:
-                    response = Response(answer.status, _lower(answer.headers), await answer.read())
-            except (aiohttp.ClientError, TimeoutError, OSError) as error:
+                sent = self._merged(headers, ours)
+                response = await pools.calls.call(method, target, headers=sent, body=body, deadline_s=deadline)
+            except FAILURES as error:
                 raise _transport_error(method, path, error) from error
             finally:
                 await self._connections.give_back(pools)
+            if 300 <= response.status < 400 and (elsewhere := response.headers.get("location")):
+                raise TransportError(f"{method} {path}: the server at {self.endpoint.url} sends us to {elsewhere}")
             if response.status != 401 or (newer := await self._newer(ours, pools, deadline)) is None:
                 return response
             ours = newer
@@ -108,10 +100,12 @@ class HttpTransport:
         """Open a GET that answers line by line (see `Transport`)."""
         import aiohttp
 
+        from .exchange import lowered
+
         # sock_read is the longest silence between two reads, not the length of the stream.
         timeout = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_TIMEOUT_S, sock_read=idle_timeout_s)
         deadline = asyncio.get_running_loop().time() + idle_timeout_s
-        url = self._url(path, query)
+        url = self._url(_target(path, query))
         if (ours := self.endpoint.credentials.ready()) is None:
             ours = await self._identity(deadline)
         while True:
@@ -128,7 +122,7 @@ class HttpTransport:
                 try:
                     newer = await self._newer(ours, pools, deadline) if answer.status == 401 else None
                     if newer is None:
-                        yield Stream(answer.status, _lower(answer.headers), _lines(answer, path))
+                        yield Stream(answer.status, lowered(answer.headers), _lines(answer, path))
                         return
                     ours = newer
                 finally:
@@ -167,12 +161,11 @@ class HttpTransport:
 
         return CIMultiDict([*(theirs or {}).items(), *self.endpoint.headers, *ours.items()])
 
-    def _url(self, path: str, query: Query) -> URL:
+    def _url(self, target: str) -> URL:
         from yarl import URL
 
         # Names in the path are already quoted; quoting them again would ask for other objects.
-        target = f"{self.endpoint.url}{path}?{_encoded(tuple(query))}" if query else self.endpoint.url + path
-        return URL(target, encoded=True)
+        return URL(self.endpoint.url + target, encoded=True)
 
     def _extras(self) -> _Extra:
         extra: _Extra = {}
@@ -233,18 +226,14 @@ def _is_loopback(host: str) -> bool:
         return False
 
 
+def _target(path: str, query: Query) -> str:
+    return f"{path}?{_encoded(tuple(query))}" if query else path
+
+
 @lru_cache(maxsize=256)
 def _encoded(query: tuple[tuple[str, str], ...]) -> str:
     # Most calls of a process carry one of a few: field manager, force, limit.
     return urlencode(query, quote_via=quote)
-
-
-def _until(deadline: float) -> Deadline:
-    from .connector import Deadline
-
-    # Not 0, which would mean for ever; what is late by then is refused by the connector.
-    left_s = max(deadline - asyncio.get_running_loop().time(), 0.001)
-    return Deadline(left_s, connect_s=CONNECT_TIMEOUT_S, at_s=deadline)
 
 
 async def _lines(answer: aiohttp.ClientResponse, path: str) -> AsyncIterator[bytes]:
@@ -277,12 +266,3 @@ async def _lines(answer: aiohttp.ClientResponse, path: str) -> AsyncIterator[byt
 def _transport_error(method: str, path: str, error: Exception) -> TransportError:
     # Many of these errors have no text of their own, time-outs above all.
     return TransportError(f"{method} {path}: no answer from the API server: {str(error) or type(error).__name__}")
-
-
-def _lower(headers: Mapping[str, str]) -> dict[str, str]:
-    lowered: dict[str, str] = {}
-    for name, value in headers.items():
-        key = name.lower()
-        # A header that comes several times means the same as one with a list (RFC 9110, 5.3); warnings do.
-        lowered[key] = f"{lowered[key]}, {value}" if key in lowered else value
-    return lowered

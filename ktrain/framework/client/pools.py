@@ -37,9 +37,11 @@ if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger
 
     from .credentials import Endpoint, Pem
+    from .exchange import Exchanges
 
 log: FilteringBoundLogger = structlog.get_logger("ktrain.framework.client")
 
+CONNECT_TIMEOUT_S: Final = 5.0
 KEEPALIVE_S: Final = 90.0
 LOOK_S: Final = 10.0
 """At most this often the files of certificates are looked at."""
@@ -81,16 +83,16 @@ class Keepalive:
 
 @dataclass(slots=True, eq=False)
 class Pools:
-    """Sessions under one reading of the certificates."""
+    """Connections under one reading of the certificates."""
 
-    calls: aiohttp.ClientSession
+    calls: Exchanges
     streams: aiohttp.ClientSession
     stamp: Stamp
     users: int = 0
 
     async def aclose(self) -> None:
         """Close all connections, also those in use."""
-        await self.calls.close()
+        await self.calls.aclose()
         await self.streams.close()
 
 
@@ -102,6 +104,8 @@ class Connections:
         endpoint: Where, and with which certificates.
         user_agent: Sent with every request.
         keepalive: When a silent peer counts as dead.
+        proxy: URL of the proxy that calls go through; streams name it themselves.
+        connect_s: For making one connection for calls.
     """
 
     def __init__(
@@ -109,9 +113,14 @@ class Connections:
         endpoint: Endpoint,
         user_agent: str,
         keepalive: Keepalive | None = None,
+        *,
+        proxy: str | None = None,
+        connect_s: float = CONNECT_TIMEOUT_S,
     ) -> None:
         self._endpoint = endpoint
-        self._user_agent = user_agent
+        self._headers = {"User-Agent": user_agent, "Accept-Encoding": "identity"}
+        self._proxy = proxy
+        self._connect_s = connect_s
         self._keepalive = keepalive or Keepalive()
         self._current: Pools | None = None
         self._retired: set[Pools] = set()
@@ -191,22 +200,32 @@ class Connections:
     async def _made(self, stamp: Stamp) -> Pools:
         import aiohttp
 
-        from .connector import Connector, Request
+        from .connector import Connector
+        from .exchange import Exchanges
 
         # In a thread: the system's authorities take 20 ms, and files may lie on a network. One context for both pools.
         context = await anyio.to_thread.run_sync(_ssl_context, self._endpoint, abandon_on_cancel=True)
 
-        def session(limit: int) -> aiohttp.ClientSession:
-            return aiohttp.ClientSession(
-                connector=Connector(limit=limit, idle_s=KEEPALIVE_S, context=context, keepalive=self._keepalive),
-                request_class=Request,
-                # API servers set no cookies; a proxy's would be another's session.
-                cookie_jar=aiohttp.DummyCookieJar(),
-                headers={"User-Agent": self._user_agent, "Accept-Encoding": "identity"},
-                read_bufsize=STREAM_BUFFER_BYTES,
-            )
+        def connector(limit: int) -> Connector:
+            return Connector(limit=limit, idle_s=KEEPALIVE_S, context=context, keepalive=self._keepalive)
 
-        return Pools(session(MAX_CALLS), session(0), stamp)
+        calls = Exchanges(
+            connector(MAX_CALLS),
+            self._endpoint.url,
+            headers=self._headers,
+            proxy=self._proxy,
+            server_name=self._endpoint.server_name,
+            connect_s=self._connect_s,
+            buffer_bytes=STREAM_BUFFER_BYTES,
+        )
+        streams = aiohttp.ClientSession(
+            connector=connector(0),
+            # API servers set no cookies; a proxy's would be another's session.
+            cookie_jar=aiohttp.DummyCookieJar(),
+            headers=self._headers,
+            read_bufsize=STREAM_BUFFER_BYTES,
+        )
+        return Pools(calls, streams, stamp)
 
 
 def _ssl_context(endpoint: Endpoint) -> ssl.SSLContext | bool:

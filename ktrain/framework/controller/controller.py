@@ -25,7 +25,6 @@ import anyio
 import structlog
 
 from ktrain.framework.client.fairness import FLOW
-from ktrain.framework.errors import CacheSyncTimeout
 from ktrain.framework.metrics import Metrics
 from ktrain.framework.metrics.controller import ControllerMetrics
 from ktrain.framework.metrics.queue import QueueMetrics
@@ -38,6 +37,7 @@ from .context import Pass, current_pass
 from .holds import Holds
 from .results import REQUEUED, Result, Results
 from .sources import BatchTime, EnqueueHandler, MapFunction, Reason, Sink, own_key, owner_key
+from .starting import once, wait_for_content
 from .stuck import Passes, task_stack
 
 if TYPE_CHECKING:
@@ -229,11 +229,11 @@ class Controller:
         if self._started:
             raise RuntimeError(f"controller {self.name} ran before, and its queue is closed: make another one")
         self._started = True
-        started = _once(task_status.started)
+        started = once(task_status.started)
         try:
             with anyio.CancelScope() as self._syncing:
                 if not self._queue.closed:
-                    await self._sync(started)
+                    await wait_for_content(self.name, self._cache, self._informers, self._sync_timeout_s, started)
             if not self._queue.closed:
                 await self._run_workers(started)
             started()
@@ -263,21 +263,7 @@ class Controller:
         stuck = [f"{one.key} for {now - one.started_s:.0f} s" for one in self._passes.stuck()]
         return f"reconcile of {self.name} runs: {', '.join(sorted(stuck))}" if stuck else None
 
-    # Starting
-
-    async def _sync(self, started: Callable[[], None]) -> None:
-        try:
-            await self._cache.wait_for_sync(self._sync_timeout_s, informers=self._informers)
-        except CacheSyncTimeout as error:
-            raise CacheSyncTimeout(f"controller {self.name}: {error}") from None
-        missing = [informer for informer in self._informers if informer.missing]
-        if missing:
-            # Their CRDs may come with the next apply, or with this operator itself; others go on meanwhile.
-            kinds = [informer.resource.qualified_name for informer in missing]
-            log.warning("controller.waiting", controller=self.name, missing=kinds)
-            started()
-            for informer in missing:
-                await informer.wait_for_sync()
+    # Working
 
     async def _run_workers(self, started: Callable[[], None]) -> None:
         try:
@@ -290,8 +276,6 @@ class Controller:
                 started()
         finally:
             self._holds.close()
-
-    # Working
 
     def _on_event(self, key: Key, reason: Reason | str, /, *, priority: int = 0, after_s: float = 0.0) -> None:
         if after_s > 0 and not self._queue.closed:
@@ -398,9 +382,3 @@ class Controller:
             running_s=round(self._env.clock.monotonic() - stuck.started_s, 1),
             stack=task_stack(stuck.task),
         )
-
-
-def _once(call: Callable[[], None]) -> Callable[[], None]:
-    """Return a function that makes this call the first time only."""
-    calls = [call]
-    return lambda: calls.pop()() if calls else None

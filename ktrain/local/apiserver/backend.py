@@ -6,7 +6,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
 from ktrain.api.meta import Key
+from ktrain.local.apiserver import names
 from ktrain.local.apiserver.documents.metrics import RequestCounts
+from ktrain.local.apiserver.errors import bad_request
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -91,7 +93,14 @@ class Call:
 
     @property
     def key(self) -> Key:
-        """Namespace and name of the object the URL names."""
+        """
+        Namespace and name of the object the URL names.
+
+        Raises:
+            StatusError: 400 for a name that no object can have.
+        """
+        if wrong := names.path_segment(self.name):
+            raise bad_request(f'Name parameter invalid: "{self.name}": {wrong[0]}')
         return Key(self.namespace if self.resource.namespaced else "", self.name)
 
     def header(self, name: str) -> str:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from ktrain.api.schema import Cause
+from ktrain.local.apiserver.access.quoting import quote
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -55,9 +56,9 @@ def too_many(field: str, count: int, limit: int) -> Cause:
     return Cause(field, "FieldValueTooMany", f"Too many: {count}: must have at most {limit} items")
 
 
-def missing_reference(field: str, value: str) -> Cause:
+def missing_reference(field: str, value: str, detail: str = "") -> Cause:
     """Build the cause of a reference to something that is not declared."""
-    return Cause(field, "FieldValueNotFound", f"Not found: {_show(value)}")
+    return Cause(field, "FieldValueNotFound", _with(f"Not found: {_show(value)}", detail))
 
 
 def non_negative(field: str, value: object) -> list[Cause]:
@@ -72,4 +73,4 @@ def _with(text: str, detail: str) -> str:
 
 
 def _show(value: object) -> str:
-    return msgspec.json.encode(value).decode()
+    return quote(value) if isinstance(value, str) else msgspec.json.encode(value).decode()

@@ -8,21 +8,25 @@ when encoding the result again does not give the same bytes; bodies from our own
 from __future__ import annotations
 
 import json
+import re
 from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from ktrain.local.apiserver.errors import ACCEPTED_BODIES_OF_CUSTOM_KINDS, bad_request, unsupported_media_type
+from ktrain.local.apiserver.errors import bad_request, unsupported_media_type
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from ktrain.api.meta import Json
+    from ktrain.local.apiserver.errors import StatusError
 
-_JSON_TYPES: Final = frozenset({"", "application/json", "*/*"})
-_YAML_TYPES: Final = frozenset({"application/yaml", "application/x-yaml", "text/yaml"})
+_JSON_TYPES: Final = frozenset({"", "application/json"})
+_YAML_TYPE: Final = "application/yaml"
 _PROTOBUF_TYPE: Final = "application/vnd.kubernetes.protobuf"
-_SHOWN_BYTES: Final = 120
+_WORD: Final = r"[!#$%&'*+.^_`|~0-9A-Za-z-]+"
+_PARAMETERS: Final = re.compile(rf'(?:\s*;\s*{_WORD}=(?:{_WORD}|"(?:[^"\\]|\\.)*"))*\s*;?\s*')
+_SHOWN_BYTES: Final = 30
 MAX_DEPTH: Final = 200
 """Of objects and lists in each other. Kubernetes' own have a few dozen; up to this, whatever walks them may recurse."""
 _parse: Final = msgspec.json.Decoder().decode
@@ -44,8 +48,9 @@ class Body:
 
 
 def media_type(content_type: str) -> str:
-    """Return a Content-Type without parameters, in lower case."""
-    return content_type.split(";", 1)[0].strip().lower()
+    """Return a Content-Type without parameters, in lower case; if these cannot be read, what nobody understands."""
+    name, semicolon, parameters = content_type.partition(";")
+    return name.strip().lower() if _PARAMETERS.fullmatch(semicolon + parameters) else content_type
 
 
 def decode_object(body: bytes, content_type: str, *, kind: str, api_version: str = "", protobuf: bool = True) -> Body:
@@ -61,14 +66,14 @@ def decode_object(body: bytes, content_type: str, *, kind: str, api_version: str
     given = media_type(content_type)
     if given in _JSON_TYPES:
         return _decode_json(body, kind)
-    if given in _YAML_TYPES:
+    if given == _YAML_TYPE:
         decoded = decode_yaml(body, kind=kind)
         # The decoder of POST and PUT reports all of them as one complaint; the one of apply reports each.
         lines = "".join(f"\n  {line}" for line in decoded.duplicates)
         return Body(decoded.obj, [f"yaml: unmarshal errors:{lines}"] if lines else [])
     if given == _PROTOBUF_TYPE and protobuf:
         return Body(_decode_protobuf(body, api_version, kind), [])
-    raise unsupported_media_type() if protobuf else unsupported_media_type(ACCEPTED_BODIES_OF_CUSTOM_KINDS)
+    raise unsupported_media_type()
 
 
 def decode_yaml(body: bytes, *, kind: str) -> Body:
@@ -151,8 +156,7 @@ def _decode_json(body: bytes, kind: str) -> Body:
     except UnicodeDecodeError:
         return _decode_json(_as_utf8(body), kind)
     except msgspec.DecodeError as error:
-        prefix = f"the object provided is unrecognized (must be of type {kind}): couldn't get version/kind"
-        raise bad_request(f"{prefix}; json parse error: {_go_text(error)}") from error
+        raise _unrecognized(kind, body, f"couldn't get version/kind; json parse error: {_go_text(error)}") from error
     return _checked(obj, body, kind)
 
 
@@ -163,11 +167,7 @@ def _decode_protobuf(body: bytes, api_version: str, kind: str) -> Json:
     try:
         envelope = protobuf.unwrap(body)
     except protobuf.WireError as error:
-        start = body[:_SHOWN_BYTES]
-        shown = start.decode("utf-8", "replace") if start.startswith(b"{") else start.hex()
-        raise bad_request(
-            f"the object provided is unrecognized (must be of type {kind}): {error} ({shown or '<empty>'})"
-        ) from error
+        raise _unrecognized(kind, body, str(error)) from error
     if not envelope.kind:
         envelope = envelope._replace(kind=kind, api_version=api_version)
     try:
@@ -193,11 +193,20 @@ def _object(obj: object, body: bytes, kind: str) -> Json:
     if obj is None and body:
         # Decoding null leaves a Go value as it is: empty.
         return {}
-    shown = body[:_SHOWN_BYTES].decode("utf-8", "replace")
-    raise bad_request(
-        f"the object provided is unrecognized (must be of type {kind}): couldn't get version/kind; "
-        f"json parse error: json: cannot unmarshal {_type_name(obj)} into Go value ({shown})"
-    )
+    detail = f"json: cannot unmarshal {_type_name(obj)} into Go value"
+    raise _unrecognized(kind, body, f"couldn't get version/kind; json parse error: {detail}")
+
+
+def _unrecognized(kind: str, body: bytes, detail: str) -> StatusError:
+    return bad_request(f"the object provided is unrecognized (must be of type {kind}): {detail} ({excerpt(body)})")
+
+
+def excerpt(body: bytes) -> str:
+    """Return how a body begins, as messages show it: as text only if it looks like JSON."""
+    cut = " ..." if len(body) > _SHOWN_BYTES else ""
+    start = body[:_SHOWN_BYTES]
+    shown = start.decode("utf-8", "replace") if start.startswith(b"{") else start.hex()
+    return f"{shown}{cut}" if shown else "<empty>"
 
 
 def _go_text(error: Exception) -> str:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
+from ktrain.api.schema.cel import CelError
+from ktrain.api.schema.cel.values import parse_duration
 from ktrain.local.apiserver import errors
 from ktrain.local.apiserver.forms import views
 from ktrain.local.apiserver.forms.representation import (
@@ -21,7 +23,7 @@ from ktrain.local.apiserver.subresources import SUBRESOURCES
 from ktrain.local.apiserver.verbs import scale
 from ktrain.local.apiserver.verbs.create import create
 from ktrain.local.apiserver.verbs.delete import delete, delete_collection
-from ktrain.local.apiserver.verbs.patching import patch
+from ktrain.local.apiserver.verbs.patching import check_patch_type, patch
 from ktrain.local.apiserver.verbs.update import update
 
 if TYPE_CHECKING:
@@ -30,21 +32,9 @@ if TYPE_CHECKING:
     from ktrain.local.apiserver.forms.representation import Format
     from ktrain.local.apiserver.registry import Review, Scale
 
-_COLLECTION_VERBS: Final = {
-    "GET": "list",
-    "HEAD": "list",
-    "POST": "create",
-    "DELETE": "deletecollection",
-    "PUT": "update",
-}
-_OBJECT_VERBS: Final = {
-    "GET": "get",
-    "HEAD": "get",
-    "PUT": "update",
-    "PATCH": "patch",
-    "DELETE": "delete",
-    "POST": "create",
-}
+_VERBS: Final = {"POST": "create", "PUT": "update", "PATCH": "patch"}
+_COLLECTION_VERBS: Final = {**_VERBS, "GET": "list", "HEAD": "list", "DELETE": "deletecollection"}
+_OBJECT_VERBS: Final = {**_VERBS, "GET": "get", "HEAD": "get", "DELETE": "delete"}
 _VIEW_VERBS: Final = ("get", "patch", "update")
 
 
@@ -56,9 +46,11 @@ async def dispatch(backend: Backend, call: Call) -> Answer:
         StatusError: Refused.
         PageNotFound: The URL leads nowhere.
     """
-    method = call.request.method
-    verbs = _OBJECT_VERBS if call.name else _COLLECTION_VERBS
-    verb = verbs.get(method, method.lower())
+    verb = _verb(call)
+    _check_timeout(call)
+    if verb == "create" and call.resource.custom and not call.subresource:
+        # A name in the URL means nothing: the object says its own.
+        call = replace(call, name="")
     if call.resource.review is not None:
         return await _review(backend, call, call.resource.review)
     if call.name and call.resource.namespaced and not call.namespace:
@@ -73,7 +65,27 @@ async def dispatch(backend: Backend, call: Call) -> Answer:
     return await _object(backend, call, verb)
 
 
+def _check_timeout(call: Call) -> None:
+    given = call.parameters.text("timeout")
+    try:
+        if given:
+            parse_duration(given)
+    except CelError as error:
+        text = f'invalid timeout specified in the request URL - time: invalid duration "{given}"'
+        raise errors.bad_request(text) from error
+
+
+def _verb(call: Call) -> str:
+    """Return what a method means here; nothing if it means nothing: HEAD does only for custom kinds."""
+    method = call.request.method
+    if method == "HEAD" and not call.resource.custom:
+        return ""
+    return (_OBJECT_VERBS if call.name else _COLLECTION_VERBS).get(method, "")
+
+
 async def _collection(backend: Backend, call: Call, verb: str) -> Answer:
+    if call.resource.custom and call.resource.namespaced and not call.namespace and verb != "list":
+        raise errors.PageNotFound
     watch = verb == "list" and call.parameters.flag("watch")
     fmt = format_of(call, watch=watch)
     if watch:
@@ -90,7 +102,9 @@ async def _collection(backend: Backend, call: Call, verb: str) -> Answer:
     if verb == "deletecollection" and verb in call.resource.verbs:
         page = await _shown_page(backend, call, await delete_collection(backend, call))
         return answer(200, render_page(backend, call, page, fmt), fmt)
-    if verb == "update" and call.resource.custom:
+    if verb in {"update", "patch"} and call.resource.custom:
+        if verb == "patch":
+            check_patch_type(call)
         raise errors.bad_request("name must be provided")
     raise errors.method_not_allowed(verb, call.resource)
 

@@ -16,8 +16,7 @@ if TYPE_CHECKING:
     from ktrain.api.schema import Cause
     from ktrain.local.apiserver.registry import ServedResource
 
-ACCEPTED_BODIES_OF_CUSTOM_KINDS: Final = "application/json, application/yaml"
-ACCEPTED_BODIES: Final = f"{ACCEPTED_BODIES_OF_CUSTOM_KINDS}, application/vnd.kubernetes.protobuf"
+ACCEPTED_BODIES: Final = "application/json, application/yaml, application/vnd.kubernetes.protobuf"
 NOT_FOUND_TEXT: Final = b"404 page not found\n"
 
 
@@ -98,6 +97,12 @@ def not_found(resource: ServedResource, name: str) -> StatusError:
 def resource_not_found() -> StatusError:
     """404 for a resource that a built-in group version does not have."""
     return StatusError(404, "NotFound", "the server could not find the requested resource", details={})
+
+
+def is_built_in(served: Iterable[ServedResource], group: str) -> bool:
+    """Whether a group is of the server's own: what it lacks is said in other words."""
+    custom = [resource.custom for resource in served if resource.group == group]
+    return bool(custom) and not any(custom)
 
 
 def method_not_served() -> StatusError:

@@ -12,6 +12,8 @@ _SUBDOMAIN: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0
 _PORT: Final = re.compile(r"[-a-z0-9]+")
 _LETTER: Final = re.compile(r"[a-z]")
 
+_CONFIG_KEY: Final = re.compile(r"[-._a-zA-Z0-9]+")
+
 _LABEL_TEXT: Final = (
     "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with "
     "an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is "
@@ -27,18 +29,28 @@ _SUBDOMAIN_TEXT: Final = (
     "end with an alphanumeric character (e.g. 'example.com', regex used for validation is "
     "'[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')"
 )
+_CONFIG_KEY_TEXT: Final = (
+    "a valid config key must consist of alphanumeric characters, '-', '_' or '.' (e.g. 'key.name',  or 'KEY_NAME',  "
+    "or 'key-name', regex used for validation is '[-._a-zA-Z0-9]+')"
+)
 
 
 def label(name: str, *, prefix: bool = False) -> list[str]:
-    """Check an RFC 1123 label: at most 63 characters. A `prefix` may end in dashes: more will follow."""
+    """
+    Check an RFC 1123 label: at most 63 characters. A `prefix` may end in dashes: more will follow.
+
+    Dots that would do in a subdomain have a complaint of their own.
+    """
     name = _complete(name, prefix=prefix)
-    found = ["must be no more than 63 bytes"] if len(name) > 63 else []
-    return found if _LABEL.fullmatch(name) else [*found, _LABEL_TEXT]
+    found = ["must be no more than 63 characters"] if len(name) > 63 else []
+    if not _LABEL.fullmatch(name):
+        found.append("must not contain dots" if _SUBDOMAIN.fullmatch(name) else _LABEL_TEXT)
+    return found
 
 
 def dns1035_label(name: str) -> list[str]:
     """Check an RFC 1035 label, which begins with a letter: at most 63 characters."""
-    found = ["must be no more than 63 bytes"] if len(name) > 63 else []
+    found = ["must be no more than 63 characters"] if len(name) > 63 else []
     return found if _DNS1035.fullmatch(name) else [*found, _DNS1035_TEXT]
 
 
@@ -47,11 +59,6 @@ def subdomain(name: str, *, prefix: bool = False) -> list[str]:
     name = _complete(name, prefix=prefix)
     found = ["must be no more than 253 characters"] if len(name) > 253 else []
     return found if _SUBDOMAIN.fullmatch(name) else [*found, _SUBDOMAIN_TEXT]
-
-
-def namespace(name: str, *, prefix: bool = False) -> list[str]:
-    """Check the name of a namespace: a label, and dots have a complaint of their own."""
-    return ["must not contain dots"] if "." in name else label(name, prefix=prefix)
 
 
 def port(name: str) -> list[str]:
@@ -65,6 +72,18 @@ def port(name: str) -> list[str]:
         found.append("must not contain consecutive hyphens")
     if name.startswith("-") or name.endswith("-"):
         found.append("must not begin or end with a hyphen")
+    return found
+
+
+def config_key(key: str) -> list[str]:
+    """Check a key of a ConfigMap or Secret, which may become a file: at most 253 characters."""
+    found = ["must be no more than 253 characters"] if len(key) > 253 else []
+    if not _CONFIG_KEY.fullmatch(key):
+        found.append(_CONFIG_KEY_TEXT)
+    if key in {".", ".."}:
+        found.append(f"must not be '{key}'")
+    elif key.startswith(".."):
+        found.append("must not start with '..'")
     return found
 
 

@@ -131,9 +131,9 @@ class Parameters:
         Raises:
             StatusError: 400 when it is no integer of 64 bits.
         """
-        value = self._values.get(name, "")
+        value = self._values.get(name)
         try:
-            return parse_signed(value) if value else None
+            return None if value is None else parse_signed(value)
         except NumberError as error:
             raise bad_request(str(error)) from error
 
@@ -158,11 +158,10 @@ def write_options(kind: str, request: Request, parameters: Parameters, *, apply:
     """
     manager = parameters.text("fieldManager")
     validation = parameters.text("fieldValidation")
-    found = [*_check_manager(manager), *check_dry_run([v for n, v in request.query if n == "dryRun"])]
+    found = [causes.required("fieldManager", "is required for apply patch")] if apply and not manager else []
+    found += [*_check_manager(manager), *check_dry_run([v for n, v in request.query if n == "dryRun"])]
     if validation not in _VALIDATIONS:
         found.append(causes.not_supported("fieldValidation", validation, _VALIDATIONS))
-    if apply and not manager:
-        found.append(causes.required("fieldManager", "is required for apply patch"))
     if kind == "PatchOptions" and not apply and "force" in parameters:
         found.append(causes.forbidden("force", "may not be specified for non-apply patch"))
     if found:

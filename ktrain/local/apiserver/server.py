@@ -305,10 +305,8 @@ class ApiServer:
             return information.answer(self._backend, request, segments)
         resource = self._backend.registry.find(route.group, route.version, route.plural)
         if resource is None or (bool(route.namespace) and not resource.namespaced and resource.plural != "namespaces"):
-            known = self._backend.registry.of_group(route.group)
-            if known and not any(one.custom for one in known):
-                raise errors.resource_not_found()
-            raise PageNotFound
+            found = self._backend.registry.of_group(route.group)
+            raise errors.resource_not_found() if errors.is_built_in(found, route.group) else PageNotFound
         if resource.deprecation:
             warnings.append(resource.deprecation)
         parameters = Parameters(request.query)
@@ -319,7 +317,7 @@ class ApiServer:
 def _failure(error: StatusError, request: Request | None = None) -> Answer:
     """Return the answer to a refused request, in the form it accepts if possible."""
     fmt = Format()
-    if request is not None and error.code != 406:
+    if request is not None:
         try:
             fmt = negotiate(request.headers.get("accept", ""), forms=False)
         except StatusError:

@@ -113,7 +113,11 @@ class Strategy:
         return ()
 
     def warn(self, obj: Json) -> Sequence[str]:
-        """Return what the client should know about an object that is accepted."""
+        """
+        Return what the client should know about an object that is new, or of another generation than it was.
+
+        Called before `prepare_create`: what the server fills in by itself is nobody's mistake.
+        """
         del obj
         return ()
 

@@ -75,8 +75,9 @@ class Claims:
 
     def left_behind(self, job: Job) -> Iterable[Key]:
         """Name the pods that still have the finalizer of a Job that is over or gone."""
-        pods = self._pods.by_index(_BY_CONTROLLER, job.metadata.uid)
-        return [pod.key for pod in pods if is_tracked(pod) and not self.answers_for(pod)]
+        if self._answers(job.key, job.metadata.uid):
+            return []
+        return [pod.key for pod in self._pods.by_index(_BY_CONTROLLER, job.metadata.uid) if is_tracked(pod)]
 
     def answers_for(self, pod: Pod) -> bool:
         """Whether somebody will take the pod's finalizer away when it is counted."""
@@ -85,8 +86,11 @@ class Claims:
             return False
         if owner.kind != "Job":
             return True
-        job = self._jobs.get(Key(pod.metadata.namespace, owner.name))
-        return job is not None and job.metadata.uid == owner.uid and not (job.is_ours and job.is_finished)
+        return self._answers(Key(pod.metadata.namespace, owner.name), owner.uid)
+
+    def _answers(self, key: Key, uid: str) -> bool:
+        job = self._jobs.get(key)
+        return job is not None and job.metadata.uid == uid and not (job.is_ours and job.is_finished)
 
     async def release(self, pods: Iterable[Pod]) -> None:
         """Take the finalizer from pods that have it."""

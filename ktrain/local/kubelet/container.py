@@ -58,6 +58,8 @@ class PodSide:
     grace_s: int
     restarts: RestartPolicy
     sandbox: Callable[[], Sandbox]
+    target: Callable[[Container], Process | None]
+    """Beside which process a container is to run: None for all but those that look into another. ConfigError."""
     prepare: Callable[[ContainerRecord], Awaitable[Attempt]]
     """Raises ConfigError, VolumeError, FrameworkError (tried again) or StartError (counts as an attempt)."""
     changed: Callable[[], None]
@@ -164,6 +166,7 @@ class ContainerRunner:
         previous = before.state if isinstance(before.state, Terminated) else before.last
         begun = self._pod.env.clock.now()
         try:
+            beside = self._pod.target(before.container)
             attempt = await self._pod.prepare(before)
         except (ConfigError, VolumeError, FrameworkError) as error:
             waiting = Waiting("CreateContainerConfigError", str(error))
@@ -176,7 +179,7 @@ class ContainerRunner:
             return self._not_started(error, begun, previous)
         try:
             async with _console(attempt) as console:
-                process = await self._pod.sandbox().start(_with_console(attempt.process, console))
+                process = await self._pod.sandbox().start(_with_console(attempt.process, console), beside=beside)
                 if console is not None:
                     console.started()
                 self.record = replace(before, attempts=before.attempts + 1, last=previous)
@@ -229,7 +232,7 @@ class ContainerRunner:
         self._set(replace(self.record, state=Running(begun)))
         if container.startup_probe is not None and not await self._starts_up(process, target, container.startup_probe):
             return
-        ready = container.readiness_probe is None and self.record.role is not Role.INIT
+        ready = container.readiness_probe is None and self.record.role in (Role.MAIN, Role.SIDECAR)
         self._set(replace(self.record, started=True, ready=ready))
         if self.record.role is Role.SIDECAR:
             self.initialized.set()

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import PurePath
 
+    from .service_address import ServiceAddress
     from .volume_spec import KeySelector, ResourceSelector, ServiceAccountToken
 
 V = TypeVar("V")
@@ -50,16 +51,6 @@ class PodFacts:
     pod_ip: str
     allocatable: Mapping[str, str]
     """Quantities of the node; they stand in for limits that are not set."""
-
-
-@dataclass(frozen=True, slots=True)
-class ServiceAddress:
-    """Where the API server is found, as (host, port)."""
-
-    pods: tuple[str, int]
-    """From the network of pods."""
-    machine: tuple[str, int]
-    """From this machine's own network."""
 
 
 @dataclass(frozen=True, slots=True)

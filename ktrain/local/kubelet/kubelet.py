@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from ktrain.framework import Cache, Client, Env, EventRecorder
     from ktrain.local.sandbox.executor import Executor
 
-    from .environment import ServiceAddress
+    from .service_address import ServiceAddress
 
 STOP_GRACE_S: Final = 5.0
 """How long pods have to stop by themselves when the kubelet stops."""
@@ -60,6 +60,7 @@ class Kubelet:
         cwd: Where processes start whose container names no workingDir.
         claims: Where the data of PersistentVolumeClaims lies; default: in the executor's directory, and gone with it.
         logs: Where what containers print is found, shared with other nodes; whoever made it runs it. Default: its own.
+        logs_directory: Where the files of `logs` lie; default: in the executor's directory, and gone with it.
         remote: Runs commands of MPI launchers; kubelets of one machine share it, so that their pods find each other.
         service: Where pods find the API server; None: nowhere.
         restarts: Delays between restarts of containers.
@@ -79,6 +80,7 @@ class Kubelet:
         cwd: str,
         claims: Path | None = None,
         logs: LogStore | None = None,
+        logs_directory: Path | None = None,
         remote: RemoteShell | None = None,
         service: ServiceAddress | None = None,
         restarts: RestartPolicy = KUBERNETES_RESTARTS,
@@ -116,6 +118,7 @@ class Kubelet:
             remote=remote or RemoteShell(env, executor.directory / "rsh"),
             restarts=restarts,
             pods_directory=executor.directory / "pods",
+            logs_directory=logs_directory or executor.directory / "pods",
             claims_directory=claims or executor.directory / "claims",
         )
         # By UID. None: the pod's life is over, its object is still there.
@@ -210,7 +213,7 @@ class Kubelet:
 
     async def _remove_directory(self, pod: Pod) -> None:
         directory = self._shared.pods_directory / pod.uid
-        for path in (directory, temporary_directory(directory)):
+        for path in {directory, temporary_directory(directory), self._shared.logs_directory / pod.uid}:
             await anyio.to_thread.run_sync(remove_tree, path)
 
     async def _register(self) -> None:

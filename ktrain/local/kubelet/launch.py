@@ -24,6 +24,7 @@ from .environment import (
     service_variables,
 )
 from .files import VolumeError
+from .kept_logs import log_name
 from .logs import KEPT_ATTEMPTS, AttemptLog, LogStore, tail
 from .sources import fetch
 
@@ -33,7 +34,8 @@ if TYPE_CHECKING:
 
     from ktrain.framework import Client
 
-    from .environment import PodFacts, ServiceAddress
+    from .environment import PodFacts
+    from .service_address import ServiceAddress
     from .spec import Container, Pod
     from .status import ContainerRecord
     from .volumes import PodVolumes
@@ -94,6 +96,7 @@ class Launcher:
         pod: Callable[[], Pod],
         *,
         directory: Path,
+        logs_directory: Path,
         client: Client,
         facts: PodFacts,
         volumes: PodVolumes,
@@ -106,6 +109,7 @@ class Launcher:
         self._pod = pod
         self._agent = agent
         self._directory = directory
+        self._logs_directory = logs_directory
         self._client = client
         self._facts = facts
         self._volumes = volumes
@@ -130,10 +134,10 @@ class Launcher:
         argv = command_line(container, {**service, **variables})
         gpus = self._gpus.get(container.name, ()) if self._machine.has_gpus else None
         mounts = await self._volumes.mounts(container, variables)
-        directory, number = self._directory / container.name, record.attempts + 1
-        message, path = directory / f"{number}.message", directory / f"{number}.log"
+        name, number = container.name, record.attempts + 1
+        message, path = self._directory / f"{name}.{number}.message", self._logs_directory / log_name(name, number)
         temporary = temporary_directory(self._directory)
-        await anyio.to_thread.run_sync(_make_room, directory, number, temporary)
+        await anyio.to_thread.run_sync(_make_room, path, message, temporary)
         security, shared = container.security_context, pod.spec.security_context
         uid = shared.run_as_user if security.run_as_user is None else security.run_as_user
         as_root = os.geteuid() == 0 and (uid in {None, 0} or self._machine.shared_host)
@@ -203,19 +207,21 @@ def _memory_limit(container: Container) -> int | None:
     return None if limit is None else int(quantity.parse(limit))
 
 
-def _make_room(directory: Path, number: int, temporary: Path) -> None:
-    """Make an attempt's directories and empty message file, and delete what the attempt before the last one left."""
+def _make_room(log: Path, message: Path, temporary: Path) -> None:
+    """Make an attempt's files and its pod's temporary directory; delete what the last but one left."""
     try:
-        directory.mkdir(parents=True, exist_ok=True)
-        temporary.mkdir(parents=True, exist_ok=True)
-        temporary.chmod(0o1777)
-        message = directory / f"{number}.message"
-        message.touch()
+        with suppress(FileExistsError):
+            temporary.mkdir(parents=True)
+            temporary.chmod(0o1777)
+        for path in (log, message):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o644))
         # The container may run as another user.
         message.chmod(0o666)
-        (directory / f"{number}.log").touch()
     except OSError as error:
-        raise VolumeError(f"cannot prepare {directory}: {os.strerror(error.errno or 0)}") from error
-    for suffix in ("log", "message"):
-        with suppress(OSError):
-            (directory / f"{number - KEPT_ATTEMPTS}.{suffix}").unlink(missing_ok=True)
+        raise VolumeError(f"cannot prepare {message.parent}: {os.strerror(error.errno or 0)}") from error
+    for path in (log, message):
+        container, number, suffix = path.name.rsplit(".", 2)
+        if (former := int(number) - KEPT_ATTEMPTS) > 0:
+            with suppress(OSError):
+                path.with_name(f"{container}.{former}.{suffix}").unlink()

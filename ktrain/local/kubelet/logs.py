@@ -28,7 +28,7 @@ from ktrain.api.meta import Key
 from ktrain.local.apiserver.reading.logs import LogOptions, LogUnavailable
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, AsyncIterator, Iterator
+    from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Sequence
     from pathlib import Path
 
     from ktrain.framework import Env
@@ -91,10 +91,15 @@ class LogStore:
 
     def begin(self, pod: Key, container: str, path: Path) -> AttemptLog:
         """Register the log of a new attempt; the newest is the one that is read."""
-        attempts = self._logs.setdefault(pod, {}).setdefault(container, [])
-        attempts.append(AttemptLog(path))
-        del attempts[:-KEPT_ATTEMPTS]
+        known = self._logs.setdefault(pod, {}).get(container, [])
+        # An attempt of an earlier life may have had the number, if its status was never written.
+        attempts = [*(attempt for attempt in known if attempt.path != path), AttemptLog(path)][-KEPT_ATTEMPTS:]
+        self._logs[pod][container] = attempts
         return attempts[-1]
+
+    def adopt(self, pod: Key, container: str, attempts: Sequence[AttemptLog]) -> None:
+        """Register logs that are there already, the newest last."""
+        self._logs.setdefault(pod, {})[container] = list(attempts[-KEPT_ATTEMPTS:])
 
     def end(self, attempt: AttemptLog) -> None:
         """Nothing will be written any more: readers that follow may finish."""

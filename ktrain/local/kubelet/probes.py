@@ -93,7 +93,7 @@ class Target:
             writer.close()
 
     async def _run(self, action: ExecAction) -> str | None:
-        output = self.process.log.with_name(f"exec-{next(self._numbers)}.log")
+        output = self.process.log.with_suffix(f".exec-{next(self._numbers)}")
         process = await self.sandbox.start(replace(self.process, argv=action.command, log=output), beside=self.main)
         try:
             code = await process.wait()

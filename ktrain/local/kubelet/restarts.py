@@ -42,10 +42,13 @@ class RestartBackoff:
 
 def restarts(container: Container, role: Role, pod_policy: str, exit_code: int) -> bool:
     """
-    Whether a container that ended by itself starts again. Init containers are done once they succeed.
+    Whether a container that ended by itself starts again. Init containers are done once they succeed,
+    ephemeral ones once they end.
 
     A container's own rules are asked first, then its own policy, then the pod's (KEP-5307).
     """
+    if role is Role.EPHEMERAL:
+        return False
     if role is Role.SIDECAR:
         return True
     if any(rule.matches(exit_code) for rule in container.restart_policy_rules):

@@ -28,7 +28,9 @@ LOST_MESSAGE: Final = "The container could not be located when the pod was termi
 
 def resumed_records(pod: Pod, now: datetime) -> tuple[ContainerRecord, ...]:
     """Return the records of a pod as its status tells them; containers that never ran are as new."""
-    statuses = {s.name: s for s in (*pod.status.init_container_statuses, *pod.status.container_statuses)}
+    said = pod.status
+    every = (*said.init_container_statuses, *said.container_statuses, *said.ephemeral_container_statuses)
+    statuses = {status.name: status for status in every}
     return tuple(_resumed(record, statuses.get(record.container.name), now) for record in new_records(pod))
 
 
@@ -61,8 +63,10 @@ def _resumed(record: ContainerRecord, status: ContainerStatus | None, now: datet
     if ended is None:
         return record
     resumed = replace(record, attempts=status.restart_count + 1, last=previous, state=ended)
+    if record.role in (Role.MAIN, Role.EPHEMERAL):
+        return resumed
     # A new sandbox is initialized again.
-    return resumed if record.role is Role.MAIN else replace(resumed, state=Waiting(), last=ended)
+    return replace(resumed, state=Waiting(), last=ended)
 
 
 def _terminated(state: ContainerStateTerminated, now: datetime) -> Terminated:

@@ -11,20 +11,22 @@ from .environment import Sources
 from .spec import CONFIG_MAPS, SECRETS
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine, Iterable
+    from collections.abc import Collection, Coroutine
 
     from ktrain.framework import Client
 
 T = TypeVar("T")
 
 
-async def fetch(client: Client, namespace: str, config_maps: Iterable[str], secrets: Iterable[str]) -> Sources:
+async def fetch(client: Client, namespace: str, config_maps: Collection[str], secrets: Collection[str]) -> Sources:
     """
     Read these objects, at the same time. Those that do not exist are left out of the answer.
 
     Raises:
         FrameworkError: An object could not be read for another reason than not being there.
     """
+    if not config_maps and not secrets:
+        return Sources()
     maps, hidden = await asyncio.gather(
         asyncio.gather(*(_present(name, client.get(CONFIG_MAPS, name, namespace)) for name in sorted(config_maps))),
         asyncio.gather(*(_present(name, client.get(SECRETS, name, namespace)) for name in sorted(secrets))),

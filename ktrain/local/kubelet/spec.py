@@ -212,6 +212,13 @@ class Container(Struct, frozen=True):
         return self.restart_policy == "Always"
 
 
+class EphemeralContainer(Container, frozen=True):
+    """A container that somebody added to a running pod to look into it (`kubectl debug`, KEP-277)."""
+
+    target_container_name: str = ""
+    """Whose processes it sees."""
+
+
 class ReadinessGate(Struct, frozen=True):
     """A condition that must be True for the pod to be Ready."""
 
@@ -231,6 +238,7 @@ class PodSpec(Struct, frozen=True):
     node_name: str = ""
     containers: tuple[Container, ...] = ()
     init_containers: tuple[Container, ...] = ()
+    ephemeral_containers: tuple[EphemeralContainer, ...] = ()
     volumes: tuple[Volume, ...] = ()
     restart_policy: str = "Always"
     hostname: str = ""
@@ -253,6 +261,7 @@ class PodStatus(Struct, frozen=True):
     conditions: tuple[Condition, ...] = ()
     container_statuses: tuple[ContainerStatus, ...] = ()
     init_container_statuses: tuple[ContainerStatus, ...] = ()
+    ephemeral_container_statuses: tuple[ContainerStatus, ...] = ()
 
 
 class Pod(Object, frozen=True):

@@ -27,6 +27,8 @@ class Role(Enum):
     INIT = "init"
     SIDECAR = "sidecar"
     MAIN = "main"
+    EPHEMERAL = "ephemeral"
+    """Counts for nothing: neither for the phase nor for readiness."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +95,7 @@ class PodRecord:
     """What the worker knows of its pod."""
 
     containers: tuple[ContainerRecord, ...]
-    """Init containers and sidecars in the order of the spec, then main containers."""
+    """Init containers and sidecars in the order of the spec, then main containers, then ephemeral ones."""
     start_time: datetime
     host_ip: str = ""
     pod_ip: str = ""
@@ -107,7 +109,8 @@ class PodRecord:
 def new_records(pod: Pod) -> tuple[ContainerRecord, ...]:
     """Return the records of a pod that has not begun."""
     before = [ContainerRecord(c, Role.SIDECAR if c.is_sidecar else Role.INIT) for c in pod.spec.init_containers]
-    return (*before, *(ContainerRecord(c, Role.MAIN) for c in pod.spec.containers))
+    mains = (ContainerRecord(c, Role.MAIN) for c in pod.spec.containers)
+    return (*before, *mains, *(ContainerRecord(c, Role.EPHEMERAL) for c in pod.spec.ephemeral_containers))
 
 
 def phase(record: PodRecord) -> str:
@@ -141,9 +144,10 @@ def pod_status(pod: Pod, record: PodRecord, now: datetime) -> Json:
         "containerStatuses": [container_status(pod, c) for c in record.containers if c.role is Role.MAIN],
     }
     if pod.spec.init_containers:
-        status["initContainerStatuses"] = [
-            container_status(pod, c) for c in record.containers if c.role is not Role.MAIN
-        ]
+        status["initContainerStatuses"] = [container_status(pod, c) for c in record.containers if c.role in _BEFORE]
+    if any(c.role is Role.EPHEMERAL for c in record.containers):
+        ephemeral = [container_status(pod, c) for c in record.containers if c.role is Role.EPHEMERAL]
+        status["ephemeralContainerStatuses"] = ephemeral
     if record.host_ip:
         status |= {"hostIP": record.host_ip, "hostIPs": [{"ip": record.host_ip}]}
     if record.pod_ip:
@@ -167,8 +171,8 @@ def _fitted(records: tuple[ContainerRecord, ...]) -> tuple[ContainerRecord, ...]
 
 def conditions(pod: Pod, record: PodRecord, current: str) -> list[Condition]:
     """Compute the conditions the kubelet writes, without transition times."""
-    waiting_for = [c.container.name for c in record.containers if c.role is not Role.MAIN and not c.initialized]
-    unready = [c.container.name for c in record.containers if c.role is not Role.INIT and not c.ready]
+    waiting_for = [c.container.name for c in record.containers if c.role in _BEFORE and not c.initialized]
+    unready = [c.container.name for c in record.containers if c.role in _LASTING and not c.ready]
     if current == "Succeeded":
         initialized = _true("Initialized", "PodCompleted")
     elif waiting_for and not any(c.role is Role.MAIN and c.has_run for c in record.containers):
@@ -186,18 +190,19 @@ def conditions(pod: Pod, record: PodRecord, current: str) -> list[Condition]:
 
 
 def container_status(pod: Pod, record: ContainerRecord) -> Json:
-    """Build one entry of containerStatuses or initContainerStatuses."""
+    """Build one entry of containerStatuses, initContainerStatuses or ephemeralContainerStatuses."""
     container, latest, waits = record.container, record.attempts, isinstance(record.state, Waiting)
     status: Json = {
         "name": container.name,
         "image": container.image,
         "imageID": "",
         "ready": record.ready or (record.role is Role.INIT and record.succeeded),
-        "started": record.started,
         "restartCount": max(record.attempts - 1, 0),
         "state": _state(pod, record, record.state, attempt=latest),
         "lastState": _state(pod, record, record.last, attempt=latest - (not waits)) if record.last else {},
     }
+    if record.role is not Role.EPHEMERAL:
+        status["started"] = record.started
     if latest and not waits:
         status["containerID"] = container_id(pod, container.name, latest)
     return status
@@ -269,6 +274,10 @@ def _false(type_: str, reason: str, message: str = "") -> Condition:
     return Condition(type_, "False", reason, message)
 
 
+_BEFORE: Final = (Role.INIT, Role.SIDECAR)
+"""What the pod's initialization waits for."""
+_LASTING: Final = (Role.SIDECAR, Role.MAIN)
+"""What a ready pod has running."""
 _MESSAGES_LIMIT: Final = 12288
 """Of all containers of a pod together (core/v1 Container, terminationMessagePath)."""
 LOST: Final = "ContainerStatusUnknown"

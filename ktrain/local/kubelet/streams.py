@@ -8,6 +8,8 @@ when its client goes away, since nobody would ever do it. Who attaches reads wha
 from __future__ import annotations
 
 import asyncio
+import errno
+import os
 import signal
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
     import socket
     from collections.abc import AsyncGenerator, Callable
 
+    from ktrain.local.apiserver.streams.channels import Session
     from ktrain.local.apiserver.streams.connecting import StreamOptions
     from ktrain.local.sandbox.executor import Process
 
@@ -37,6 +40,8 @@ if TYPE_CHECKING:
 _QUEUED: Final = 4
 """Pieces of output that wait for the client; then the command waits."""
 _CONNECT_TIMEOUT_S: Final = 10.0
+_NOT_EXECUTABLE: Final = 126
+_NOT_FOUND: Final = 127
 _LINGER_S: Final = 0.5
 """How long output is read on when the command has ended but something it started keeps its output open."""
 
@@ -48,12 +53,12 @@ class ContainerStreams:
         self._find = find
         self._logs = logs
 
-    async def execute(self, namespace: str, pod: str, container: str, options: StreamOptions) -> CommandSession:
+    async def execute(self, namespace: str, pod: str, container: str, options: StreamOptions) -> Session:
         """
-        Start a command in a running container.
+        Start a command in a running container. One that cannot be run has ended as a shell would tell it: 126 or 127.
 
         Raises:
-            StreamUnavailable: The container does not run, or there is no such program in it.
+            StreamUnavailable: The container does not run.
         """
         live = self._live(namespace, pod, container)
         try:
@@ -67,6 +72,8 @@ class ContainerStreams:
             process = await live.target.sandbox.start(spec, beside=live.process)
         except (StartError, SandboxError) as error:
             pipes.close()
+            if isinstance(error, StartError) and error.errno is not None:
+                return UnstartedCommand(options, error.errno)
             raise StreamUnavailable(f"error executing command in container {container!r}: {error}") from error
         except BaseException:
             pipes.close()
@@ -175,6 +182,41 @@ class CommandSession:
     async def _drain(self, end: Descriptor, channel: int) -> None:
         while data := await end.read():
             await self._output.put((channel, data))
+
+
+class UnstartedCommand:
+    """A command that could not be run: says why, in the words of a container runtime (Go's os/exec), and has ended."""
+
+    def __init__(self, options: StreamOptions, error: int) -> None:
+        program = options.command[0]
+        if error != errno.ENOENT:
+            why = os.strerror(error).lower()
+        elif "/" in program:
+            why = f"stat {program}: no such file or directory"
+        else:
+            why = "executable file not found in $PATH"
+        self._code = _NOT_FOUND if error == errno.ENOENT else _NOT_EXECUTABLE
+        self._output = [(STDOUT if options.tty else STDERR, f'exec: "{program}": {why}\n'.encode())]
+
+    async def read(self) -> tuple[int, bytes] | None:
+        """Return the reason, once."""
+        return self._output.pop() if self._output else None
+
+    async def write(self, data: bytes) -> None:
+        """Nobody reads it."""
+
+    def end_input(self) -> None:
+        """Nobody reads it."""
+
+    def resize(self, width: int, height: int) -> None:
+        """There is no terminal."""
+
+    async def exit_code(self) -> int:
+        """Return what a shell would: 127 for what is not found, else 126 (POSIX, 2.8.2)."""
+        return self._code
+
+    async def aclose(self) -> None:
+        """There is nothing to end."""
 
 
 class AttachSession:

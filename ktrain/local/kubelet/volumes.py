@@ -129,7 +129,7 @@ class PodVolumes:
     async def _set_up(self, volume: Volume, pod: Pod, found: Sources) -> Path:
         content, group = payload(volume, pod, self._facts, found), pod.spec.security_context.fs_group
         if content is not None:
-            path = self._directory / "api" / volume.name
+            path = self._directory / volume.name
             files = self._rewritten(content)
             await anyio.to_thread.run_sync(lambda: write_payload(path, files, group=group))
             return path
@@ -141,7 +141,7 @@ class PodVolumes:
             path = self._claims / claim.claim_name
         elif volume.empty_dir is not None:
             # `medium: Memory` is a plain directory, too, if the sandbox has not made it a file system in memory.
-            path = _empty_directory(self._directory, volume)
+            path = self._directory / volume.name
         else:
             raise VolumeError(
                 "its kind is not supported here; use emptyDir, configMap, secret, downwardAPI, "
@@ -174,14 +174,10 @@ class PodVolumes:
 def memory_volumes(pod: Pod, directory: Path) -> dict[Path, int | None]:
     """Return where a pod's volumes in memory will be below that of its volumes, with their limits in bytes."""
     return {
-        _empty_directory(directory, volume): int(quantity.parse(volume.empty_dir.size_limit)) or None
+        directory / volume.name: int(quantity.parse(volume.empty_dir.size_limit)) or None
         for volume in pod.spec.volumes
         if volume.in_memory and volume.empty_dir is not None
     }
-
-
-def _empty_directory(directory: Path, volume: Volume) -> Path:
-    return directory / "empty" / volume.name
 
 
 def _expanded_sub_path(expression: str, variables: Mapping[str, str]) -> str:

@@ -15,7 +15,6 @@ from __future__ import annotations
 import asyncio
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import anyio
@@ -29,29 +28,30 @@ from ktrain.local.sandbox.executor import SandboxError
 from . import mpi
 from .container import ContainerRunner, PodSide
 from .deadline import Deadline
-from .environment import PodFacts
+from .environment import ConfigError, PodFacts
 from .files import VolumeError
 from .launch import Attempt, Launcher, Machine, sandbox_spec
 from .reporter import StatusReporter, delete_finally
 from .resume import goes_on, resumed_records
-from .spec import PODS, Pod
+from .spec import PODS, EphemeralContainer, Pod
 from .status import LOST, ContainerRecord, PodRecord, Role, new_records, pod_status
 from .volumes import PodVolumes, memory_volumes
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Mapping, Sequence
+    from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
     from pathlib import Path
 
     from anyio.abc import TaskGroup
 
     from ktrain.api.meta import Json
     from ktrain.framework import Client, Env, EventRecorder
-    from ktrain.local.sandbox.executor import Executor, Sandbox
+    from ktrain.local.sandbox.executor import Executor, Process, Sandbox
 
     from .gpus import GpuSlots
     from .logs import LogStore
     from .remote import RemoteShell
     from .restarts import RestartPolicy
+    from .spec import Container
 
 REFRESH_S: Final = 60.0
 """How often volumes that show API objects are brought up to date (the kubelet's own sync period)."""
@@ -73,6 +73,7 @@ class Surroundings:
     remote: RemoteShell
     restarts: RestartPolicy
     pods_directory: Path
+    logs_directory: Path
     claims_directory: Path
 
 
@@ -95,6 +96,8 @@ class PodWorker:
         self._deadline = Deadline(shared.env.clock)
         self._sequence = anyio.CancelScope()
         self._place: _Place | None = None
+        # For containers that are added while the pod runs: between the sandbox's making and the pod's end.
+        self._running: TaskGroup | None = None
         self._refresh = asyncio.Event()
         self._failure: tuple[str, str] | None = None
         self._ended = False
@@ -112,12 +115,14 @@ class PodWorker:
             grace_s=pod.spec.termination_grace_period_seconds,
             restarts=shared.restarts,
             sandbox=lambda: self._set_place().sandbox,
+            target=self._target,
             prepare=self._prepare,
             changed=self._reporter.changed,
             event=self._event,
         )
         records = resumed_records(pod, shared.env.clock.now()) if resumes else new_records(pod)
         self._lost = resumes and not goes_on(pod, records)
+        self._side = side
         self._containers = [ContainerRunner(record, side) for record in records]
 
     # What the kubelet tells
@@ -131,6 +136,8 @@ class PodWorker:
             self._reporter.changed()
         if (pod.metadata.labels, pod.metadata.annotations) != (before.metadata.labels, before.metadata.annotations):
             self._refresh.set()  # The downward API may show them.
+        if len(pod.spec.ephemeral_containers) > len(before.spec.ephemeral_containers):
+            self._take_in()
         if pod.metadata.deletion_timestamp is not None:
             self.stop(pod.grace_s)
 
@@ -164,14 +171,16 @@ class PodWorker:
         try:
             async with anyio.create_task_group() as background:
                 background.start_soon(self._reporter.run)
-                background.start_soon(self._keep_active_deadline)
-                background.start_soon(self._refresh_volumes)
+                if self.pod.spec.active_deadline_seconds is not None:
+                    background.start_soon(self._keep_active_deadline, self.pod.spec.active_deadline_seconds)
+                if any(volume.shows_api for volume in self.pod.spec.volumes):
+                    background.start_soon(self._refresh_volumes)
                 async with self._remote_commands():
                     await self._run_containers()
                 background.cancel_scope.cancel()
         except Exception as error:  # noqa: BLE001 - a pod's boundary: a defect costs this pod and is told in its status
             self._failure = self._explain(error)
-            for runner in self._of(Role.MAIN, Role.SIDECAR):
+            for runner in self._of(Role.MAIN, Role.SIDECAR, Role.EPHEMERAL):
                 runner.lose()
         finally:
             with anyio.CancelScope(shield=True):
@@ -195,10 +204,11 @@ class PodWorker:
         async with anyio.create_task_group() as tasks:
             with self._sequence:
                 await self._advance(tasks)
+            self._running = None
             # When the sequence came to its own end only sidecars are left: they have the pod's own time to stop.
             self._deadline.shorten(self.pod.grace_s)
             async with anyio.create_task_group() as stopping:
-                for runner in self._of(Role.MAIN, Role.INIT):
+                for runner in self._of(Role.MAIN, Role.INIT, Role.EPHEMERAL):
                     stopping.start_soon(runner.stop, self._deadline)
             for runner in reversed(self._of(Role.SIDECAR)):
                 await runner.stop(self._deadline)
@@ -217,6 +227,9 @@ class PodWorker:
             )
             return
         await self._set_up(gpus)
+        self._running = tasks
+        for runner in self._of(Role.EPHEMERAL):
+            runner.begin(tasks)
         for runner in self._of(Role.INIT, Role.SIDECAR):
             runner.begin(tasks)
             await runner.initialized.wait()
@@ -227,6 +240,26 @@ class PodWorker:
             runner.begin(tasks)
         for runner in mains:
             await runner.ended.wait()
+
+    def _take_in(self) -> None:
+        """Take up the containers that were added to the spec, and start them if there is a place for them yet."""
+        for record in new_records(self.pod):
+            if self.container(record.container.name) is None:
+                runner = ContainerRunner(record, self._side)
+                self._containers.append(runner)
+                if self._running is not None:
+                    runner.begin(self._running)
+                self._reporter.changed()
+
+    def _target(self, container: Container) -> Process | None:
+        """Return the main process of the container that this one looks into, unless it brings volumes of its own."""
+        name = container.target_container_name if isinstance(container, EphemeralContainer) else ""
+        if not name or container.volume_mounts:
+            return None
+        runner = self.container(name)
+        if runner is None or runner.live is None:
+            raise ConfigError(f"unable to find target container {name}")
+        return runner.live.process
 
     async def _set_up(self, gpus: Mapping[str, Sequence[str]]) -> None:
         """Make the sandbox and the volumes, as often as it takes; meanwhile the pod is ContainerCreating."""
@@ -248,8 +281,7 @@ class PodWorker:
     async def _make_place(self, gpus: Mapping[str, Sequence[str]]) -> _Place:
         shared = self._shared
         in_memory = memory_volumes(self.pod, self._directory / "volumes")
-        for path in (self._directory, *in_memory):
-            await anyio.to_thread.run_sync(partial(path.mkdir, parents=True, exist_ok=True))
+        await anyio.to_thread.run_sync(_make_directories, (self._directory, *in_memory))
         sandbox = await shared.executor.create_sandbox(sandbox_spec(self.pod, self._directory, in_memory))
         facts = PodFacts(shared.machine.node_name, shared.machine.host_ip, sandbox.ip, shared.machine.allocatable)
         volumes = PodVolumes(
@@ -264,7 +296,8 @@ class PodWorker:
         )
         launcher = Launcher(
             lambda: self.pod,
-            directory=self._directory / "containers",
+            directory=self._directory,
+            logs_directory=shared.logs_directory / self.pod.uid,
             client=shared.client,
             facts=facts,
             volumes=volumes,
@@ -275,16 +308,14 @@ class PodWorker:
         )
         return _Place(sandbox, volumes, launcher)
 
-    async def _keep_active_deadline(self) -> None:
-        seconds = self.pod.spec.active_deadline_seconds
-        if seconds is not None:
-            since = (self._shared.env.clock.now() - self._start_time).total_seconds()
-            await self._shared.env.clock.sleep(max(0.0, seconds - since))
-            self._failure = ("DeadlineExceeded", "Pod was active on the node longer than the specified deadline")
-            self.stop(self.pod.grace_s)
+    async def _keep_active_deadline(self, seconds: int) -> None:
+        since = (self._shared.env.clock.now() - self._start_time).total_seconds()
+        await self._shared.env.clock.sleep(max(0.0, seconds - since))
+        self._failure = ("DeadlineExceeded", "Pod was active on the node longer than the specified deadline")
+        self.stop(self.pod.grace_s)
 
     async def _refresh_volumes(self) -> None:
-        while any(volume.shows_api for volume in self.pod.spec.volumes):
+        while True:
             with anyio.move_on_after(REFRESH_S):
                 await self._refresh.wait()
             self._refresh.clear()
@@ -357,6 +388,11 @@ class PodWorker:
 
     def _event(self, type_: str, reason: str, message: str) -> None:
         self._shared.recorder.event(PODS, self.pod, type=type_, reason=reason, message=message, action=reason)
+
+
+def _make_directories(paths: Iterable[Path]) -> None:
+    for path in paths:
+        path.mkdir(parents=True, exist_ok=True)
 
 
 def _version(pod: Pod) -> int:

@@ -34,13 +34,15 @@ class StartError(Exception):
     """
     The program could not be started: no such file, not executable, no working directory, a mount that cannot be made.
 
-    `exit_code` is 128, as container runtimes report it with reason StartError; the message names the file.
+    `exit_code` is 128, as container runtimes report it with reason StartError; the message names the file. `errno` says
+    why the program itself was refused (ENOENT, EACCES, ENOEXEC); None: it was something else.
     """
 
-    def __init__(self, message: str, exit_code: int = 128) -> None:
+    def __init__(self, message: str, exit_code: int = 128, *, errno: int | None = None) -> None:
         super().__init__(message)
         self.message = message
         self.exit_code = exit_code
+        self.errno = errno
 
 
 @dataclass(frozen=True, slots=True)

@@ -109,7 +109,7 @@ class SupervisedSandbox(ABC):
                 answer, _ = await channel.request({"op": "start", "process": key} | frame, descriptors)
         except Refused as error:
             self._exits.pop(key, None)
-            raise StartError(f"cannot start {process.argv[0]!r}: {error}") from None
+            raise StartError(f"cannot start {process.argv[0]!r}: {error}", errno=error.errno) from None
         return SupervisedProcess(answer["ok"], key, channel, ended)
 
     async def connect(self, host: str, port: int, timeout_s: float) -> socket.socket:

@@ -8,11 +8,13 @@ The scheduler: gives pods a node, all of a gang or none, and says why the rest h
     filtering.py   whether a pod fits a node, in kube-scheduler's words
     scoring.py     which of the nodes that fit
     gangs.py       which pods start together
+    preempting.py  who has to go for a more important pod
     planning.py    the whole pass as a pure function
-    controller.py  observe, plan, bind and explain
+    controller.py  observe, plan, bind, explain and evict
 
-It is a plain client of the API, usable against any server. What kube-scheduler has and this one lacks: preemption,
-volumes' topology, DRA, soft topology spread, and a random choice among equals: ours takes the first by name.
+It is a plain client of the API, usable against any server. What kube-scheduler has and this one lacks: volumes'
+topology, DRA, soft topology spread, and a random choice among equals: ours takes the first by name. What it does that
+kube-scheduler leaves behind a gate: gangs have others evicted, and are evicted, as a whole.
 """
 
 from .controller import COMPONENT as COMPONENT

@@ -7,6 +7,7 @@ after it was made; until then it is assumed, or two pods would be promised the s
 
 from __future__ import annotations
 
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
@@ -19,6 +20,7 @@ from ktrain.framework.parallel import run_all
 
 from .gangs import COSCHEDULING, KUBERNETES, VOLCANO
 from .objects import (
+    BUDGETS,
     CLAIMS,
     COSCHEDULING_GROUPS,
     DEFINITIONS,
@@ -26,7 +28,9 @@ from .objects import (
     NAMESPACES,
     NODES,
     PODS,
+    PREEMPTED,
     VOLCANO_GROUPS,
+    Budget,
     Claim,
     Definition,
     Namespace,
@@ -34,7 +38,7 @@ from .objects import (
     Pod,
     PodGroup,
 )
-from .planning import OUR_NAME, Cluster, Plan, make_plan
+from .planning import OUR_NAME, Cluster, Eviction, Plan, Waiting, make_plan
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -66,6 +70,7 @@ def make_scheduler(
     controller.watches(view.nodes, lambda _node: [_PASS])
     controller.watches(view.claims, lambda _claim: [_PASS])
     controller.watches(view.namespaces, lambda _namespace: ())
+    controller.watches(view.budgets, lambda _budget: ())
     view.definitions.add_handler(_Definitions(view, wake))
     if has_pod_groups:
         view.honour(KUBERNETES, wake)
@@ -142,6 +147,7 @@ class View:
         self.nodes: Informer[Node] = cache.informer(NODES)
         self.claims: Informer[Claim] = cache.informer(CLAIMS)
         self.namespaces: Informer[Namespace] = cache.informer(NAMESPACES)
+        self.budgets: Informer[Budget] = cache.informer(BUDGETS)
         self.definitions: Informer[Definition] = cache.informer(DEFINITIONS)
         self._groups: dict[str, Informer[PodGroup]] = {}
         self._cache = cache
@@ -152,7 +158,7 @@ class View:
             self._groups[api] = self._cache.informer(_GROUPS[api])
             self._groups[api].add_handler(_Wake(wake))
 
-    def cluster(self, assumed: Mapping[str, str]) -> Cluster:
+    def cluster(self, assumed: Mapping[str, str], awaited: Mapping[str, frozenset[str]]) -> Cluster:
         """Return all of it, pods that are bound but not shown so (`assumed`: node by UID) on their nodes."""
         served = {api: informer for api, informer in self._groups.items() if informer.synced}
         return Cluster(
@@ -161,6 +167,8 @@ class View:
             groups={api: {group.key: group for group in informer.list()} for api, informer in served.items()},
             namespaces={n.metadata.name: n.metadata.labels for n in self.namespaces.list()},
             claims=frozenset(claim.key for claim in self.claims.list()),
+            budgets=self.budgets.list(),
+            awaited=awaited,
         )
 
 
@@ -174,6 +182,8 @@ class Scheduler:
         self._view = view
         # UID of a pod that was bound -> its node, for as long as the cache shows the pod without one.
         self._assumed: dict[str, str] = {}
+        # UID of a pod that waits -> those of the pods that were evicted for it.
+        self._awaited: dict[str, frozenset[str]] = {}
 
     async def reconcile(self, _key: Key) -> Result | None:
         """Run one pass over all pods that wait."""
@@ -181,10 +191,13 @@ class Scheduler:
         self._assumed = {uid: node for uid, node in self._assumed.items() if uid in waiting}
         if not waiting - self._assumed.keys():
             return None
-        plan = make_plan(self._view.cluster(self._assumed))
-        # First what others may run on, then the explanations.
+        plan = make_plan(self._view.cluster(self._assumed, self._awaited))
+        self._awaited = {uid: known for uid, known in self._awaited.items() if uid in waiting}
+        self._awaited |= {entry.pod.metadata.uid: entry.victims for entry in plan.explain if entry.victims}
+        # First what others may run on, then the explanations, and the promises before what they cost.
         await run_all([partial(self._bind, pod, node) for pod, node in plan.bind], limit=PARALLEL_CALLS)
         await self._tell(plan)
+        await run_all([partial(self._evict, eviction) for eviction in plan.evict], limit=PARALLEL_CALLS)
         return Result(requeue_after_s=LOOK_AGAIN_S) if plan.explain else None
 
     async def _bind(self, pod: Pod, node: str) -> None:
@@ -205,7 +218,7 @@ class Scheduler:
         self._event(pod, "Normal", "Scheduled", f"Successfully assigned {pod.key} to {node}")
 
     async def _tell(self, plan: Plan) -> None:
-        calls = [partial(self._explain, pod, reason, message) for pod, reason, message in plan.explain]
+        calls = [partial(self._explain, waiting) for waiting in plan.explain]
         calls += [
             partial(self._judge, gang.group, problem)
             for gang, problem in plan.gangs
@@ -213,14 +226,35 @@ class Scheduler:
         ]
         await run_all(calls, limit=PARALLEL_CALLS)
 
-    async def _explain(self, pod: Pod, reason: str, message: str) -> None:
+    async def _explain(self, waiting: Waiting) -> None:
+        pod, reason, message = waiting.pod, waiting.reason, waiting.message
         known = find_condition(pod.status.conditions, "PodScheduled")
-        if known is not None and (known.reason, known.message) == (reason, message):
+        is_told = known is not None and (known.reason, known.message) == (reason, message)
+        has_moved = waiting.node is not None and waiting.node != pod.status.nominated_node_name
+        if is_told and not has_moved:
             return
-        condition = self._condition("PodScheduled", "False", reason, message)
-        patch = {"metadata": {"uid": pod.metadata.uid}, "status": {"conditions": [condition]}}
-        if await self._patch_status(PODS, pod.key, patch, PatchType.STRATEGIC) and reason != "SchedulingGated":
+        status: Json = {"conditions": [self._condition("PodScheduled", "False", reason, message)]}
+        if has_moved:
+            status["nominatedNodeName"] = waiting.node or None
+        patch = {"metadata": {"uid": pod.metadata.uid}, "status": status}
+        is_stored = await self._patch_status(PODS, pod.key, patch, PatchType.STRATEGIC)
+        if is_stored and not is_told and reason != "SchedulingGated":
             self._event(pod, "Warning", "FailedScheduling", message)
+
+    async def _evict(self, eviction: Eviction) -> None:
+        """Stop a pod that has to make room; its own time of grace holds."""
+        victim = eviction.victim
+        why = f"{OUR_NAME}: preempting to accommodate a higher priority pod"
+        condition = self._condition("DisruptionTarget", "True", PREEMPTED, why)
+        patch = {"metadata": {"uid": victim.metadata.uid}, "status": {"conditions": [condition]}}
+        if not await self._patch_status(PODS, victim.key, patch, PatchType.STRATEGIC):
+            return
+        with suppress(NotFound, Conflict):  # gone by itself, or another of that name
+            await self._client.delete(PODS, victim.key, uid=victim.metadata.uid)
+        told = f"Preempted by pod {eviction.pod.metadata.uid} on node {eviction.node}"
+        self._recorder.event(
+            PODS, victim, reason="Preempted", message=told, action="Preempting", related=(PODS, eviction.pod)
+        )
 
     async def _judge(self, group: PodGroup, problem: str) -> None:
         """Say of a group whether it has been scheduled, as the scheduler of its API does."""

@@ -151,22 +151,8 @@ def _tolerates_cordon(pod: Pod) -> bool:
     )
 
 
-def explain(refusals: Sequence[Sequence[Reason]], pod: Pod) -> str:
+def summary(refusals: Sequence[Sequence[Reason]]) -> str:
     """Write down why no node would do, one list of reasons for each node. At least one node."""
     counts = Counter(reason.text for reasons in refusals for reason in reasons)
     why = ", ".join(sorted(f"{count} {text}" for text, count in counts.items()))
-    return f"0/{len(refusals)} nodes are available: {why}. {_preemption(refusals, pod)}"
-
-
-def _preemption(refusals: Sequence[Sequence[Reason]], pod: Pod) -> str:
-    """What upstream says of preemption when it finds nobody to evict, which is always so here."""
-    prefix = "no new claims to deallocate, preemption:"
-    if pod.spec.preemption_policy == "Never":
-        return f"{prefix} not eligible due to preemptionPolicy=Never."
-    hopeless = sum(any(reason.hopeless for reason in reasons) for reasons in refusals)
-    parts = [
-        (len(refusals) - hopeless, "No preemption victims found for incoming pod"),
-        (hopeless, "Preemption is not helpful for scheduling"),
-    ]
-    told = ", ".join(sorted(f"{count} {text}" for count, text in parts if count))
-    return f"{prefix} 0/{len(refusals)} nodes are available: {told}."
+    return f"0/{len(refusals)} nodes are available: {why}"

@@ -89,6 +89,14 @@ class Fleet:
             seat.pods[pod.metadata.uid] = pod
             self._account(pod, seat, 1)
 
+    def holds(self, pod: Pod) -> bool:
+        """Whether the pod has a place on one of the nodes."""
+        return pod.metadata.uid in self._placed
+
+    def seat(self, node_name: str) -> Seat | None:
+        """Return a node, if there is one of this name."""
+        return self._by_name.get(node_name)
+
     def remove(self, pod: Pod) -> None:
         """Take a promise back."""
         _, seat = self._placed.pop(pod.metadata.uid)

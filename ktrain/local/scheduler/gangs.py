@@ -59,9 +59,18 @@ class Gang:
         return self.group.spec.min_member
 
     @property
+    def goes_whole(self) -> bool:
+        """Whether its pods are evicted all or none: as the group says, or, where its API has no word for it, always."""
+        if self.group is None:
+            return False
+        if self.name.api == KUBERNETES:
+            return self.group.spec.disruption_mode == "PodGroup"
+        return self.least > 1
+
+    @property
     def started(self) -> int:
-        """How many have, or had, a node."""
-        return sum(bool(pod.spec.node_name) for pod in self.members)
+        """How many have, or had, a node; those that are being stopped have it no more."""
+        return sum(bool(pod.spec.node_name) and pod.metadata.deletion_timestamp is None for pod in self.members)
 
     def obstacle(self) -> str:
         """Say why none of the gang can be tried yet, or nothing."""

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from datetime import datetime  # noqa: TC003 -- msgspec reads it
 from typing import Final
 
 import msgspec
 
-from ktrain.api.meta import Condition, Object, Resource, Struct, is_condition_true
+from ktrain.api.meta import Condition, Object, Resource, Struct, find_condition, is_condition_true
 
 Amounts = dict[str, str | int | float]
 
@@ -174,6 +175,8 @@ class PodStatus(Struct, frozen=True):
 
     phase: str = ""
     conditions: tuple[Condition, ...] = ()
+    start_time: datetime | None = None
+    nominated_node_name: str = ""
 
 
 class Pod(Object, frozen=True):
@@ -191,6 +194,13 @@ class Pod(Object, frozen=True):
     def is_waiting(self) -> bool:
         """Whether it has no node, and may still get one."""
         return not self.spec.node_name and not self.is_over and self.metadata.deletion_timestamp is None
+
+    @property
+    def is_preempted(self) -> bool:
+        """Whether it is being stopped because a scheduler needed its place."""
+        target = find_condition(self.status.conditions, "DisruptionTarget")
+        is_meant = target is not None and target.is_true and target.reason == PREEMPTED
+        return is_meant and self.metadata.deletion_timestamp is not None
 
 
 class Taint(Struct, frozen=True):
@@ -237,6 +247,7 @@ class GroupSpec(Struct, frozen=True):
     """A group of any of the three kinds: `minMember` is that of coscheduling and Volcano."""
 
     scheduling_policy: SchedulingPolicy = SchedulingPolicy()
+    disruption_mode: str = "Pod"
     min_member: int = 0
 
 
@@ -251,6 +262,26 @@ class PodGroup(Object, frozen=True):
 
     spec: GroupSpec = GroupSpec()
     status: GroupStatus = GroupStatus()
+
+
+class BudgetSpec(Struct, frozen=True):
+    """Which pods a budget protects."""
+
+    selector: msgspec.Raw = msgspec.Raw(b"null")
+
+
+class BudgetStatus(Struct, frozen=True):
+    """How many of them may go, and who is on the way."""
+
+    disruptions_allowed: int = 0
+    disrupted_pods: dict[str, str] = {}
+
+
+class Budget(Object, frozen=True):
+    """A PodDisruptionBudget."""
+
+    spec: BudgetSpec = BudgetSpec()
+    status: BudgetStatus = BudgetStatus()
 
 
 class Namespace(Object, frozen=True):
@@ -278,9 +309,12 @@ class Claim(Object, frozen=True):
     """A PersistentVolumeClaim; that it exists is enough."""
 
 
+PREEMPTED: Final = "PreemptionByScheduler"
+"""The reason of the condition `DisruptionTarget` of a pod that has to make room."""
 PODS: Final = Resource("", "v1", "Pod", "pods", namespaced=True, type=Pod)
 NODES: Final = Resource("", "v1", "Node", "nodes", namespaced=False, type=Node)
 NAMESPACES: Final = Resource("", "v1", "Namespace", "namespaces", namespaced=False, type=Namespace)
+BUDGETS: Final = Resource("policy", "v1", "PodDisruptionBudget", "poddisruptionbudgets", namespaced=True, type=Budget)
 CLAIMS: Final = Resource("", "v1", "PersistentVolumeClaim", "persistentvolumeclaims", namespaced=True, type=Claim)
 DEFINITIONS: Final = Resource(
     "apiextensions.k8s.io",

@@ -10,38 +10,9 @@ from ktrain.controllers.jobset.admission import (
     default_jobset,
     invalid_jobset,
     refusals_on_create,
-    refusals_on_update,
 )
 
-
-def replicated_job(name="a", /, *, job=None, pod=None, **fields):
-    """A replicated job as it is after defaulting."""
-    containers = [{"name": "main", "image": "none", "resources": {}}]
-    pod_spec = {"restartPolicy": "OnFailure", "containers": containers, **(pod or {})}
-    spec = {
-        "parallelism": 1,
-        "completions": 1,
-        "completionMode": "Indexed",
-        "template": {"metadata": {}, "spec": pod_spec},
-        **(job or {}),
-    }
-    return {"name": name, "replicas": 1, "groupName": "default", "template": {"metadata": {}, "spec": spec}, **fields}
-
-
-def document(*replicated_jobs, name="js", **spec):
-    """A JobSet on the wire."""
-    return {
-        "metadata": {"name": name, "namespace": "ns"},
-        "spec": {"replicatedJobs": list(replicated_jobs or [replicated_job()]), **spec},
-    }
-
-
-def refused(*replicated_jobs, **spec):
-    """What is said against a new JobSet."""
-    return [str(cause) for cause in refusals_on_create(document(*replicated_jobs, **spec))]
-
-
-# Defaults
+from .documents import document, refused, replicated_job
 
 
 def test_a_minimal_jobset_gets_its_defaults_and_nothing_else():
@@ -135,9 +106,6 @@ def test_nonsense_in_any_place_passes_through(mistyped):
         default_jobset(body)
 
         assert body == before
-
-
-# Creation
 
 
 def test_a_good_jobset_is_welcome():
@@ -335,83 +303,3 @@ def test_an_existing_claim_is_reused_only_as_it_is_and_only_to_keep(existing, re
     )
 
     assert [error in str(cause) for cause, error in zip(found, errors, strict=True)] == [True] * len(errors)
-
-
-# Updates
-
-
-def updated(change, *, suspend=(False, False)):
-    """What is said against an update that `change` makes."""
-    old = document(suspend=suspend[0])
-    new = copy.deepcopy(document(suspend=suspend[1]))
-    change(new["spec"])
-    return [(cause.field, cause.message.rpartition(": ")[2]) for cause in refusals_on_update(new, old)]
-
-
-def pod_of(spec):
-    return spec["replicatedJobs"][0]["template"]["spec"]["template"]
-
-
-FROZEN = [("spec.replicatedJobs", "field is immutable")]
-
-
-@pytest.mark.parametrize(
-    "change",
-    [
-        lambda spec: pod_of(spec)["spec"].update(nodeSelector={"zone": "x"}),
-        lambda spec: pod_of(spec)["spec"].update(tolerations=[{"key": "k"}]),
-        lambda spec: pod_of(spec)["spec"].update(schedulingGates=[{"name": "g"}]),
-        lambda spec: pod_of(spec)["metadata"].update(labels={"l": "1"}),
-        lambda spec: pod_of(spec)["metadata"].update(annotations={"l": "1"}),
-    ],
-)
-def test_placement_may_change_in_an_update_that_finds_or_leaves_the_jobset_suspended(change):
-    assert updated(change) == FROZEN
-    assert updated(change, suspend=(True, True)) == []
-    assert updated(change, suspend=(True, False)) == []
-    assert updated(change, suspend=(False, True)) == []
-
-
-@pytest.mark.parametrize(
-    "change",
-    [
-        lambda spec: spec["replicatedJobs"][0].update(replicas=2),
-        lambda spec: spec["replicatedJobs"][0].update(name="z"),
-        lambda spec: spec["replicatedJobs"].append(replicated_job("b")),
-        lambda spec: spec["replicatedJobs"].clear(),
-        lambda spec: spec["replicatedJobs"][0]["template"]["metadata"].update(labels={"l": "1"}),
-        lambda spec: pod_of(spec)["spec"]["containers"][0].update(image="other"),
-        lambda spec: pod_of(spec)["spec"].update(volumes=[{"name": "v", "emptyDir": {}}]),
-    ],
-)
-@pytest.mark.parametrize("suspend", [(False, False), (True, True)])
-def test_everything_else_in_replicated_jobs_is_frozen(change, suspend):
-    assert updated(change, suspend=suspend) == FROZEN
-
-
-@pytest.mark.parametrize(
-    "change",
-    [
-        lambda spec: spec["replicatedJobs"][0]["template"].pop("metadata"),
-        lambda spec: pod_of(spec)["spec"].update(volumes=[], hostname=""),
-        lambda spec: pod_of(spec)["spec"]["containers"][0].pop("resources"),
-        lambda spec: spec.update(ttlSecondsAfterFinished=3, coordinator={"replicatedJob": "nobody"}, suspend=True),
-    ],
-)
-def test_what_means_the_same_and_what_is_open_may_change(change):
-    assert updated(change) == []
-
-
-def test_equal_amounts_of_resources_are_equal():
-    old, new = (
-        document(replicated_job(pod={"containers": [{"name": "m", "resources": {"limits": {"cpu": cpu}}}]}))
-        for cpu in ("1", "1000m")
-    )
-
-    assert refusals_on_update(new, old) == []
-
-
-def test_the_manager_is_fixed():
-    (found,) = updated(lambda spec: spec.update(managedBy="example.com/x"))
-
-    assert found == ("spec.managedBy", "field is immutable")

@@ -105,7 +105,7 @@ SHAPES = st.builds(
 DEEDS = st.sampled_from(["work", "work", "ready", "Complete", "Failed", "gone", "suspend"])
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(shape=SHAPES, deeds=st.lists(st.tuples(DEEDS, st.integers(0, 5)), max_size=40))
 def test_no_order_of_events_breaks_the_laws_and_every_life_can_end(life, shape, deeds):
     world = life(msgspec.json.decode(msgspec.json.encode(shape)))

@@ -24,22 +24,27 @@ from ktrain.testing.time import simulate
 from .staging import Stage
 
 HERE = Path(__file__).parent
-RECORDS = HERE / "recorded" / "placing.json"
 IS_RECORDING = bool(os.environ.get("KTRAIN_RECORD"))
 STABLE_S = 2.0
 PATIENCE_S = 30.0
 
 
 def load():
-    text = (HERE / "scenarios" / "placing.yaml").read_text()
-    return {scenario["name"]: scenario for scenario in yaml.safe_load_all(text)}
+    """Return the scenarios by name, and the file of what was recorded of each."""
+    scenarios, records = {}, {}
+    for path in sorted(HERE.glob("scenarios/*.yaml")):
+        for scenario in yaml.safe_load_all(path.read_text()):
+            scenarios[scenario["name"]] = scenario
+            records[scenario["name"]] = HERE / "recorded" / f"{path.stem}.json"
+    return scenarios, records
 
 
-SCENARIOS = load()
+SCENARIOS, RECORDS = load()
 
 
-def recorded():
-    return json.loads(RECORDS.read_text()) if RECORDS.exists() else {}
+def recorded(name):
+    path = RECORDS[name]
+    return json.loads(path.read_text()) if path.exists() else {}
 
 
 @pytest.fixture(scope="module")
@@ -72,9 +77,9 @@ def test_pods_go_where_upstream_puts_them_and_those_that_go_nowhere_say_why(name
     scenario = SCENARIOS[name]
     seen = on_embedded(scenario) if real_server is None else asyncio.run(on_real(real_server, scenario))
     if IS_RECORDING and real_server is not None:
-        RECORDS.write_text(json.dumps(recorded() | {name: seen}, indent=1, sort_keys=True) + "\n")
+        RECORDS[name].write_text(json.dumps(recorded(name) | {name: seen}, indent=1, sort_keys=True) + "\n")
 
-    assert seen == recorded()[name]
+    assert seen == recorded(name)[name]
 
 
 def on_embedded(scenario):
@@ -94,7 +99,7 @@ def on_embedded(scenario):
 
 
 async def on_real(server, scenario):
-    expected = None if IS_RECORDING else recorded()[scenario["name"]]
+    expected = None if IS_RECORDING else recorded(scenario["name"])[scenario["name"]]
     async with real_plane(server) as plane:
         stage = Stage(plane, scenario)
         try:
@@ -126,12 +131,18 @@ async def play(stage, scenario, settle):
     """Show the pods one by one, then change things; returns what was to be seen each time."""
     await stage.set_up()
     seen = []
+
+    async def look(change, given):
+        await change(given)
+        await settle(stage, len(seen))
+        seen.append(await stage.see())
+
     for body in stage.pods():
-        await stage.create(body)
-        await settle(stage, len(seen))
-        seen.append(await stage.see())
+        await look(stage.create, body)
     for step in scenario.get("then", ()):
-        await stage.change(step)
-        await settle(stage, len(seen))
-        seen.append(await stage.see())
+        if "pods" in step:
+            for body in stage.pods(step["pods"]):
+                await look(stage.create, body)
+        else:
+            await look(stage.change, step)
     return seen

@@ -69,6 +69,26 @@ def test_exec_runs_a_command_in_the_container(up, pod):
     done = up.run("exec", "p", "--", "sh", "-c", "echo trouble >&2; exit 3")
     assert (done.returncode, "trouble" in done.stderr) == (3, True)
     assert "container nope is not valid for pod p" in up.fails("exec", "p", "-c", "nope", "--", "true")
+    complaint = up.fails("exec", "p", "--", "no-such-program", code=127)
+    assert 'exec: "no-such-program": executable file not found in $PATH' in complaint
+    assert "command terminated with exit code 127" in complaint
+
+
+def test_debug_adds_a_container_to_a_running_pod(up, pod):
+    up.apply(pod("p"))
+    wait_for(up, "condition=Ready")
+    script = "read line; echo got $line; exit 3"
+    done = up.run(
+        "debug", "-i", "p", "--image=none", "-c", "look", "--target=main", "--", "sh", "-c", script, stdin="it\n"
+    )
+
+    assert "got it" in done.stdout, done.stderr
+    (status,) = up.object("pod", "p")["status"]["ephemeralContainerStatuses"]
+    assert (status["name"], status["restartCount"]) == ("look", 0)
+    assert eventually(lambda: up("logs", "p", "-c", "look") == "got it\n")
+    ended = "jsonpath={.status.ephemeralContainerStatuses[0].state.terminated.exitCode}"
+    assert eventually(lambda: up("get", "pod", "p", "-o", ended) == "3")
+    assert up("get", "pod", "p", "--no-headers").split()[1:4] == ["1/1", "Running", "0"]
 
 
 def test_port_forward_leads_into_the_pod(up, pod):

@@ -249,7 +249,7 @@ specs = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.lists(st.tuples(st.sampled_from(["m1", "m2", "u"]), specs), min_size=1, max_size=6))
 def test_a_forced_apply_is_live_and_doing_it_again_changes_nothing(steps):
     server = Server()

@@ -99,7 +99,7 @@ async def test_custom_kinds_and_patches_are_never_protobuf(api):
     patch = await api.send("PATCH", f"{CONFIG_MAPS}/x", body("v1", "ConfigMap"), TYPE)
 
     assert [custom.status, patch.status] == [415, 415]
-    assert custom.body["message"].endswith("media types include: application/json, application/yaml")
+    assert "accepted media types include: application/json" in custom.body["message"]
 
 
 UNREADABLE = {

@@ -101,6 +101,11 @@ class PodWatch:
                 await self._changed.wait()
         return pod
 
+    async def changed(self, within_s: float = 1000) -> None:
+        """Wait for the next change of any pod."""
+        async with asyncio.timeout(within_s):
+            await self._changed.wait()
+
     async def gone(self, name: str, within_s: float = 1000) -> None:
         async with asyncio.timeout(within_s):
             while self.pods.get(Key("default", name)) is not None:

@@ -2,9 +2,12 @@
 
 import pytest
 
-from ktrain.api.core import PODS
+from ktrain.api.core import PODS, untyped
 from ktrain.api.meta import Key
+from ktrain.framework import PatchType
 from ktrain.local.sandbox.sim import Act
+
+from .playing import FOREVER
 
 BEGAN = "2029-12-31T00:00:00Z"
 RAN = {"running": {"startedAt": BEGAN}}
@@ -24,7 +27,7 @@ def container(name):
     return {"name": name, "image": "i", "command": [name]}
 
 
-async def left_behind(world, *entries, init=(), **spec):
+async def left_behind(world, *entries, init=(), ephemeral=(), **spec):
     """Create a pod as a kubelet that is gone has left it, then bind it to the one of the test."""
     names = [one["name"] for one in entries]
     spec = {"containers": [container(n) for n in names], "initContainers": [container(o["name"]) for o in init], **spec}
@@ -34,7 +37,10 @@ async def left_behind(world, *entries, init=(), **spec):
         "startTime": BEGAN,
         "containerStatuses": list(entries),
         "initContainerStatuses": list(init),
+        "ephemeralContainerStatuses": list(ephemeral),
     }
+    added = {"spec": {"ephemeralContainers": [container(one["name"]) for one in ephemeral]}}
+    await world.client.patch(PODS, Key("default", "p"), added, type=PatchType.MERGE, subresource="ephemeralcontainers")
     await world.client.patch(PODS, Key("default", "p"), {"status": status}, subresource="status")
     binding = {
         "apiVersion": "v1",
@@ -128,3 +134,16 @@ def test_a_pod_deleted_meanwhile_goes(simulate):
         await world.gone()
 
     simulate(scenario)
+
+
+def test_an_ephemeral_container_is_lost_with_its_kubelet_and_not_started_again(simulate):
+    async def scenario(world):
+        await left_behind(world, entry("a", RAN), ephemeral=[entry("e", RAN)], restartPolicy="Always")
+        await world.until(lambda p: p.status.container_statuses[0].state.running is not None and p.status.pod_ip)
+        pod = await world.client.get(untyped(PODS), "p", "default")
+
+        (status,) = pod["status"]["ephemeralContainerStatuses"]
+        assert status["state"]["terminated"]["reason"] == "ContainerStatusUnknown"
+        assert world.commands() == ["a"]
+
+    simulate(scenario, FOREVER)

@@ -57,8 +57,14 @@ class Client:
         return heard[STDOUT].decode(), heard[STDERR].decode(), json.loads(heard[ERROR])
 
 
-def request(path, *command, flags="stdout", protocol="v5.channel.k8s.io", upgrade="websocket", method="GET"):
-    query = [*(("command", word) for word in command), *((flag, "true") for flag in flags.split())]
+def request(
+    path, *command, flags="stdout", protocol="v5.channel.k8s.io", upgrade="websocket", method="GET", container=""
+):
+    query = [
+        *([("container", container)] if container else []),
+        *(("command", word) for word in command),
+        *((flag, "true") for flag in flags.split()),
+    ]
     headers = {"upgrade": upgrade, "sec-websocket-protocol": protocol}
     return Request(method, f"/api/v1/namespaces/default/pods/{path}", query, headers)
 
@@ -176,17 +182,33 @@ async def test_a_containers_terminal_is_in_its_log_and_can_be_attached_to(real):
 
 
 @pytest.mark.e2e
-async def test_a_program_that_is_not_there_and_a_container_that_does_not_run_are_told(real):
+@pytest.mark.parametrize(
+    ("program", "why", "code"),
+    [
+        ("no-such-program", "executable file not found in $PATH", 127),
+        ("/no/such", "stat /no/such: no such file or directory", 127),
+        ("/etc/passwd", "permission denied", 126),
+    ],
+)
+async def test_a_program_that_cannot_be_run_ends_as_a_shell_tells_it(real, program, why, code):
     async with real() as world:
         await world.create("p", ["sleep", "1000"])
         await world.running("p")
-        async with connected(world.server, "p/exec", "no-such-program") as client:
-            _, _, missing = await client.hear_all()
+        async with connected(world.server, "p/exec", program, flags="stdout stderr") as client:
+            _, err, status = await client.hear_all()
+
+        assert err == f'exec: "{program}": {why}\n'
+        assert status["reason"] == "NonZeroExitCode"
+        assert status["details"]["causes"] == [{"reason": "ExitCode", "message": str(code)}]
+
+
+@pytest.mark.e2e
+async def test_a_container_that_does_not_run_is_told(real):
+    async with real() as world:
         await world.run("done", ["true"])
         async with connected(world.server, "done/exec", "true") as client:
             _, _, ended = await client.hear_all()
 
-        assert "no-such-program" in missing["message"]
         assert ended["message"].startswith('container not found ("main")')
 
 

@@ -219,7 +219,7 @@ def test_logs_are_kept_for_two_attempts_and_go_with_the_pod(simulate):
         directory = world.executor.directory / "pods" / pod.metadata.uid
 
         assert (await read(world, previous=True), await read(world)) == ("two\n", "three\n")
-        assert sorted(path.name for path in directory.rglob("*.log")) == ["2.log", "3.log"]
+        assert sorted(path.name for path in directory.rglob("*.log")) == ["main.2.log", "main.3.log"]
         await world.delete()
         await world.gone()
         await asyncio.sleep(1)

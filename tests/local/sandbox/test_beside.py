@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import signal
 
 import pytest
 
@@ -93,8 +94,26 @@ async def test_a_terminal_is_its_controlling_terminal_and_hangs_up_when_it_goes(
     assert (await asyncio.to_thread(os.read, ours, 100)).strip() == b"yes"
     os.close(ours)
 
-    assert await shell.wait() in (0, 1, 129)
+    assert await asyncio.wait_for(shell.wait(), 30) in (0, 1, 129)
     main.signal(9)
+
+
+@pytest.fixture
+def ignoring_hangups():
+    """This process as `nohup` leaves it."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    yield
+    signal.signal(signal.SIGHUP, before)
+
+
+async def test_signals_that_the_runner_ignores_are_not_ignored_by_programs(ignoring_hangups, pod):
+    place = await pod()
+    stdio, read_end = piped()
+    main = await place.sandbox.start(place.spec("sh", "-c", "kill -HUP $$; echo survived", stdio=stdio))
+    os.close(stdio.stdout)
+
+    assert await asyncio.wait_for(main.wait(), 30) == 129
+    assert output(read_end) == b""
 
 
 async def test_it_can_be_killed_alone(pod):

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ktrain.local.sandbox.hosts import HostsFile
@@ -24,7 +24,6 @@ def test_the_file_is_changed_in_place(tmp_path) -> None:
         assert "10.88" not in mounted.read()
 
 
-@settings(deadline=None)  # It writes files.
 @given(st.lists(st.tuples(st.sampled_from("ARM"), st.integers(1, 6), st.sampled_from("abc"))))
 def test_a_name_means_the_newest_pod_that_is_left(tmp_path_factory, steps) -> None:
     hosts = HostsFile(tmp_path_factory.mktemp("hosts") / "hosts", {})

@@ -1,7 +1,10 @@
 """Nodes, pods and groups to plan with."""
 
+from datetime import UTC, datetime
+
 import msgspec
 
+from ktrain.api.meta import Condition
 from ktrain.local.kubelet.node import ADVISORY
 from ktrain.local.scheduler.gangs import COSCHEDULING, KUBERNETES, VOLCANO
 from ktrain.local.scheduler.objects import Node, Pod, PodGroup
@@ -20,7 +23,7 @@ def a_node(name, *, labels=None, taints=(), advisory=(), **amounts):
     )
 
 
-def a_pod(name, *, gpu=0, node="", labels=None, annotations=None, created=0, phase="Pending", **spec):
+def a_pod(name, *, gpu=0, node="", labels=None, annotations=None, created=0, phase="Pending", status=None, **spec):
     resources = {"requests": {GPU: str(gpu)}} if gpu else {}
     for amount in ("cpu", "memory"):
         if amount in spec:
@@ -36,12 +39,30 @@ def a_pod(name, *, gpu=0, node="", labels=None, annotations=None, created=0, pha
     body = {"containers": [{"resources": resources}], "nodeName": node, **spec}
     # By way of JSON: selectors stay as they came.
     return msgspec.json.decode(
-        msgspec.json.encode({"metadata": meta, "spec": body, "status": {"phase": phase}}), type=Pod
+        msgspec.json.encode({"metadata": meta, "spec": body, "status": {"phase": phase, **(status or {})}}), type=Pod
     )
 
 
-def a_group(name, least, api=KUBERNETES):
-    policy = {"schedulingPolicy": {"gang": {"minCount": least}}} if api == KUBERNETES else {"minMember": least}
+def stopping(pod):
+    """Return a pod that was told to make room and has not gone yet."""
+    target = Condition("DisruptionTarget", "True", "PreemptionByScheduler")
+    meta = msgspec.structs.replace(pod.metadata, deletion_timestamp=datetime(2026, 1, 1, tzinfo=UTC))
+    status = msgspec.structs.replace(pod.status, conditions=(target,))
+    return msgspec.structs.replace(pod, metadata=meta, status=status)
+
+
+def on(pod, node):
+    return msgspec.structs.replace(pod, spec=msgspec.structs.replace(pod.spec, node_name=node))
+
+
+def nominated(pod, node):
+    return msgspec.structs.replace(pod, status=msgspec.structs.replace(pod.status, nominated_node_name=node))
+
+
+def a_group(name, least, api=KUBERNETES, mode="Pod"):
+    policy = {"schedulingPolicy": {"gang": {"minCount": least}}, "disruptionMode": mode}
+    if api != KUBERNETES:
+        policy = {"minMember": least}
     return api, msgspec.convert({"metadata": {"name": name, "namespace": "default"}, "spec": policy}, PodGroup)
 
 
@@ -54,16 +75,25 @@ def in_group(name, api=KUBERNETES):
     return {"schedulingGroup": {"podGroupName": name}}
 
 
-def plan(nodes, pods, *groups, served=(KUBERNETES, COSCHEDULING, VOLCANO)):
+def plan(nodes, pods, *groups, served=(KUBERNETES, COSCHEDULING, VOLCANO), **rest):
     known = {api: {} for api in served}
     for api, group in groups:
         known[api][group.key] = group
-    return make_plan(Cluster(pods=pods, nodes=nodes, groups=known))
+    return make_plan(Cluster(pods=pods, nodes=nodes, groups=known, **rest))
 
 
 def bound(made):
     return {pod.metadata.name: node for pod, node in made.bind}
 
 
+def evicted(made):
+    return {eviction.victim.metadata.name: eviction.pod.metadata.name for eviction in made.evict}
+
+
+def promised(made):
+    """Return the nodes that are kept for pods."""
+    return {entry.pod.metadata.name: entry.node for entry in made.explain if entry.node}
+
+
 def waiting(made):
-    return {pod.metadata.name: message for pod, _, message in made.explain}
+    return {pod.metadata.name: message for pod, _, message, *_ in made.explain}

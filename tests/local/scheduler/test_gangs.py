@@ -91,7 +91,7 @@ GANGS = st.lists(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(GANGS, st.lists(st.integers(0, 5), max_size=4))
 def test_of_every_gang_enough_start_or_none(gangs, gpus):
     nodes = [a_node(f"n{number}", gpu=count) for number, count in enumerate(gpus)]

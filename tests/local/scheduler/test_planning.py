@@ -54,7 +54,7 @@ def test_pods_of_other_schedulers_and_gated_ones_are_left_alone():
     made = plan([a_node("n")], pods)
 
     assert bound(made) == {}
-    assert [(pod.metadata.name, reason) for pod, reason, _ in made.explain] == [("gated", "SchedulingGated")]
+    assert [(pod.metadata.name, reason) for pod, reason, *_ in made.explain] == [("gated", "SchedulingGated")]
 
 
 def test_sidecars_add_to_the_containers_and_of_init_containers_the_largest_counts():
@@ -108,7 +108,7 @@ PODS = st.lists(st.tuples(AMOUNTS, st.integers(0, 3), st.sampled_from(["", "", "
 NODES = st.lists(st.fixed_dictionaries({"gpu": st.integers(0, 6), "cpu": st.integers(0, 4)}), max_size=5)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(PODS, NODES)
 def test_no_node_is_ever_promised_more_than_it_has_and_nothing_bound_is_moved(given_pods, given_nodes):
     nodes = [a_node(f"n{number}", **amounts) for number, amounts in enumerate(given_nodes)]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from datetime import UTC, datetime, timedelta, timezone
 from typing import Any, Final, NoReturn
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from .errors import CelError, no_overload
 from .library import function
@@ -274,6 +273,8 @@ def _zone(name: str) -> Any:  # noqa: ANN401 - a tzinfo
         if hours.isdigit() and minutes.isdigit() and int(hours) < 24:
             offset = timedelta(hours=int(hours), minutes=int(minutes))
             return timezone(-offset if sign == "-" else offset)
+    from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
     try:
         return ZoneInfo(name)
     except (ZoneInfoNotFoundError, ValueError, OSError) as error:

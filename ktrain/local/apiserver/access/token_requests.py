@@ -9,6 +9,7 @@ from ktrain.local.apiserver import causes, errors
 from ktrain.local.apiserver.access.account_tokens import BOUND_KINDS
 from ktrain.local.apiserver.access.asked import read_question
 from ktrain.local.apiserver.access.quoting import quote
+from ktrain.local.apiserver.admission import subresources
 from ktrain.local.apiserver.errors import StatusError, bad_request
 from ktrain.local.apiserver.forms.representation import plain_answer
 from ktrain.local.apiserver.reading import listing
@@ -43,7 +44,7 @@ async def serve(backend: Backend, call: Call) -> Answer:
         StatusError: No such account or object, or what was asked for is refused.
     """
     resource = TOKEN_REQUEST
-    obj = read_question(backend, call, resource)
+    obj = await subresources.mutate_posted(backend, call, read_question(backend, call, resource))
     meta = obj["metadata"]
     if meta.get("name", call.name) != call.name:
         wrong = [causes.invalid("metadata.name", meta["name"], "must match the service account name if specified")]
@@ -56,7 +57,6 @@ async def serve(backend: Backend, call: Call) -> Answer:
     audiences = spec.get("audiences") or list(backend.gate.account_tokens.audiences)
     reference = spec.get("boundObjectRef")
     bound = _bound(backend, call, reference) if reference else []
-    issued = backend.gate.account_tokens.issue(account, bound, audiences, lifetime_s)
     shown = {
         **meta,
         "name": call.name,
@@ -69,8 +69,11 @@ async def serve(backend: Backend, call: Call) -> Answer:
         "apiVersion": resource.api_version,
         "metadata": shown,
         "spec": {"audiences": audiences, "expirationSeconds": lifetime_s, "boundObjectRef": reference},
-        "status": {"token": issued.token, "expirationTimestamp": format_time(issued.expires)},
+        "status": {"token": "", "expirationTimestamp": None},
     }
+    await subresources.validate_posted(backend, call, document)
+    issued = backend.gate.account_tokens.issue(account, bound, audiences, lifetime_s)
+    document["status"] = {"token": issued.token, "expirationTimestamp": format_time(issued.expires)}
     return plain_answer(call, document, status=201)
 
 

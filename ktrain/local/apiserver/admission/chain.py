@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from ktrain.local.apiserver.requests import User
     from ktrain.local.apiserver.storage.store import Store
 
-Operation = Literal["CREATE", "UPDATE", "DELETE"]
+Operation = Literal["CREATE", "UPDATE", "DELETE", "CONNECT"]
 REQUEST_LIMIT_S: Final = 60.0
 """How long one request may take in all, unless it says less."""
 
@@ -38,7 +38,7 @@ REQUEST_LIMIT_S: Final = 60.0
 @dataclass(frozen=True, slots=True)
 class AdmissionRequest:
     """
-    One write, as a plugin sees it.
+    One write, or connect, as a plugin sees it.
 
     `object` is None on DELETE, `old_object` on CREATE. Neither may be changed in place. `name` is empty while a
     generated name is not chosen yet.
@@ -53,10 +53,10 @@ class AdmissionRequest:
     old_object: Json | None
     user: User
     dry_run: bool = False
-    options: Json = field(default_factory=dict)
-    """CreateOptions, UpdateOptions or DeleteOptions as the caller gave them."""
+    options: Json | None = field(default_factory=dict)
+    """CreateOptions, UpdateOptions or DeleteOptions as the caller gave them; a connect has its own as `object`."""
     view: tuple[str, str] | None = None
-    """apiVersion and kind of the objects if they are a view of the resource's (a Scale)."""
+    """apiVersion and kind of the objects if they are not of the resource's (a Scale, a Binding)."""
     limit_s: float = REQUEST_LIMIT_S
     """How long the caller waits."""
 

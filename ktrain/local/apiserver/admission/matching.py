@@ -60,7 +60,8 @@ class Matcher:
         """Whether the namespace selector and the object selector of an entry fit."""
         by_object = LabelSelector.from_object(entry.get("objectSelector") or {})
         both = [one for one in (request.object, request.old_object) if one is not None]
-        if not by_object.is_everything and not any(by_object.matches(_labels(one)) for one in both):
+        # What has no metadata, the options of a connect, has no labels to select by.
+        if not by_object.is_everything and not any("metadata" in o and by_object.matches(_labels(o)) for o in both):
             return False
         by_namespace = LabelSelector.from_object(entry.get("namespaceSelector") or {})
         if by_namespace.is_everything:

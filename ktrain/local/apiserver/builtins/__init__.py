@@ -1,7 +1,7 @@
 """
 The built-in kinds: which are served (`table.py`, `stored.py`), how each behaves, and what exists from the start.
 
-A strategy is one module for each family of kinds, a folder for pods; `indexes.py` and `templates.py` are shared by some.
+A strategy is one module for each family of kinds, a folder for pods; some share `indexes.py` and `templates.py`.
 """
 
 from ktrain.local.apiserver.builtins.bootstrap import bootstrap as bootstrap

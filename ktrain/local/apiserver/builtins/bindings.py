@@ -6,7 +6,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ktrain.api.meta import format_time
-from ktrain.local.apiserver import causes, codec, errors
+from ktrain.local.apiserver import causes, errors
+from ktrain.local.apiserver.access.asked import read_question
+from ktrain.local.apiserver.admission import subresources
 from ktrain.local.apiserver.errors import StatusError
 from ktrain.local.apiserver.forms import representation
 from ktrain.local.apiserver.reading import listing
@@ -25,10 +27,10 @@ async def serve(backend: Backend, call: Call) -> Answer:
     Raises:
         StatusError: No such pod, it has a node already, is being deleted, or is gated.
     """
-    binding = _read(backend, call)
-    if (binding.get("metadata") or {}).get("name", call.name) != call.name:
+    binding = await _read(backend, call)
+    if binding["metadata"].get("name", "") != call.name:
         raise errors.bad_request("name in URL does not match name in Binding object")
-    return representation.plain_answer(call, _bind(backend, call, binding), status=201)
+    return representation.plain_answer(call, await _bind(backend, call, binding), status=201)
 
 
 async def bind_named(backend: Backend, call: Call) -> Json:
@@ -38,18 +40,15 @@ async def bind_named(backend: Backend, call: Call) -> Json:
     Raises:
         StatusError: As `serve`.
     """
-    binding = _read(backend, call)
-    name = (binding.get("metadata") or {}).get("name", "")
-    return _bind(backend, replace(call, resource=backend.registry.builtin("v1", "Pod"), name=name), binding)
+    return await _bind(backend, call, await _read(backend, call))
 
 
-def _read(backend: Backend, call: Call) -> Json:
-    binding = codec.decode_object(call.request.body, call.header("content-type"), kind="Binding").obj
-    accepting.check_shape(backend.registry.builtin("v1", "Binding"), binding)
-    return binding
+async def _read(backend: Backend, call: Call) -> Json:
+    binding = read_question(backend, call, backend.registry.builtin("v1", "Binding"))
+    return await subresources.mutate_posted(backend, call, binding)
 
 
-def _bind(backend: Backend, call: Call, binding: Json) -> Json:
+async def _bind(backend: Backend, call: Call, binding: Json) -> Json:
     target = binding.get("target") or {}
     node = target.get("name", "")
     found = [] if node else [causes.required("target.name")]
@@ -59,6 +58,8 @@ def _bind(backend: Backend, call: Call, binding: Json) -> Json:
         # Upstream loses the kind of this error on the way.
         texts = [f"{cause.field}: {cause.message}" for cause in reversed(found)]
         raise StatusError(500, "", texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]")
+    await subresources.validate_posted(backend, call, binding)
+    call = replace(call, resource=backend.registry.builtin("v1", "Pod"), name=binding["metadata"].get("name", ""))
     item = listing.get_object(backend, call)
     pod = accepting.private_copy(item.obj)
     _refuse(call, pod, binding)
@@ -68,6 +69,8 @@ def _bind(backend: Backend, call: Call, binding: Json) -> Json:
         if given := (binding.get("metadata") or {}).get(name):
             meta[name] = {**meta.get(name, {}), **given}
     _set_scheduled(pod, format_time(backend.now()))
+    # Kept until the pod had a node of its own.
+    pod["status"].pop("nominatedNodeName", None)
     if not call.parameters.text("dryRun"):
         backend.store.put(call.resource.collection, call.key, pod, expected=item.revision, schema=item.schema)
     return errors.success(code=201)

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import base64
-import re
 from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from ktrain.local.apiserver import causes
+from ktrain.local.apiserver import causes, names
 from ktrain.local.apiserver.strategy import Strategy
 
 if TYPE_CHECKING:
@@ -17,11 +16,6 @@ if TYPE_CHECKING:
     from ktrain.api.meta import Json
     from ktrain.api.schema import Cause
 
-_KEY: Final = re.compile(r"[-._a-zA-Z0-9]+")
-_KEY_TEXT: Final = (
-    "a valid config key must consist of alphanumeric characters, '-', '_' or '.' (e.g. 'key.name',  or 'KEY_NAME',  "
-    "or 'key-name', regex used for validation is '[-._a-zA-Z0-9]+')"
-)
 _SECRET_KEYS: Final = {
     "kubernetes.io/basic-auth": ("username", "password"),
     "kubernetes.io/dockercfg": (".dockercfg",),
@@ -112,7 +106,5 @@ def _json_error(text: bytes) -> str:
 
 def _validate_keys(data: Json, field: str) -> Iterator[Cause]:
     for key in data:
-        if not _KEY.fullmatch(key):
-            yield causes.invalid(f"{field}[{key}]", key, _KEY_TEXT)
-        elif len(key) > 253:
-            yield causes.invalid(f"{field}[{key}]", key, "must be no more than 253 characters")
+        for text in names.config_key(key):
+            yield causes.invalid(f"{field}[{key}]", key, text)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-import zoneinfo
 from typing import TYPE_CHECKING, Final
 
 from ktrain.local.apiserver import causes
 from ktrain.local.apiserver.builtins.job_validation import validate_template_spec
-from ktrain.local.apiserver.builtins.templates import default_template
+from ktrain.local.apiserver.builtins.pods.warnings import warn_of_template
+from ktrain.local.apiserver.builtins.templates import default_template, warn_of_name
 from ktrain.local.apiserver.strategy import Strategy
 
 if TYPE_CHECKING:
@@ -69,6 +69,11 @@ class CronJobStrategy(Strategy):
             found.append(causes.invalid("metadata.name", name, f"must be no more than {_NAME_LIMIT} characters"))
         return found
 
+    def warn(self, obj: Json) -> Sequence[str]:
+        """Warn of the name and of the template of pods."""
+        template = obj["spec"]["jobTemplate"]["spec"]["template"]
+        return [*warn_of_name(obj), *warn_of_template(template, "spec.jobTemplate.spec.template")]
+
 
 def _validate_job(spec: Json, field: str) -> Iterator[Cause]:
     yield from validate_template_spec(spec, field)
@@ -94,9 +99,11 @@ def _validate_schedule(spec: Json) -> Iterator[Cause]:
 
 
 def _is_zone(name: str) -> bool:
+    from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
     try:
-        zoneinfo.ZoneInfo(name)
-    except (zoneinfo.ZoneInfoNotFoundError, ValueError, OSError):
+        ZoneInfo(name)
+    except (ZoneInfoNotFoundError, ValueError, OSError):
         return False
     return name.lower() != "local"
 

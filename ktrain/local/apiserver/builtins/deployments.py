@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Final
 
 from ktrain.local.apiserver import causes, names
 from ktrain.local.apiserver.builtins import percentages
-from ktrain.local.apiserver.builtins.templates import default_template, validate_selected_template
+from ktrain.local.apiserver.builtins.pods.warnings import warn_of_template
+from ktrain.local.apiserver.builtins.templates import default_template, validate_selected_template, warn_of_name
 from ktrain.local.apiserver.builtins.volumes import default_claim, validate_claim_spec
 from ktrain.local.apiserver.strategy import Strategy
 
@@ -44,6 +45,8 @@ class ReplicaSetStrategy(Strategy):
     """ReplicaSets, and what the others share with them."""
 
     kind: str = "ReplicaSet"
+    names_pods: bool = True
+    """Whether the server warns of names that do not do for pods."""
     counts: tuple[str, ...] = ("replicas", "minReadySeconds")
     new_status: Json = {"replicas": 0}
     status_counts: tuple[str, ...] = ("fullyLabeledReplicas", "readyReplicas", "availableReplicas")
@@ -65,6 +68,11 @@ class ReplicaSetStrategy(Strategy):
         spec = obj.get("spec") or {}
         found = [cause for name in self.counts for cause in causes.non_negative(f"spec.{name}", spec.get(name))]
         return [*found, *validate_selected_template(spec, "spec", self.kind), *self.validate_strategy(spec)]
+
+    def warn(self, obj: Json) -> Sequence[str]:
+        """Warn of the template, and of a name that pods cannot have."""
+        named = warn_of_name(obj) if self.names_pods else []
+        return [*named, *warn_of_template(obj["spec"].get("template") or {}, "spec.template")]
 
     def validate_strategy(self, spec: Json) -> Iterator[Cause]:
         """Yield what is wrong with how pods are replaced."""
@@ -134,12 +142,13 @@ class StatefulSetStrategy(ReplicaSetStrategy):
     """StatefulSets."""
 
     kind = "StatefulSet"
+    names_pods = False
     new_status: Json = {"replicas": 0, "availableReplicas": 0}
     status_counts = ("readyReplicas", "currentReplicas", "updatedReplicas", "availableReplicas")
 
     def check_name(self, name: str, *, prefix: bool = False) -> list[str]:
         """The names of pods are made of it."""
-        return names.namespace(name, prefix=prefix)
+        return names.label(name, prefix=prefix)
 
     def default(self, obj: Json) -> None:
         """Fill in the spec, its template, its claims and the strategy."""
@@ -184,13 +193,11 @@ class StatefulSetStrategy(ReplicaSetStrategy):
     def validate(self, obj: Json) -> Sequence[Cause]:
         """Check all; the claims count as volumes of the template."""
         spec = dict(obj.get("spec") or {})
-        claims = [
-            {"name": (claim.get("metadata") or {}).get("name", "")} for claim in spec.get("volumeClaimTemplates", ())
-        ]
+        claimed = [(claim.get("metadata") or {}).get("name", "") for claim in spec.get("volumeClaimTemplates", ())]
+        claims: list[Json] = [{"name": name, "persistentVolumeClaim": {"claimName": name}} for name in claimed]
         template = dict(spec.get("template") or {})
         pod = dict(template.get("spec") or {})
-        taken = {claim["name"] for claim in claims}
-        pod["volumes"] = [*claims, *(v for v in pod.get("volumes", ()) if v.get("name") not in taken)]
+        pod["volumes"] = [*claims, *(v for v in pod.get("volumes", ()) if v.get("name") not in claimed)]
         return super().validate({**obj, "spec": {**spec, "template": {**template, "spec": pod}}})
 
     def validate_update(self, obj: Json, old: Json) -> Sequence[Cause]:
@@ -204,6 +211,7 @@ class DaemonSetStrategy(ReplicaSetStrategy):
     """DaemonSets."""
 
     kind = "DaemonSet"
+    names_pods = False
     counts = ("minReadySeconds", "revisionHistoryLimit")
     new_status: Json = {
         "currentNumberScheduled": 0,

@@ -12,13 +12,17 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from ktrain.api.meta import Key, format_time
-from ktrain.local.apiserver import codec, errors
+from ktrain.local.apiserver import errors
+from ktrain.local.apiserver.access.asked import read_question
+from ktrain.local.apiserver.admission import subresources
 from ktrain.local.apiserver.builtins import disruption
 from ktrain.local.apiserver.builtins.selectors import matches
 from ktrain.local.apiserver.errors import StatusError, bad_request
 from ktrain.local.apiserver.forms import representation
 from ktrain.local.apiserver.reading import listing
+from ktrain.local.apiserver.registry import ServedResource
 from ktrain.local.apiserver.storage.store import RevisionMismatch
+from ktrain.local.apiserver.strategy import ORDINARY
 from ktrain.local.apiserver.verbs import accepting
 from ktrain.local.apiserver.verbs.delete import checked_options, decode_options, delete_object
 
@@ -29,6 +33,15 @@ if TYPE_CHECKING:
     from ktrain.local.apiserver.storage.store import Item
     from ktrain.local.apiserver.verbs.delete import DeleteOptions
 
+EVICTION: Final = ServedResource(
+    group="policy",
+    version="v1",
+    kind="Eviction",
+    plural="evictions",
+    namespaced=True,
+    strategy=ORDINARY,
+)
+"""The kind of the body; there is no such resource."""
 _UNPROTECTED: Final = frozenset({"Succeeded", "Failed", "Pending"})
 _REFUSED: Final = "Cannot evict pod as it would violate the pod's disruption budget."
 _RETRY_S: Final = 10
@@ -41,9 +54,10 @@ async def serve(backend: Backend, call: Call) -> Answer:
     Raises:
         StatusError: 429 with the cause DisruptionBudget; or as a deletion.
     """
-    body = codec.decode_object(call.request.body, call.header("content-type"), kind="Eviction").obj
-    if (body.get("metadata") or {}).get("name", "") != call.name:
+    body = await subresources.mutate_posted(backend, call, read_question(backend, call, EVICTION))
+    if body["metadata"].get("name", "") != call.name:
         raise bad_request("name in URL does not match name in Eviction object")
+    await subresources.validate_posted(backend, call, body)
     options = checked_options(decode_options(body.get("deleteOptions") or {}))
     if call.parameters.text("dryRun"):
         options = msgspec.structs.replace(options, dry_run=("All",))
@@ -135,6 +149,7 @@ async def _delete(backend: Backend, call: Call, options: DeleteOptions) -> None:
         options,
         user=call.request.user,
         warnings=call.warnings,
+        admitted=True,
     )
 
 

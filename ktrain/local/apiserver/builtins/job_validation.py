@@ -9,7 +9,7 @@ from ktrain.api.schema import Cause
 from ktrain.api.selectors import LabelSelector, SelectorError
 from ktrain.local.apiserver import causes, names
 from ktrain.local.apiserver.builtins.job_policies import validate_failure_policy, validate_success_policy
-from ktrain.local.apiserver.builtins.pods.validation import validate_pod_spec
+from ktrain.local.apiserver.builtins.templates import validate_template
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -153,7 +153,7 @@ def _validate_replacement(spec: Json) -> Iterator[Cause]:
 
 def _validate_template(spec: Json) -> Iterator[Cause]:
     pod = (spec.get("template") or {}).get("spec") or {}
-    yield from validate_pod_spec(pod, "spec.template.spec")
+    yield from validate_template(spec.get("template") or {}, "spec.template")
     field, policy = "spec.template.spec.restartPolicy", pod.get("restartPolicy")
     if policy in {None, "", "Always"}:
         yield causes.required(field, 'valid values: "OnFailure", "Never"')

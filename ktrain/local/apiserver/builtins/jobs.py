@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from ktrain.local.apiserver import causes, names
+from ktrain.local.apiserver import causes
 from ktrain.local.apiserver.builtins import job_status
 from ktrain.local.apiserver.builtins.job_validation import validate_job, validate_job_spec
 from ktrain.local.apiserver.builtins.pods.defaults import default_pod_spec
+from ktrain.local.apiserver.builtins.pods.warnings import warn_of_template
+from ktrain.local.apiserver.builtins.templates import warn_of_name
 from ktrain.local.apiserver.strategy import Propagation, Strategy
 
 if TYPE_CHECKING:
@@ -99,8 +101,9 @@ class JobStrategy(Strategy):
         ]
 
     def warn(self, obj: Json) -> Sequence[str]:
-        """Warn of names that make bad hostnames, and of more indexes than can be tracked."""
-        return [*_name_warnings(obj), *_size_warnings(obj["spec"])]
+        """Warn of names that make bad hostnames, of more indexes than can be tracked, and of the template."""
+        template = obj["spec"]["template"]
+        return [*warn_of_name(obj), *_size_warnings(obj["spec"]), *warn_of_template(template, "spec.template")]
 
     def validate_status(self, obj: Json, old: Json) -> Sequence[Cause]:
         """Check the transition."""
@@ -155,14 +158,6 @@ def _without_directives(spec: Json) -> Json:
         if field in rest:
             rest[field] = [{**container, "resources": None} for container in rest[field]]
     return rest
-
-
-def _name_warnings(job: Json) -> list[str]:
-    problems = names.label(job["metadata"].get("name", ""))
-    if not problems or job["metadata"].get("generation", 1) != 1:
-        return []
-    risk = "this is used in Pod names and hostnames, which can result in surprising behavior"
-    return [f"metadata.name: {risk}; a DNS label is recommended: [{' '.join(problems)}]"]
 
 
 def _size_warnings(spec: Json) -> list[str]:

@@ -27,7 +27,7 @@ class NamespaceStrategy(Strategy):
 
     def check_name(self, name: str, *, prefix: bool = False) -> list[str]:
         """A namespace's name is part of DNS names: one label."""
-        return names.namespace(name, prefix=prefix)
+        return names.label(name, prefix=prefix)
 
     def prepare_create(self, obj: Json, backend: Backend) -> None:
         """Start active, held by the controller that will empty it, and selectable by name."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ktrain.local.apiserver.builtins.pods.warnings import warn_of_template
 from ktrain.local.apiserver.builtins.templates import default_template, validate_template
 from ktrain.local.apiserver.strategy import Strategy
 
@@ -26,3 +27,7 @@ class PodTemplateStrategy(Strategy):
     def validate(self, obj: Json) -> Sequence[Cause]:
         """Check the template."""
         return list(validate_template(obj.get("template") or {}, "template"))
+
+    def warn(self, obj: Json) -> Sequence[str]:
+        """Warn of the template."""
+        return warn_of_template(obj.get("template") or {}, "template")

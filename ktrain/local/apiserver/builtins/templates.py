@@ -4,9 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ktrain.local.apiserver import causes
+from ktrain.api.selectors import label_key_errors
+from ktrain.local.apiserver import causes, names
 from ktrain.local.apiserver.builtins.pods.defaults import default_pod_spec
-from ktrain.local.apiserver.builtins.pods.validation import validate_pod_spec
+from ktrain.local.apiserver.builtins.pods.validation import (
+    validate_agreement,
+    validate_annotations,
+    validate_pod_spec,
+    validate_template_containers,
+)
 from ktrain.local.apiserver.builtins.selectors import is_empty, matches, validate_labels, validate_selector
 
 if TYPE_CHECKING:
@@ -52,5 +58,22 @@ def validate_selected_template(spec: Json, field: str, kind: str) -> Iterator[Ca
 
 def validate_template(template: Json, field: str) -> Iterator[Cause]:
     """Yield what is wrong with any pod template."""
-    yield from validate_labels((template.get("metadata") or {}).get("labels"), f"{field}.labels")
-    yield from validate_pod_spec(template.get("spec") or {}, f"{field}.spec")
+    meta, spec = template.get("metadata") or {}, template.get("spec") or {}
+    yield from validate_labels(meta.get("labels"), f"{field}.labels")
+    yield from validate_pod_spec(spec, f"{field}.spec")
+    yield from validate_template_containers(spec, f"{field}.spec")
+    if annotations := meta.get("annotations"):
+        here = f"{field}.annotations"
+        yield from (causes.invalid(here, key, text) for key in annotations for text in label_key_errors(key.lower()))
+        yield from validate_annotations(annotations, spec, here)
+        yield from validate_agreement(annotations, spec, f"{field}.spec")
+
+
+def warn_of_name(owner: Json) -> list[str]:
+    """Return what to know about the name of a new object whose pods are named after it."""
+    meta = owner["metadata"]
+    problems = names.label(meta.get("name", ""))
+    if not problems or meta.get("generation", 1) != 1:
+        return []
+    risk = "this is used in Pod names and hostnames, which can result in surprising behavior"
+    return [f"metadata.name: {risk}; a DNS label is recommended: [{' '.join(problems)}]"]

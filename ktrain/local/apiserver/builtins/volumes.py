@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Final
 from ktrain.api import quantity
 from ktrain.api.meta import format_time
 from ktrain.api.selectors import label_key_errors
-from ktrain.local.apiserver import causes
+from ktrain.local.apiserver import causes, names
 from ktrain.local.apiserver.builtins import limits
+from ktrain.local.apiserver.builtins.selectors import validate_selector
 from ktrain.local.apiserver.strategy import Strategy
 
 if TYPE_CHECKING:
@@ -210,12 +211,16 @@ def default_claim(obj: Json) -> None:
     if not isinstance(spec, dict):
         return
     spec.setdefault("volumeMode", "Filesystem")
+    for source in ("dataSource", "dataSourceRef"):
+        if source in spec:
+            # Typed clients always send it.
+            spec[source].setdefault("apiGroup", None)
     for part in ("requests", "limits"):
         _canonicalise((spec.get("resources") or {}).get(part) or {})
 
 
 def validate_claim_spec(spec: Json, field: str) -> list[Cause]:
-    """Check modes and size."""
+    """Return what is wrong with the spec of a claim, or of a template of claims."""
     found = list(_validate_modes(spec, field, "at least 1 access mode is required"))
     found += _validate_volume_mode(spec, field)
     size = ((spec.get("resources") or {}).get("requests") or {}).get("storage")
@@ -223,7 +228,37 @@ def validate_claim_spec(spec: Json, field: str) -> list[Cause]:
         found.append(causes.required(f"{field}.resources[storage]"))
     elif _amount(size) <= 0:
         found.append(causes.invalid(f"{field}.resources[storage]", size, _NOT_POSITIVE))
+    found += validate_selector(spec.get("selector"), f"{field}.selector")
+    for name in ("storageClassName", "volumeAttributesClassName"):
+        if value := spec.get(name):
+            found += [causes.invalid(f"{field}.{name}", value, text) for text in names.subdomain(value)]
+    for name in ("dataSource", "dataSourceRef"):
+        if name in spec:
+            found += _validate_data_source(spec[name], f"{field}.{name}")
+    if "dataSource" in spec and "dataSourceRef" in spec:
+        found += _validate_agreement(spec["dataSource"], spec["dataSourceRef"], field)
     return found
+
+
+def _validate_agreement(source: Json, reference: Json, field: str) -> Iterator[Cause]:
+    if reference.get("namespace"):
+        yield causes.invalid(field, {}, "may not be specified when dataSourceRef.namespace is specified")
+    elif any(source.get(name) != reference.get(name) for name in ("apiGroup", "kind", "name")):
+        yield causes.invalid(field, {}, "must match dataSourceRef")
+
+
+def _validate_data_source(source: Json, field: str) -> Iterator[Cause]:
+    for name in ("name", "kind"):
+        if not source.get(name):
+            yield causes.required(f"{field}.{name}")
+    kind, group = source.get("kind", ""), source.get("apiGroup")
+    if not group and kind != "PersistentVolumeClaim":
+        detail = "must be 'PersistentVolumeClaim' when referencing the default apiGroup"
+        yield causes.invalid(field, kind, detail)
+    if group:
+        yield from (causes.invalid(f"{field}.apiGroup", group, text) for text in names.subdomain(group))
+    if namespace := source.get("namespace"):
+        yield from (causes.invalid(f"{field}.namespace", namespace, text) for text in names.label(namespace))
 
 
 def _validate_volume_mode(spec: Json, field: str) -> Iterator[Cause]:

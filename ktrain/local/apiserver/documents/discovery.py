@@ -14,7 +14,9 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from ktrain.local.apiserver import errors
 from ktrain.local.apiserver.errors import PageNotFound
+from ktrain.local.apiserver.forms.representation import negotiate, pretty_wanted
 from ktrain.local.apiserver.requests import JSON_TYPE, Answer
 
 if TYPE_CHECKING:
@@ -46,24 +48,31 @@ def answer(resources: Iterable[ServedResource], request: Request, segments: list
     Answer a request for `/api`, `/apis`, or a group or version below them.
 
     Raises:
-        PageNotFound: There is no such group or version.
+        PageNotFound: There is no such group.
+        StatusError: There is no such version of a built-in group, or no form that the client accepts.
     """
     served = list(resources)
+    if len(segments) == 1 and _asks_aggregated(request.headers.get("accept", "")):
+        core = segments == ["api"]
+        return _cacheable(request, aggregated([r for r in served if (r.group == "") is core]), AGGREGATED)
+    document = _document(served, request, segments)
+    fmt = negotiate(request.headers.get("accept", ""), pretty=pretty_wanted(request), forms=False)
+    return Answer(200, fmt.encode(document), (("content-type", fmt.content_type), ("vary", "Accept")))
+
+
+def _document(served: list[ServedResource], request: Request, segments: list[str]) -> Json:
     match segments:
-        case ["api" | "apis"] if _asks_aggregated(request.headers.get("accept", "")):
-            core = segments == ["api"]
-            return _cacheable(request, aggregated([r for r in served if (r.group == "") is core]), AGGREGATED)
         case ["api"]:
-            return _cacheable(request, _core_versions(request.headers.get("host", "")), JSON_TYPE)
+            return _core_versions(request.headers.get("host", ""))
         case ["apis"]:
             groups = [_group(found) for found in _by_group(served).values() if found[0].group]
-            return _cacheable(request, {"kind": "APIGroupList", "apiVersion": "v1", "groups": groups}, JSON_TYPE)
+            return {"kind": "APIGroupList", "apiVersion": "v1", "groups": groups}
         case ["api", version]:
             return _resource_list(served, "", version)
         case ["apis", group, version] if group:
             return _resource_list(served, group, version)
         case ["apis", group] if found := [r for r in served if group and r.group == group]:
-            return Answer(200, _encode({"kind": "APIGroup", "apiVersion": "v1", **_group(found)}))
+            return {"kind": "APIGroup", "apiVersion": "v1", **_group(found)}
     raise PageNotFound
 
 
@@ -112,17 +121,16 @@ def _aggregated_resource(resource: ServedResource) -> Json:
     return entry
 
 
-def _resource_list(resources: Iterable[ServedResource], group: str, version: str) -> Answer:
-    found = [r for r in resources if (r.group, r.version) == (group, version)]
+def _resource_list(served: list[ServedResource], group: str, version: str) -> Json:
+    found = [r for r in served if (r.group, r.version) == (group, version)]
     if not found:
-        raise PageNotFound
+        raise errors.resource_not_found() if errors.is_built_in(served, group) else PageNotFound
     entries: list[Json] = []
     for resource in sorted(found, key=lambda r: r.plural):
         entries.append(_plain_resource(resource))
         entries.extend(_plain_subresource(resource, name, verbs) for name, verbs in _subresources(resource))
     group_version = f"{group}/{version}" if group else version
-    document = {"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": group_version, "resources": entries}
-    return Answer(200, _encode(document))
+    return {"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": group_version, "resources": entries}
 
 
 def _plain_resource(resource: ServedResource) -> Json:
@@ -206,13 +214,9 @@ def _asks_aggregated(accept: str) -> bool:
 
 
 def _cacheable(request: Request, document: Json, content_type: str) -> Answer:
-    body = _encode(document)
+    body = msgspec.json.encode(document) + b"\n"
     etag = f'"{hashlib.sha256(body).hexdigest().upper()}"'
     headers = (("content-type", content_type), ("etag", etag), ("vary", "Accept"))
     if request.headers.get("if-none-match") == etag:
         return Answer(304, b"", headers)
     return Answer(200, body, headers)
-
-
-def _encode(document: Json) -> bytes:
-    return msgspec.json.encode(document) + b"\n"

@@ -6,6 +6,7 @@ import platform
 from typing import TYPE_CHECKING, Final
 
 from ktrain.api.schema import kubernetes_version
+from ktrain.local.apiserver import errors
 from ktrain.local.apiserver.errors import PageNotFound, wrong_method
 from ktrain.local.apiserver.forms.representation import pretty_wanted
 from ktrain.local.apiserver.requests import Answer, Parameters
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
 
 _TEXT: Final = (("content-type", "text/plain; charset=utf-8"),)
 _HEALTH: Final = ("healthz", "livez", "readyz")
+_EXACT: Final = frozenset({*_HEALTH, "metrics", "openapi"})
+"""Below these a slash at the end makes another path."""
 _CHECKS: Final = ("ping", "log", "store")
 _ARCHITECTURES: Final = {"x86_64": "amd64", "aarch64": "arm64"}
 
@@ -28,8 +31,10 @@ def answer(backend: Backend, request: Request, segments: list[str]) -> Answer:
     Raises:
         PageNotFound: There is nothing there.
     """
-    if request.method not in {"GET", "HEAD"}:
-        raise wrong_method() if "/" + "/".join(segments) in _paths(backend) else PageNotFound
+    if request.method != "GET" and _is_of_api(backend, segments):
+        raise wrong_method()
+    if request.path.endswith("/") and segments[0] in _EXACT:
+        raise PageNotFound
     match segments:
         case [""]:
             return _json({"paths": _paths(backend)}, request)
@@ -49,6 +54,17 @@ def answer(backend: Backend, request: Request, segments: list[str]) -> Answer:
         case [name, *checks] if name in _HEALTH:
             return Answer(200, _health(name, checks, request), _TEXT)
     raise PageNotFound
+
+
+def _is_of_api(backend: Backend, segments: list[str]) -> bool:
+    """Whether a document is one of those that are served like resources, to GET alone; others take any method."""
+    match segments:
+        case ["version"] | ["api", *_]:
+            return "/" + "/".join(segments) in _paths(backend)
+        case ["apis", group, version]:
+            found = backend.registry.of_group(group)
+            return errors.is_built_in(found, group) and version in {resource.version for resource in found}
+    return False
 
 
 def _openapi(backend: Backend, request: Request, segments: list[str]) -> Answer:

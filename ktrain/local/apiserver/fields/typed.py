@@ -165,6 +165,7 @@ _CLASSES: Final[dict[str, frozenset[type]]] = {
     "number": frozenset((int, float)),
     "boolean": frozenset((bool,)),
     "int-or-string": frozenset((int, float, str, bool)),
+    "quantity": frozenset((int, float, str, bool)),
 }
 
 
@@ -178,7 +179,7 @@ def _mismatch(value: Value, wanted: str) -> str:
             return f"expected string, got &value.valueUnstructured{{Value:{_go_syntax(value)}}}"
         case "boolean":
             return f"expected boolean, got &{{{_go(value)}}}"
-        case "int-or-string":
+        case "int-or-string" | "quantity":
             return f"expected any scalar, got &{{{_go(value)}}}"
     return f"expected numeric (int or float), got {_GO_TYPES[type(value)]}"
 

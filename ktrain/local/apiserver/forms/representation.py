@@ -32,8 +32,8 @@ META_VERSION: Final = "meta.k8s.io/v1"
 _ACCEPTED: Final = "application/json, application/yaml, application/vnd.kubernetes.protobuf"
 _STREAMS: Final = "application/json;stream=watch, application/vnd.kubernetes.protobuf;stream=watch"
 _ALL_STREAMS: Final = f"{_ACCEPTED}, {_STREAMS}"
-_FORMS: Final = frozenset({"", "Table", "PartialObjectMetadata", "PartialObjectMetadataList"})
-_MEDIA: Final = frozenset({*_ACCEPTED.split(", "), "*/*", "application/*"})
+_FORMS: Final = frozenset({"Table", "PartialObjectMetadata", "PartialObjectMetadataList"})
+_MEDIA: Final = frozenset({*_ACCEPTED.split(", "), "*/*"})
 _META_VERSIONS: Final = frozenset({"v1", "v1beta1"})
 _PEOPLE: Final = ("curl/", "Wget/", "Mozilla/")
 
@@ -52,6 +52,11 @@ class Format:
         """The answer's Content-Type."""
         return YAML_TYPE if self.yaml else JSON_TYPE
 
+    @property
+    def group_version(self) -> str:
+        """The apiVersion of a form."""
+        return f"meta.k8s.io/{self.version}"
+
     def encode(self, document: Json) -> bytes:
         """Encode a document that is not kept in encoded form."""
         if self.yaml:
@@ -69,18 +74,28 @@ def negotiate(accept: str, *, pretty: bool = False, watch: bool = False, forms: 
         StatusError: 406.
     """
     for media, parameters in _parse_accept(accept):
-        form = parameters.get("as", "")
-        if form and (form not in _FORMS or not _is_meta(parameters)):
+        if not _is_known(parameters, forms=forms):
             continue
-        if media in {JSON_TYPE, "*/*", "application/*"} and (forms or not form):
-            return Format(form=form, version=parameters.get("v", "v1") if form else "v1", pretty=pretty)
-        if media == YAML_TYPE and not watch and (forms or not form):
-            return Format(yaml=True, form=form)
-    raise not_acceptable(f"only the following media types are accepted: {_STREAMS if watch else _ACCEPTED}")
+        form, version = parameters.get("as", ""), parameters.get("v", "v1")
+        if media in {JSON_TYPE, "*/*", "application/*"}:
+            return Format(form=form, version=version, pretty=pretty)
+        if media == YAML_TYPE and watch:
+            raise not_acceptable(f"only the following media types are accepted: {_STREAMS}")
+        if media == YAML_TYPE:
+            return Format(yaml=True, form=form, version=version)
+    raise not_acceptable(f"only the following media types are accepted: {_ACCEPTED}")
 
 
-def _is_meta(parameters: Mapping[str, str]) -> bool:
-    return parameters.get("g", "meta.k8s.io") == "meta.k8s.io" and parameters.get("v", "v1") in _META_VERSIONS
+def _is_known(parameters: Mapping[str, str], *, forms: bool) -> bool:
+    """Whether a form is asked for that there is; without one, nothing of a form may be said."""
+    if "as" not in parameters:
+        return not parameters.keys() & {"g", "v"}
+    return (
+        forms
+        and parameters["as"] in _FORMS
+        and parameters.get("g") == "meta.k8s.io"
+        and parameters.get("v") in _META_VERSIONS
+    )
 
 
 def format_of(call: Call, *, watch: bool = False) -> Format:
@@ -93,7 +108,7 @@ def format_of(call: Call, *, watch: bool = False) -> Format:
     accept = call.header("accept")
     if not call.resource.custom and not any(media in _MEDIA for media, _ in _parse_accept(accept)):
         # For built-in kinds somebody else refuses first, with words of its own.
-        listed = _ALL_STREAMS if not call.name else _ACCEPTED
+        listed = _ALL_STREAMS if call.request.method == "GET" and not call.name else _ACCEPTED
         raise StatusError(
             406, "NotAcceptable", f"406: Not Acceptable\n\nAvailable representations: {listed}", details={}
         )
@@ -135,7 +150,7 @@ def render_object(backend: Backend, call: Call, item: Item, fmt: Format) -> byte
         return views.whole(call.resource, item) + b"\n"
     if fmt.form == "Table":
         meta = {"resourceVersion": str(item.revision)}
-        return fmt.encode(_table(backend, call, [item], meta))
+        return fmt.encode(_table(backend, call, [item], meta, fmt))
     if fmt.form == "PartialObjectMetadataList":
         if call.resource.custom:
             raise StatusError(500, "", "content is not a list")
@@ -144,7 +159,7 @@ def render_object(backend: Backend, call: Call, item: Item, fmt: Format) -> byte
             f"you requested PartialObjectMetadataList, but the requested object is not a list ({name})"
         )
     obj = views.present(call.resource, item)
-    return fmt.encode(_partial(obj) if fmt.form else _typed(obj))
+    return fmt.encode(_partial(obj) | {"apiVersion": fmt.group_version} if fmt.form else _typed(obj))
 
 
 def render_page(backend: Backend, call: Call, page: Page, fmt: Format) -> bytes:
@@ -155,19 +170,20 @@ def render_page(backend: Backend, call: Call, page: Page, fmt: Format) -> bytes:
         StatusError: The form is one of single objects.
     """
     meta: Json = {"resourceVersion": str(page.revision)}
-    if page.continue_token:
+    # Where lists have no type of their own, their metadata is written out.
+    if page.continue_token or (call.resource.custom and not fmt.form):
         meta["continue"] = page.continue_token
     if page.remaining is not None:
         meta["remainingItemCount"] = page.remaining
     if fmt.form == "Table":
-        return fmt.encode(_table(backend, call, page.items, meta))
+        return fmt.encode(_table(backend, call, page.items, meta, fmt))
     if fmt.form == "PartialObjectMetadata":
         listed = "Unstructured" if call.resource.custom else call.resource.kind
         name = f"*{_package(call.resource)}.{listed}List"
         raise not_acceptable(f"you requested PartialObjectMetadata, but the requested object is a list ({name})")
     if fmt.form:
-        items = [_partial(item.obj) for item in page.items]
-        return fmt.encode({"kind": fmt.form, "apiVersion": META_VERSION, "metadata": meta, "items": items})
+        items = [_partial(item.obj) for item in page.items] or None
+        return fmt.encode({"kind": fmt.form, "apiVersion": fmt.group_version, "metadata": meta, "items": items})
     raw = _list_json(call, page, encode(meta))
     return raw if not fmt.yaml and not fmt.pretty else fmt.encode(decode(raw))
 
@@ -188,7 +204,7 @@ class EventRenderer:
         if self._fmt.form != "Table":
             return encode(_partial(item.obj))
         meta = {"resourceVersion": item.obj["metadata"]["resourceVersion"]}
-        return self._finish(_table(self._backend, self._call, [item], meta))
+        return self._finish(_table(self._backend, self._call, [item], meta, self._fmt))
 
     def bookmark(self, revision: int, *, initial_end: bool) -> bytes:
         """Render the object of a bookmark: type and version, and the mark that ends the initial events."""
@@ -221,7 +237,7 @@ def _list_json(call: Call, page: Page, meta: bytes) -> bytes:
     return b"".join((head, meta, b',"items":[', items, b"]}\n"))
 
 
-def _table(backend: Backend, call: Call, items: list[Item], meta: Json) -> Json:
+def _table(backend: Backend, call: Call, items: list[Item], meta: Json, fmt: Format) -> Json:
     include = call.parameters.text("includeObject") or "Metadata"
     if include not in {"Metadata", "Object", "None"}:
         raise StatusError(
@@ -233,7 +249,8 @@ def _table(backend: Backend, call: Call, items: list[Item], meta: Json) -> Json:
     from ktrain.local.apiserver.forms import table
 
     objects = [_typed(views.present(call.resource, item)) for item in items]
-    return table.render(objects, call.resource, now=backend.now(), include=include, meta=meta)
+    rendered = table.render(objects, call.resource, now=backend.now(), include=include, meta=meta)
+    return rendered | {"apiVersion": fmt.group_version}
 
 
 def _typed(obj: Json) -> Json:
@@ -261,7 +278,7 @@ def _parse_accept(accept: str) -> list[tuple[str, dict[str, str]]]:
             quality = float(parameters.pop("q", "1"))
         except ValueError:
             quality = 1.0
-        found.append((-quality, media.lower(), parameters))
+        found.append((-quality, media, parameters))
     found.sort(key=lambda entry: entry[0])
     return [(media, parameters) for _, media, parameters in found]
 

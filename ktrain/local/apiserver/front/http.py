@@ -21,6 +21,7 @@ from ktrain.local.apiserver.access.impersonation import PREFIX
 from ktrain.local.apiserver.errors import StatusError
 from ktrain.local.apiserver.front.connection import BODY_LIMIT
 from ktrain.local.apiserver.front.listener import Listener
+from ktrain.local.apiserver.front.messages import BAD_ESCAPE
 from ktrain.local.apiserver.requests import Request
 
 if TYPE_CHECKING:
@@ -138,7 +139,7 @@ async def _respond(server: ApiServer, head: Head, body: bytes, peer: PeerCertifi
     if headers.get("content-encoding", "identity").lower() != "identity":
         raise StatusError(415, "UnsupportedMediaType", _ENCODED)
     path, _, query = head.target.partition("?")
-    pairs = parse_qsl(query, keep_blank_values=True, errors="replace") if query else ()
+    pairs = parse_qsl(_readable(query), keep_blank_values=True, errors="replace") if query else ()
     answer = await server.handle(
         Request(
             method=head.method,
@@ -153,6 +154,13 @@ async def _respond(server: ApiServer, head: Head, body: bytes, peer: PeerCertifi
     if answer.upgrade is not None and not head.upgrade:
         raise errors.bad_request(_NO_UPGRADE)
     return answer
+
+
+def _readable(query: str) -> str:
+    """Leave out the parameters that cannot be read; nobody tells the client."""
+    if ";" not in query and not BAD_ESCAPE.search(query):
+        return query
+    return "&".join(pair for pair in query.split("&") if ";" not in pair and not BAD_ESCAPE.search(pair))
 
 
 def _headers(head: Head) -> tuple[dict[str, str], list[tuple[str, str]]]:

@@ -19,6 +19,7 @@ CONTINUE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
 
 _REQUEST_LINE: Final = re.compile(rb"([!#$%&'*+.^_`|~0-9A-Za-z-]+) ([\x21-\x7e]+) HTTP/1\.([01])")
 _FIELD: Final = re.compile(rb"([!#$%&'*+.^_`|~0-9A-Za-z-]+):[ \t]*([^\x00\r\n]*?)[ \t]*")
+BAD_ESCAPE: Final = re.compile(r"%(?![0-9A-Fa-f]{2})")
 _CHUNK_SIZE: Final = re.compile(rb"([0-9A-Fa-f]{1,8})[ \t]*(?:;[^\r\n]*)?")
 _BREAKS: Final = str.maketrans({"\r": " ", "\n": " ", "\0": " "})
 _STATUS_LINES: Final = {status.value: f"HTTP/1.1 {status.value} {status.phrase}" for status in HTTPStatus}
@@ -58,6 +59,8 @@ def parse_head(data: bytes) -> Head:
     found = _REQUEST_LINE.fullmatch(first)
     if found is None:
         raise BadMessage("malformed request line")
+    if b"%" in found[2] and BAD_ESCAPE.search(found[2].partition(b"?")[0].decode("ascii")):
+        raise BadMessage("malformed escape in the path")
     headers: list[tuple[str, str]] = []
     special: dict[str, str] = {}
     for line in lines:

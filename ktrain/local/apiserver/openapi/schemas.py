@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from ktrain.api.schema import builtin_kinds, definitions, descriptions
+from ktrain.api.schema import builtin_kinds, definition, descriptions
 from ktrain.local.apiserver.documents.discovery import SUBRESOURCE_KINDS
 
 if TYPE_CHECKING:
@@ -142,7 +142,7 @@ def _add_all(wanted: list[str], found: Json, texts: Mapping[str, Mapping[str, st
         if name in seen:
             continue
         seen.add(name)
-        wanted.extend(_targets(definitions()[name]))
+        wanted.extend(_targets(definition(name)))
         if (public := _public_name(name)) not in found:
             found[public] = _publish(name, texts)
 
@@ -159,7 +159,7 @@ def _targets(schema: Any) -> list[str]:  # noqa: ANN401 - a JSON schema
 def _publish(name: str, texts: Mapping[str, Mapping[str, str]]) -> Json:
     """Return a built-in definition as OpenAPI has it, with its descriptions."""
     of_fields = texts.get(name, {})
-    schema = dict(_SCALARS.get(name) or _published(definitions()[name]))
+    schema = dict(_SCALARS.get(name) or _published(definition(name)))
     if properties := schema.get("properties"):
         schema["properties"] = {
             field: _described(value, of_fields.get(field, "")) for field, value in properties.items()

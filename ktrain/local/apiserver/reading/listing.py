@@ -40,9 +40,9 @@ _FUTURE_WAIT_S: Final = 3.0
 class _Token(msgspec.Struct, frozen=True):
     """Where the next page begins: after this key, at this revision (-1: at the newest)."""
 
-    v: str
-    rv: int
-    start: str
+    v: str = ""
+    rv: int = 0
+    start: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,11 +107,11 @@ def list_objects(backend: Backend, call: Call) -> Page:
     Raises:
         StatusError: 400, 410 or 422.
     """
-    _check_options(call)
-    labels, fields = selection.parse(call)
-    matches = selection.matcher(call.resource, call.namespace, labels, fields)
     limit = max(call.parameters.number("limit") or 0, 0)
     call.parameters.number("timeoutSeconds")  # No list takes that long, but a bad number is refused.
+    labels, fields = selection.parse(call)
+    matches = selection.matcher(call.resource, call.namespace, labels, fields)
+    _check_options(call)
     token = _read_token(call.parameters.text("continue"))
     if token is None and call.parameters.text("resourceVersion") == "0":
         limit = 0
@@ -154,11 +154,11 @@ def _check_options(call: Call) -> None:
     parameters = call.parameters
     version, match = parameters.text("resourceVersion"), parameters.text("resourceVersionMatch")
     found = []
+    if match and not version:
+        detail = "resourceVersionMatch is forbidden unless resourceVersion is provided"
+        found.append(causes.forbidden("resourceVersionMatch", detail))
     if match and parameters.text("continue"):
         detail = "resourceVersionMatch is forbidden when continue is provided"
-        found.append(causes.forbidden("resourceVersionMatch", detail))
-    elif match and not version:
-        detail = "resourceVersionMatch is forbidden unless resourceVersion is provided"
         found.append(causes.forbidden("resourceVersionMatch", detail))
     if match not in _MATCHES:
         found.append(causes.not_supported("resourceVersionMatch", match, _MATCHES))
@@ -186,9 +186,23 @@ def _read_token(text: str) -> _Token | None:
         return None
     try:
         raw = base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
-        return msgspec.json.decode(raw, type=_Token)
+        token = msgspec.json.decode(raw, type=_Token)
     except (binascii.Error, ValueError, msgspec.MsgspecError) as error:
         raise bad_request(f"invalid continue token: {error}") from error
+    if wrong := _token_error(token):
+        raise bad_request(f"invalid continue token: continue key is not valid: {wrong}")
+    return token
+
+
+def _token_error(token: _Token) -> str:
+    """Return what keeps a token from being one of ours."""
+    if token.v != _PAGE_FORMAT:
+        return f"server does not recognize this encoded version {token.v}"
+    if not token.rv:
+        return f"incorrect encoded start resourceVersion (version {token.v})"
+    if not token.start:
+        return f"encoded start key empty (version {token.v})"
+    return token.start if any(part in {".", ".."} for part in token.start.split("/")) else ""
 
 
 def _parse_key(text: str) -> Key:

@@ -58,7 +58,7 @@ async def serve(backend: Backend, call: Call) -> Answer:
     """
     pod = listing.get_object(backend, call).obj
     options = _read_options(call)
-    container = choose_container(call, pod)
+    container = choose_container(call, pod, call.parameters.text("container"))
     agent = backend.nodes.of(pod)
     if agent is None:
         # Upstream has no node to ask: an empty answer, not an error.
@@ -70,15 +70,14 @@ async def serve(backend: Backend, call: Call) -> Answer:
     return Answer(200, headers=_TEXT, chunks=chunks)
 
 
-def choose_container(call: Call, pod: Json) -> str:
+def choose_container(call: Call, pod: Json, asked: str) -> str:
     """
-    Return which container of a pod a request means: the one it names, the only one, or the pod's default.
+    Return which container of a pod a request means: the one it asks for, the only one, or the pod's default.
 
     Raises:
         StatusError: 400: there is no such container, or none is named and there are several.
     """
     spec = pod["spec"]
-    asked = call.parameters.text("container")
     known = [c["name"] for field in _CONTAINER_FIELDS for c in spec.get(field, ())]
     if asked:
         if asked not in known:

@@ -19,6 +19,7 @@ from ktrain.local.apiserver.storage.store import Expired, encode
 from ktrain.local.apiserver.storage.watchers import Event, event_for
 
 if TYPE_CHECKING:
+    from ktrain.api.schema import Cause
     from ktrain.local.apiserver.backend import Backend, Call
     from ktrain.local.apiserver.registry import ServedResource
     from ktrain.local.apiserver.storage.store import Collection, Item
@@ -30,6 +31,7 @@ LAST_BOOKMARK_S: Final = 2.0
 """How long before its end a stream gets a bookmark, so that an idle client resumes from a recent version."""
 INITIAL_EVENTS_END: Final = "k8s.io/initial-events-end"
 
+_NOT_OLDER: Final = "NotOlderThan"
 _MIN_TIMEOUT_S: Final = 1800
 _MAX_EVENT_BATCH: Final = 256
 
@@ -83,28 +85,35 @@ def open_watch(backend: Backend, call: Call, render: Renderer, bookmark: Bookmar
 
 def _read_options(backend: Backend, call: Call) -> _Options:
     parameters = call.parameters
-    match = parameters.text("resourceVersionMatch")
     streaming = "sendInitialEvents" in parameters
-    found = []
-    if streaming and match != "NotOlderThan":
-        detail = "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan"
-        found.append(causes.forbidden("resourceVersionMatch", detail))
-    elif match and not streaming:
-        detail = "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided"
-        found.append(causes.forbidden("resourceVersionMatch", detail))
-    if found:
+    parameters.number("limit")  # A watch has none, but a bad number is refused.
+    timeout = parameters.number("timeoutSeconds") or 0
+    if found := _wrong_match(parameters.text("resourceVersionMatch"), parameters.text("continue"), streaming=streaming):
         raise invalid_options("ListOptions", found)
     revision = listing.read_revision(call)
     bookmarks = parameters.flag("allowWatchBookmarks")
     initial = parameters.flag("sendInitialEvents") if streaming else revision == 0
-    timeout = parameters.number("timeoutSeconds") or 0
     return _Options(
         revision=backend.store.revision if streaming and not initial and not revision else revision,
         initial=initial,
         bookmarks=bookmarks,
         mark_end=initial and bookmarks,
-        timeout_s=timeout if timeout > 0 else _MIN_TIMEOUT_S * (1 + backend.env.random.random()),
+        timeout_s=max(timeout, 0) if timeout else _MIN_TIMEOUT_S * (1 + backend.env.random.random()),
     )
+
+
+def _wrong_match(match: str, token: str, *, streaming: bool) -> list[Cause]:
+    details = []
+    if streaming and match != _NOT_OLDER:
+        details.append(f"sendInitialEvents requires setting resourceVersionMatch to {_NOT_OLDER}")
+    if match and not streaming:
+        details.append("resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided")
+    if token:
+        details.append("resourceVersionMatch is forbidden when continue is provided")
+    found = [causes.forbidden("resourceVersionMatch", detail) for detail in details]
+    if match and match != _NOT_OLDER:
+        found.append(causes.not_supported("resourceVersionMatch", match, [_NOT_OLDER]))
+    return found
 
 
 def _start(collection: Collection, current: int, accepts: Filter, options: _Options, namespace: str) -> _Start:

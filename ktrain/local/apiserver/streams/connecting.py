@@ -14,6 +14,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
+from ktrain.local.apiserver.admission.subresources import admit_connect
 from ktrain.local.apiserver.errors import StatusError, bad_request
 from ktrain.local.apiserver.reading import listing
 from ktrain.local.apiserver.reading.logs import choose_container
@@ -64,16 +65,17 @@ async def serve(backend: Backend, call: Call) -> Answer:
     Raises:
         StatusError: 404 for the pod or container; 400 for what was asked, or when the client wants no WebSocket.
     """
+    asked = await admit_connect(backend, call, _read_options(call))
     pod = listing.get_object(backend, call).obj
-    container = choose_container(call, pod)
-    parameters = call.parameters
+    container = choose_container(call, pod, asked.get("container", ""))
+    has_tty = asked.get("tty", False)
     options = StreamOptions(
-        command=tuple(value for name, value in call.request.query if name == "command"),
-        stdin=parameters.flag("stdin"),
-        stdout=parameters.flag("stdout"),
+        command=tuple(asked.get("command") or ()),
+        stdin=asked.get("stdin", False),
+        stdout=asked.get("stdout", False),
         # A terminal has one output (v1.PodExecOptions).
-        stderr=parameters.flag("stderr") and not parameters.flag("tty"),
-        tty=parameters.flag("tty"),
+        stderr=asked.get("stderr", False) and not has_tty,
+        tty=has_tty,
     )
     if not pod["spec"].get("nodeName"):
         raise bad_request(f"pod {call.name} does not have a host assigned")
@@ -96,6 +98,18 @@ async def serve(backend: Backend, call: Call) -> Answer:
             await serve_session(session, connection, half_close=protocol.startswith("v5."))
 
     return Answer(101, headers=(), upgrade=Upgrade(protocol, serve_connection))
+
+
+def _read_options(call: Call) -> Json:
+    """Return a request's PodExecOptions or PodAttachOptions."""
+    is_exec = call.subresource == "exec"
+    options: Json = {"kind": "PodExecOptions" if is_exec else "PodAttachOptions", "apiVersion": "v1"}
+    options |= {name: True for name in ("stdin", "stdout", "stderr", "tty") if call.parameters.flag(name)}
+    if container := call.parameters.text("container"):
+        options["container"] = container
+    if is_exec:
+        options["command"] = [value for name, value in call.request.query if name == "command"] or None
+    return options
 
 
 def agent_of(backend: Backend, pod: Json) -> NodeAgent:

@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Final
 import anyio
 import structlog
 
+from ktrain.local.apiserver.access.quoting import quote
+from ktrain.local.apiserver.admission.subresources import admit_connect
 from ktrain.local.apiserver.errors import bad_request
 from ktrain.local.apiserver.reading import listing
 from ktrain.local.apiserver.requests import Answer, Upgrade
@@ -37,6 +39,7 @@ if TYPE_CHECKING:
 
     from anyio.abc import TaskGroup
 
+    from ktrain.api.meta import Json
     from ktrain.local.apiserver.backend import Backend, Call
     from ktrain.local.apiserver.requests import Connection
 
@@ -58,6 +61,7 @@ async def serve(backend: Backend, call: Call) -> Answer:
     Raises:
         StatusError: 404 for the pod; 400 if it is not bound, or the client speaks another protocol.
     """
+    await admit_connect(backend, call, _read_options(call))
     pod = listing.get_object(backend, call).obj
     if not pod["spec"].get("nodeName"):
         raise bad_request(f"pod {call.name} does not have a host assigned")
@@ -68,6 +72,22 @@ async def serve(backend: Backend, call: Call) -> Answer:
         await Tunnel(connection, lambda port: source.connect(call.namespace, call.name, port)).serve()
 
     return Answer(101, headers=(), upgrade=Upgrade(protocol, serve_connection))
+
+
+def _read_options(call: Call) -> Json:
+    """
+    Return a request's PodPortForwardOptions. The ports are for admission only: the streams name theirs.
+
+    Raises:
+        StatusError: 400: a port is no number.
+    """
+    given = [part for name, value in call.request.query if name == "ports" for part in value.split(",")]
+    options: Json = {"kind": "PodPortForwardOptions", "apiVersion": "v1"}
+    for part in given:
+        if not (part.isascii() and part.isdecimal()):
+            problem = f"parsing {quote(part)}: invalid syntax"
+            raise bad_request(f"cannot convert to []int32: strconv.ParseUint: {problem}")
+    return {**options, "ports": [int(part) for part in given]} if given else options
 
 
 @dataclass(slots=True)

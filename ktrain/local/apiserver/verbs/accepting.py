@@ -64,8 +64,8 @@ def check_type(resource: ServedResource, obj: Json) -> None:
         version, kind = version or resource.api_version, kind or resource.kind
     elif not kind:
         shown = encode(obj).decode()
-        prefix = f"the object provided is unrecognized (must be of type {resource.kind}): couldn't get version/kind"
-        raise bad_request(f"{prefix}; json parse error: Object 'Kind' is missing in '{shown}'")
+        prefix = f"the object provided is unrecognized (must be of type {resource.kind})"
+        raise bad_request(f"{prefix}: Object 'Kind' is missing in '{shown}' ({codec.excerpt(shown.encode())})")
     if version != resource.api_version:
         raise bad_request(
             f"the API version in the data ({version or ''}) does not match the expected API version "

@@ -10,9 +10,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 import msgspec
+from msgspec import Meta
 
 from ktrain.api.meta import Key, Struct, format_time
 from ktrain.local.apiserver import causes, codec, errors
@@ -44,10 +45,10 @@ class DeleteOptions(Struct, frozen=True):
 
     kind: str = ""
     api_version: str = ""
-    grace_period_seconds: int | None = None
+    grace_period_seconds: Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)] | None = None
     propagation_policy: str | None = None
     orphan_dependents: bool | None = None
-    preconditions: _Preconditions = _Preconditions()
+    preconditions: _Preconditions | None = None
     dry_run: tuple[str, ...] | None = None
 
 
@@ -106,9 +107,10 @@ async def delete_object(
     *,
     user: User = ADMIN,
     warnings: list[str] | None = None,
+    admitted: bool = False,
 ) -> Deleted:
     """
-    Delete one object; the server's own controllers call this, too.
+    Delete one object; the server's own controllers call this, too. `admitted`: admission was asked already.
 
     Raises:
         StatusError: Refused, a precondition failed, or there is none.
@@ -121,7 +123,8 @@ async def delete_object(
         resource.strategy.may_delete(item.obj)
         _check_preconditions(resource, key, item, options)
         shown = await views.shown(backend, resource, item)
-        await backend.admission.validate(_admission_request(resource, key, shown.obj, options, user), warnings)
+        if not admitted:
+            await backend.admission.validate(_admission_request(resource, key, shown.obj, options, user), warnings)
         marked, held = _marked(backend, resource, item, options)
         # What may stay for a while is shown as it would have stayed; other kinds are shown as they were.
         last = Item(marked, item.revision, item.schema) if held or resource.strategy.shows_deletion else item
@@ -198,14 +201,17 @@ def _from_query(call: Call) -> DeleteOptions:
     parameters = call.parameters
     return DeleteOptions(
         grace_period_seconds=parameters.number("gracePeriodSeconds"),
-        propagation_policy=parameters.text("propagationPolicy") or None,
+        propagation_policy=parameters.text("propagationPolicy") if "propagationPolicy" in parameters else None,
         orphan_dependents=parameters.flag("orphanDependents") if "orphanDependents" in parameters else None,
         dry_run=tuple(value for name, value in call.request.query if name == "dryRun"),
+        preconditions=_Preconditions(parameters.text("uid") or None, parameters.text("resourceVersion") or None),
     )
 
 
 def _check_preconditions(resource: ServedResource, key: Key, item: Item, options: DeleteOptions) -> None:
     expected = options.preconditions
+    if expected is None:
+        return
     uid, version = item.obj["metadata"]["uid"], item.obj["metadata"]["resourceVersion"]
     if expected.uid is not None and expected.uid != uid:
         detail = (

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from ktrain.local.apiserver import causes, codec, errors
+from ktrain.local.apiserver import causes, errors
 from ktrain.local.apiserver.errors import StatusError, not_found
 from ktrain.local.apiserver.forms import views
 from ktrain.local.apiserver.requests import write_options
@@ -35,11 +35,9 @@ async def patch(backend: Backend, call: Call) -> Written:
     Raises:
         StatusError: Refused.
     """
-    kind = codec.media_type(call.header("content-type"))
+    kind = check_patch_type(call)
     if kind == APPLY_PATCH:
         return await apply_patch(backend, call)
-    if kind not in accepted_patches(call):
-        raise _unsupported(call, kind)
     options = write_options("PatchOptions", call.request, call.parameters)
     apply = read_patch(kind, call.request.body, call.resource.schema)
     for _ in range(ATTEMPTS):
@@ -61,10 +59,21 @@ def accepted_patches(call: Call) -> list[str]:
     return accepted if call.resource.custom else [*accepted[:2], STRATEGIC_PATCH, APPLY_PATCH]
 
 
-def _unsupported(call: Call, kind: str) -> StatusError:
-    if not call.resource.custom and kind == "application/json":
-        return StatusError(415, "UnsupportedMediaType", "415: Unsupported Media Type", details={})
-    return errors.unsupported_media_type(", ".join(accepted_patches(call)))
+def check_patch_type(call: Call) -> str:
+    """
+    Return the Content-Type of a patch.
+
+    Raises:
+        StatusError: 415: the resource takes none of this type.
+    """
+    kind = call.header("content-type").partition(";")[0]
+    accepted = accepted_patches(call)
+    if kind in accepted:
+        return kind
+    if not call.resource.custom:
+        # For built-in kinds somebody else refuses first.
+        raise StatusError(415, "UnsupportedMediaType", "415: Unsupported Media Type", details={})
+    raise errors.unsupported_media_type(", ".join(accepted))
 
 
 def _writable(call: Call, patched: Json) -> Json:

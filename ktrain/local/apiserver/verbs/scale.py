@@ -14,7 +14,8 @@ from ktrain.local.apiserver.reading import listing
 from ktrain.local.apiserver.requests import WriteOptions, write_options
 from ktrain.local.apiserver.storage.store import RevisionMismatch
 from ktrain.local.apiserver.verbs import accepting, writing
-from ktrain.local.apiserver.verbs.patches import JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH, read_patch
+from ktrain.local.apiserver.verbs.patches import APPLY_PATCH, JSON_PATCH, MERGE_PATCH, read_patch
+from ktrain.local.apiserver.verbs.patching import check_patch_type
 from ktrain.local.apiserver.verbs.update import ATTEMPTS, check_version
 
 if TYPE_CHECKING:
@@ -26,8 +27,6 @@ if TYPE_CHECKING:
 _META = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
 _MAX_REPLICAS = 2**31 - 1
 _SCALE_GROUP = "autoscaling"
-_CUSTOM_PATCHES = (JSON_PATCH, MERGE_PATCH)
-_BUILTIN_PATCHES = (*_CUSTOM_PATCHES, STRATEGIC_PATCH)
 
 
 async def get(backend: Backend, call: Call, paths: Scale) -> Json:
@@ -49,6 +48,8 @@ async def write(backend: Backend, call: Call, paths: Scale) -> Json:
     """
     is_put = call.request.method == "PUT"
     options = write_options("UpdateOptions" if is_put else "PatchOptions", call.request, call.parameters)
+    if not is_put:
+        check_patch_type(call)
     for _ in range(ATTEMPTS):
         stored = listing.get_object(backend, call)
         old = await views.shown(backend, call.resource, stored)
@@ -123,10 +124,10 @@ def _read_put(call: Call) -> Json:
 
 
 def _read_patch(call: Call, current: Json) -> Json:
-    kind = codec.media_type(call.header("content-type"))
-    if kind not in (_CUSTOM_PATCHES if call.resource.custom else _BUILTIN_PATCHES):
-        # Upstream names apply, too, and then fails over it.
-        raise errors.unsupported_media_type(", ".join((*_CUSTOM_PATCHES, "application/apply-patch+yaml")))
+    kind = check_patch_type(call)
+    if kind == APPLY_PATCH:
+        # Upstream takes it, and then fails over it.
+        raise errors.unsupported_media_type(", ".join((JSON_PATCH, MERGE_PATCH)))
     schema = builtin(f"{_SCALE_GROUP}/v1", "Scale")
     return read_patch(kind, call.request.body, schema or call.resource.schema)(current)
 

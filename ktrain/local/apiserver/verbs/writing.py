@@ -91,6 +91,8 @@ async def commit_create(backend: Backend, call: Call, obj: Json, options: WriteO
     meta = obj["metadata"]
     metadata.prepare_create(meta, now=backend.now(), random=backend.env.random, has_generation=strategy.has_generation)
     key = _choose_name(backend, call, meta)
+    # Of what the server fills in by itself nobody is warned, nor of anything if the object is refused.
+    warnings = strategy.warn(obj)
     strategy.prepare_create(obj, backend)
     _warn(call, obj)
     found = metadata.validate(meta, strategy, custom=resource.custom)
@@ -98,6 +100,7 @@ async def commit_create(backend: Backend, call: Call, obj: Json, options: WriteO
     found += strategy.validate_create(obj)
     if found:
         raise invalid(resource, meta.get("name", ""), found)
+    call.warnings.extend(warnings)
     if call.name:
         backend.gate.require_creation(call)
     await _admit_final(backend, call, obj, None, options)
@@ -156,6 +159,8 @@ async def commit_update(
     found += _validate_change(call, obj, before)
     if found:
         raise invalid(resource, meta["name"], found)
+    if meta.get("generation") != before["metadata"].get("generation"):
+        call.warnings.extend(strategy.warn(obj))
     if not admitted:
         await _admit_final(backend, call, obj, before, options)
     if unchanged(obj, before):
@@ -295,13 +300,13 @@ def admission_request(call: Call, obj: Json, old: Json | None, options: WriteOpt
         old_object=old,
         user=call.request.user,
         dry_run=options.dry_run,
-        limit_s=_limit_s(call),
+        limit_s=limit_s(call),
         options=_options(call, options, "CreateOptions" if old is None else "UpdateOptions"),
     )
 
 
-def _limit_s(call: Call) -> float:
-    """How long the caller waits, as far as it says so: `timeout=30s`."""
+def limit_s(call: Call) -> float:
+    """Return how long the caller waits, as far as it says so: `timeout=30s`."""
     given = call.parameters.text("timeout")
     try:
         asked_s = parse_duration(given).total_seconds() if given else REQUEST_LIMIT_S
@@ -336,7 +341,6 @@ def _warn(call: Call, obj: Json) -> None:
         call.warnings.append(doubled)
     if call.resource.custom:
         call.warnings.extend(metadata.finalizer_warnings(obj["metadata"]))
-    call.warnings.extend(call.resource.strategy.warn(obj))
 
 
 def _without_times(meta: Json) -> list[Json]:

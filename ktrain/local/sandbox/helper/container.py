@@ -21,9 +21,8 @@ if TYPE_CHECKING:
 
     from ktrain.local.sandbox.helper.mounts import View
 
-_FORWARDED = frozenset(signal.valid_signals()) - {
-    signal.SIGKILL,
-    signal.SIGSTOP,
+_HANDLEABLE = frozenset(signal.valid_signals()) - {signal.SIGKILL, signal.SIGSTOP}
+_FORWARDED = _HANDLEABLE - {
     signal.SIGCHLD,
     signal.SIGSEGV,
     signal.SIGBUS,
@@ -37,7 +36,8 @@ def supervise(spec: dict[str, Any], stdio: tuple[int, ...], report: int, host_pr
     Start the program that `spec` describes, wait for its end, and return its exit code. Runs in a process of its own.
 
     `stdio` are its standard input, output and error, or one descriptor of its log. What happened goes to `report`: the
-    program's PID (by the /proc that `host_proc` is open on), then end-of-file once it runs; or an error as a sentence.
+    program's PID (by the /proc that `host_proc` is open on), then end-of-file once it runs; or an error as a sentence,
+    and if it is about the program itself its number, behind a NUL.
     """
     signal.pthread_sigmask(signal.SIG_BLOCK, _FORWARDED)
     try:
@@ -112,10 +112,13 @@ def _become(spec: dict[str, Any], stdio: tuple[int, ...], report: int, host_proc
         if namespaces:
             _change_user(spec["uid"], spec["gid"], spec["groups"])
         os.umask(0o022)
-        for signum in (signal.SIGPIPE, signal.SIGXFSZ):  # Python ignores these, and exec keeps what is ignored.
+        for signum in _HANDLEABLE:  # exec keeps what is ignored: SIGPIPE by Python, SIGHUP by `nohup ktrain up`
             signal.signal(signum, signal.SIG_DFL)
         signal.pthread_sigmask(signal.SIG_SETMASK, ())
-        _execute(spec["argv"], spec["env"])
+        try:
+            _execute(spec["argv"], spec["env"])
+        except OSError as error:
+            _tell(report, f"E{describe(error)}\0{error.errno}")
     except (OSError, ValueError) as error:
         _tell(report, f"E{describe(error) if isinstance(error, OSError) else error}")
     finally:

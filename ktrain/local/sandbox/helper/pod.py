@@ -9,8 +9,9 @@ Frames from the runner, on a socket that belongs to this pod alone:
     {"op": "signal", "process", "signum"}                  not answered
     {"id", "op": "socket", "family"}                       answered with a TCP socket of the pod's network
 
-and back: `{"id", "ok": value}` or `{"id", "error": sentence}` for each; `{"event": "ready"}` or `{"event": "failed",
-"error"}` once; `{"event": "exit", "process", "code", "oom"}` for each process. The socket's end is the pod's end.
+and back: `{"id", "ok": value}` or `{"id", "error": sentence, "errno"}` for each, with a number only if the program
+itself was refused; `{"event": "ready"}` or `{"event": "failed", "error"}` once; `{"event": "exit", "process", "code",
+"oom"}` for each process. The socket's end is the pod's end.
 """
 
 from __future__ import annotations
@@ -189,11 +190,13 @@ class Pod:
         self._poll.unregister(fd)
         os.close(fd)
         process.report = -1
-        pid, _, error = process.said.decode(errors="surrogateescape").partition("E")
+        pid, _, said = process.said.decode(errors="surrogateescape").partition("E")
+        error, _, number = said.partition("\0")
         if pid.startswith("P") and not error:
             wire.send(self._control, {"id": process.request, "ok": int(pid[1:])})
         else:
-            wire.send(self._control, {"id": process.request, "error": error or "killed before it started"})
+            refusal = {"error": error or "killed before it started", "errno": int(number) if number else None}
+            wire.send(self._control, {"id": process.request} | refusal)
 
     def _enforce_memory(self) -> None:
         for process in self._running.values():

@@ -53,7 +53,7 @@ QUESTIONS = [
 ]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.lists(st.one_of(roles, bindings, deletions), max_size=12))
 def test_every_decision_is_that_of_all_bindings(steps):
     store = Store()

@@ -43,7 +43,7 @@ async def _rampage(number: int) -> None:
 
 
 @seed(int(os.environ.get("KTRAIN_FUZZ_SEED", "20261121")))
-@settings(max_examples=OBJECTS // EACH, deadline=None, database=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=OBJECTS // EACH, database=None, suppress_health_check=list(HealthCheck))
 @given(number=st.integers(0, 2**32))
 def test_nothing_that_clients_send_breaks_the_server_or_its_store(number):
     asyncio.run(rampage(number))

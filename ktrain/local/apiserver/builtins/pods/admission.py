@@ -34,7 +34,7 @@ def admit_pod(pod: Json, backend: Backend) -> None:
     limits.apply_defaults(pod, backend)
     admit_account(pod, backend)
     _admit_priority(pod, backend)
-    _tolerate(pod["spec"])
+    tolerate_failing_nodes(pod["spec"])
     _admit_runtime_class(pod, backend)
 
 
@@ -78,16 +78,27 @@ def _admit_runtime_class(pod: Json, backend: Backend) -> None:
             raise _forbidden(pod, backend, f'pod rejected: RuntimeClass "{name}" not found')
         found = item.obj
     overhead = (found.get("overhead") or {}).get("podFixed")
-    given = spec.get("overhead")
-    if overhead is None and given is not None:
-        text = "pod rejected: Pod Overhead set without corresponding RuntimeClass defined Overhead"
-        raise _forbidden(pod, backend, text)
     if overhead is not None:
+        given = pod["spec"].get("overhead")
         if given and read(given) != read(overhead):
             text = "pod rejected: Pod's Overhead doesn't match RuntimeClass's defined Overhead"
             raise _forbidden(pod, backend, text)
         spec["overhead"] = dict(overhead)
     _schedule(pod, found.get("scheduling") or {}, backend)
+
+
+def check_overhead(pod: Json, backend: Backend) -> None:
+    """
+    Refuse a new pod, valid otherwise, that says of itself what only its runtime class may say.
+
+    Raises:
+        StatusError: 403.
+    """
+    spec = pod["spec"]
+    item = backend.store.collection("runtimeclasses.node.k8s.io").get(Key("", spec.get("runtimeClassName", "")))
+    if spec.get("overhead") and (item is None or not item.obj.get("overhead")):
+        text = "pod rejected: Pod Overhead set without corresponding RuntimeClass defined Overhead"
+        raise _forbidden(pod, backend, text)
 
 
 def _schedule(pod: Json, scheduling: Json, backend: Backend) -> None:
@@ -103,7 +114,7 @@ def _schedule(pod: Json, scheduling: Json, backend: Backend) -> None:
     tolerations += [dict(one) for one in scheduling.get("tolerations") or () if one not in tolerations]
 
 
-def _tolerate(spec: Json) -> None:
+def tolerate_failing_nodes(spec: Json) -> None:
     """Let the pod stay a while on a node that fails, unless it says how long itself."""
     tolerations = spec.setdefault("tolerations", [])
     tolerated = {one.get("key") for one in tolerations if one.get("effect", "NoExecute") == "NoExecute"}

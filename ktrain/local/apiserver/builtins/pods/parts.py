@@ -1,4 +1,4 @@
-"""What may change in a pod: what only gets narrower, and through subresources containers to look around and sizes."""
+"""What may change in a pod through subresources: containers to look around, and sizes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from ktrain.api.schema import Cause
 
 _GROUPS: Final = ("initContainers", "containers")
-_DEADLINE: Final = "activeDeadlineSeconds"
 _RESIZABLE: Final = frozenset({"cpu", "memory"})
 
 
@@ -33,24 +32,6 @@ def with_resources(obj: Json, old: Json) -> Json:
         if group in obj["spec"]:
             spec[group] = [_resized(known.get(one.get("name")), one) for one in obj["spec"][group]]
     return {**old, "spec": spec}
-
-
-def validate_narrowing(spec: Json, old: Json) -> Iterator[Cause]:
-    """A deadline comes nearer, gates open, and a gated pod's nodes become fewer; nothing goes the other way."""
-    field, deadline, before = "spec.activeDeadlineSeconds", spec.get(_DEADLINE), old.get(_DEADLINE)
-    if before is not None and deadline is None:
-        yield causes.invalid(field, None, "must not update from a positive integer to nil value")
-    elif before is not None and deadline > before:
-        yield causes.invalid(field, deadline, "must be less than or equal to previous value")
-    known = {gate["name"] for gate in old.get("schedulingGates", ())}
-    for index, gate in enumerate(spec.get("schedulingGates", ())):
-        if (name := gate.get("name")) not in known:
-            detail = f"only deletion is allowed, but found new scheduling gate '{name}'"
-            yield causes.forbidden(f"spec.schedulingGates[{index}].name", detail)
-    selector = spec.get("nodeSelector", {})
-    if known and not old.get("nodeSelector", {}).items() <= selector.items():
-        detail = "only additions to spec.nodeSelector are allowed (no mutations or deletions)"
-        yield causes.invalid("spec.nodeSelector", selector, detail)
 
 
 def validate_ephemeral(obj: Json, old: Json) -> Iterator[Cause]:

@@ -2,31 +2,35 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+from fractions import Fraction
 from typing import TYPE_CHECKING, Final
 
+from ktrain.api import quantity
 from ktrain.api.meta import format_time
-from ktrain.local.apiserver import causes
 from ktrain.local.apiserver.builtins import limits
 from ktrain.local.apiserver.builtins.pods import parts
-from ktrain.local.apiserver.builtins.pods.admission import admit_pod
-from ktrain.local.apiserver.builtins.pods.defaults import containers, default_pod_spec
-from ktrain.local.apiserver.builtins.pods.validation import validate_pod_spec
+from ktrain.local.apiserver.builtins.pods.admission import admit_pod, check_overhead, tolerate_failing_nodes
+from ktrain.local.apiserver.builtins.pods.changes import validate_change
+from ktrain.local.apiserver.builtins.pods.defaults import default_pod_spec
+from ktrain.local.apiserver.builtins.pods.matching import merge_label_keys
+from ktrain.local.apiserver.builtins.pods.profiles import fill_in_apparmor
+from ktrain.local.apiserver.builtins.pods.validation import validate_kept, validate_new_pod, validate_pod
+from ktrain.local.apiserver.builtins.pods.warnings import warn_of_pod
 from ktrain.local.apiserver.strategy import Strategy
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from ktrain.api.meta import Json
     from ktrain.api.schema import Cause
     from ktrain.local.apiserver.backend import Backend
     from ktrain.local.apiserver.registry import ServedResource
 
+_GRACE: Final = "terminationGracePeriodSeconds"
 _FINISHED: Final = frozenset({"Succeeded", "Failed"})
-_UPDATE_TEXT: Final = (
-    "pod updates may not change fields other than `spec.containers[*].image`,`spec.initContainers[*].image`,"
-    "`spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to existing tolerations),"
-    "`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)"
-)
+_RATED: Final = frozenset({"cpu", "memory"})
+"""The resources that a pod's class of service is about."""
 
 
 class PodStrategy(Strategy):
@@ -39,6 +43,9 @@ class PodStrategy(Strategy):
     def default(self, obj: Json) -> None:
         """Fill in pod defaults."""
         spec = obj.setdefault("spec", {})
+        if spec.get(_GRACE, 0) < 0:
+            # As upstream has it: whoever writes a negative one is in a hurry, but gets a moment.
+            spec[_GRACE] = 1
         default_pod_spec(spec, requests=True)
         spec.setdefault("enableServiceLinks", True)
         status = obj.get("status", {})
@@ -55,10 +62,13 @@ class PodStrategy(Strategy):
         """Fill in what a new pod does not say; refuse classes that do not exist."""
         if old is None:
             admit_pod(obj, backend)
+        else:
+            tolerate_failing_nodes(obj["spec"])
 
     def judge(self, resource: ServedResource, obj: Json, old: Json | None, backend: Backend) -> None:
-        """Hold new pods to the limits of their namespace."""
+        """Hold new pods to the limits of their namespace, and to the costs of their runtime."""
         if old is None:
+            check_overhead(obj, backend)
             limits.check(resource, obj, backend)
 
     def prepare_create(self, obj: Json, backend: Backend) -> None:
@@ -70,22 +80,25 @@ class PodStrategy(Strategy):
             condition["lastTransitionTime"] = format_time(backend.now())
             message = "Scheduling is blocked due to non-empty scheduling gates"
             obj["status"]["conditions"] = [{**condition, "message": message}]
+        merge_label_keys(obj)
+        fill_in_apparmor(obj)
 
     def validate(self, obj: Json) -> Sequence[Cause]:
-        """Check the spec."""
-        return validate_pod_spec(obj.get("spec", {}))
+        """Check the spec, and what annotations say."""
+        return validate_pod(obj)
 
     def validate_create(self, obj: Json) -> Sequence[Cause]:
-        """Containers to look around come later."""
-        early = obj["spec"].get("ephemeralContainers")
-        return [causes.forbidden("spec.ephemeralContainers", "cannot be set on create")] if early else ()
+        """Containers to look around come later, and so does the node of a gated pod."""
+        return list(validate_new_pod(obj))
 
     def validate_update(self, obj: Json, old: Json) -> Sequence[Cause]:
         """Only images, deadlines, added tolerations, removed gates and a gated pod's constraints may change."""
-        found = list(parts.validate_narrowing(obj["spec"], old["spec"]))
-        if not found and _comparable(obj["spec"], old["spec"]) != _comparable(old["spec"], old["spec"]):
-            found.append(causes.forbidden("spec", _UPDATE_TEXT))
-        return found
+        annotations, before = obj["metadata"].get("annotations", {}), old["metadata"].get("annotations", {})
+        return [*validate_kept(annotations, before), *validate_change(obj["spec"], old["spec"])]
+
+    def warn(self, obj: Json) -> Sequence[str]:
+        """Warn of a new pod; people seldom change one."""
+        return warn_of_pod(obj) if obj["metadata"].get("generation") == 1 else ()
 
     def restrict_part(self, part: str, obj: Json, old: Json) -> Json:
         """Let `ephemeralcontainers` and `resize` change what they are for, and nothing else."""
@@ -102,36 +115,37 @@ class PodStrategy(Strategy):
         """Nobody has to end a pod that was never started or has finished."""
         if not obj["spec"].get("nodeName") or obj.get("status", {}).get("phase") in _FINISHED:
             return 0
-        grace: int = obj["spec"].get("terminationGracePeriodSeconds", 30) if asked is None else asked
-        # As upstream has it: whoever writes a negative one is in a hurry, but gets a moment.
+        grace: int = obj["spec"].get(_GRACE, 30) if asked is None else asked
         return grace if grace >= 0 else 1
 
 
 def quality_class(spec: Json) -> str:
-    """Return the quality-of-service class of a pod, from its containers' cpu and memory."""
-    guaranteed, burstable = True, False
-    for container in containers(spec):
-        resources = container.get("resources", {})
-        limits, requests = resources.get("limits", {}), resources.get("requests", {})
-        for name in ("cpu", "memory"):
-            burstable = burstable or name in limits or name in requests
-            guaranteed = guaranteed and name in limits and requests.get(name, limits[name]) == limits[name]
-    return "Guaranteed" if guaranteed else "Burstable" if burstable else "BestEffort"
+    """
+    Return the quality-of-service class of a pod.
+
+    It is guaranteed what it asks for if that is all that it may use, of cpu and of memory; what it says of itself as a
+    whole counts instead of what its containers say. Nothing at all is as good as nothing said.
+    """
+    own = spec.get("resources")
+    asking = [own] if own is not None else [one.get("resources", {}) for one in _lasting(spec)]
+    requests, limits = _added_up(asking, "requests"), _added_up(asking, "limits")
+    if not requests and not limits:
+        return "BestEffort"
+    bounded = all(len(_added_up([one], "limits")) == len(_RATED) for one in asking)
+    return "Guaranteed" if bounded and requests == limits else "Burstable"
 
 
-def _comparable(spec: Json, old: Json) -> Json:
-    """Return a spec without what may change, as far as it changed in an allowed way from `old`."""
-    masked = {name: value for name, value in spec.items() if name not in {"activeDeadlineSeconds", "schedulingGates"}}
-    grace = "terminationGracePeriodSeconds"
-    if old.get(grace, 0) < 0 and masked.get(grace) == 1:
-        masked[grace] = old[grace]
-    for field in ("containers", "initContainers"):
-        if field in masked:
-            masked[field] = [{**container, "image": ""} for container in masked[field]]
-    kept = old.get("tolerations", [])
-    if all(toleration in masked.get("tolerations", []) for toleration in kept):
-        masked["tolerations"] = kept
-    if old.get("schedulingGates"):
-        masked.pop("affinity", None)
-        masked.pop("nodeSelector", None)
-    return masked
+def _lasting(spec: Json) -> list[Json]:
+    """Return the containers that a pod is made of."""
+    return [*spec.get("containers", ()), *spec.get("initContainers", ())]
+
+
+def _added_up(asking: Iterable[Json], part: str) -> dict[str, Fraction]:
+    """Return the amounts that make a class: more than nothing, and readable (what is not, validation refuses)."""
+    total: dict[str, Fraction] = {}
+    for resources in asking:
+        for name in _RATED & (listed := resources.get(part, {})).keys():
+            with suppress(ValueError):
+                if (amount := quantity.parse(listed[name])) > 0:
+                    total[name] = total.get(name, Fraction()) + amount
+    return total
