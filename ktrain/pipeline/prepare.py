@@ -9,7 +9,7 @@ import msgspec
 from ktrain.api import trainer as api
 
 from .errors import PlanError
-from .info import Info, PodSet
+from .info import Info, PodSet, Program
 from .journal import TRAIN_JOB, Author, Journal
 from .older import PatchTemplate, patch_templates
 from .patches import apply_patches
@@ -49,6 +49,8 @@ def prepare(job: api.TrainJob, runtime: api.RuntimeSpec) -> Info:
     except (msgspec.ValidationError, TypeError, AttributeError) as error:
         raise PlanError(f"the runtime's template or a patch of it is malformed: {error}") from error
     info = Info(job, runtime, template, pod_sets, labels, annotations, journal=journal)
+    if trainer := job.spec.trainer:
+        info.program = Program(trainer.command, trainer.args)
     for pod_set in pod_sets:
         _count(pod_set, runtime)
     _merge_resources(info)

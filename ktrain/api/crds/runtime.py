@@ -106,6 +106,10 @@ def _mpi() -> Json:
             "numProcPerNode": _processes("mpiPolicy"),
             "runLauncherAsNode": flag(default=False),
             "sshAuthMountPath": text(high=4096, default="/root/.ssh"),
+            "variant": text(
+                enum=["OpenMPI", "OpenMPI5", "Intel", "MPICH"],
+                description="Which MPI the image has, before mpiImplementation, which knows Open MPI 4 only.",
+            ),
         }
     )
 
