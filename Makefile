@@ -2,10 +2,12 @@
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
+MPICH  := $(VENV)-mpich
 
-.PHONY: help demo test test-real check bench docs clean
+.PHONY: help demo examples test test-real check bench docs clean
 help:
 	@echo "make demo       train a real model with one command (installs PyTorch into $(VENV))"
+	@echo "make examples   run JAX, XGBoost and MPI on several nodes (installs them into $(VENV) and $(MPICH))"
 	@echo "make test       format, lint, types, layers and tests"
 	@echo "make test-real  the tests of tests/controlplane on a real kube-apiserver, built with Go if need be, and kubectl's"
 	@echo "make bench      the benchmarks of benchmarks/"
@@ -23,6 +25,19 @@ $(VENV)/.installed-%: pyproject.toml | $(BIN)/python
 
 demo: $(VENV)/.installed-demo
 	$(BIN)/ktrain run examples/digits/trainjob.yaml
+
+# Three kinds of MPI: Open MPI 5 and MPICH as wheels, in an environment each as both bring an `mpirun`; and Debian's
+# Open MPI 4, which only root can install. What is not there is skipped, and said.
+examples: $(VENV)/.installed-examples $(MPICH)/.installed
+	@command -v /usr/bin/mpirun >/dev/null || { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && \
+	  apt-get install --yes --no-install-recommends openmpi-bin; } || echo "not run: Open MPI 4 (apt-get install openmpi-bin)"
+	$(BIN)/python -m pytest -m examples -rs tests/e2e/test_examples.py
+	$(MPICH)/bin/python -m pytest -m examples -k mpich tests/e2e/test_examples.py
+
+$(MPICH)/.installed: pyproject.toml
+	$(PYTHON) -m venv $(MPICH)
+	$(MPICH)/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[examples-mpich]'
+	@touch $@
 
 check: $(VENV)/.installed-dev
 	$(BIN)/ruff format --check .
@@ -51,4 +66,4 @@ docs: $(VENV)/.installed-docs
 	$(BIN)/python hack/apidocs.py build/docs
 
 clean:
-	rm -rf $(VENV) build .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) $(MPICH) build .mypy_cache .ruff_cache .pytest_cache .hypothesis

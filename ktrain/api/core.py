@@ -143,6 +143,7 @@ class Job(Object, frozen=True):
 PODS: Final = Resource("", "v1", "Pod", "pods", namespaced=True, type=Pod)
 SERVICES: Final = Resource("", "v1", "Service", "services", namespaced=True, type=Object)
 CONFIG_MAPS: Final = Resource("", "v1", "ConfigMap", "configmaps", namespaced=True, type=ConfigMap)
+CONFIG_MAP_METADATA: Final = Resource("", "v1", "ConfigMap", "configmaps", namespaced=True, type=Object)
 SECRETS: Final = Resource("", "v1", "Secret", "secrets", namespaced=True, type=Object)
 NAMESPACES: Final = Resource("", "v1", "Namespace", "namespaces", namespaced=False, type=Object)
 NODES: Final = Resource("", "v1", "Node", "nodes", namespaced=False, type=Object)

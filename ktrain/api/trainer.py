@@ -92,6 +92,11 @@ class TrainJobSpec(Struct, frozen=True):
     suspend: bool | None = None
     active_deadline_seconds: int | None = None
     managed_by: str | None = None
+    # What 2.0 and 2.1 had instead of `runtime_patches`; `ktrain.pipeline.older` reads them.
+    labels: dict[str, str] | None = None
+    annotations: dict[str, str] | None = None
+    pod_spec_overrides: msgspec.Raw = ABSENT
+    pod_template_overrides: msgspec.Raw = ABSENT
 
 
 class JobStatus(Struct, frozen=True, omit_defaults=False):
@@ -118,12 +123,27 @@ class Diagnosis(Struct, frozen=True):
     since: datetime | None = None
 
 
+class ElasticStatus(Struct, frozen=True):
+    """
+    How large an elastic TrainJob may be, should be and is.
+
+    ktrain's own field, too: the scale subresource reads it, so that an autoscaler can resize the job.
+    """
+
+    min_nodes: int = 1
+    max_nodes: int = 1
+    desired_nodes: int = 0
+    observed_nodes: int = 0
+    selector: str = ""
+
+
 class TrainJobStatus(Struct, frozen=True):
     """What was observed of a TrainJob. `trainerStatus` is another writer's and is not read."""
 
     conditions: tuple[Condition, ...] = ()
     jobs_status: tuple[JobStatus, ...] = ()
     diagnosis: Diagnosis | None = None
+    elastic: ElasticStatus | None = None
 
 
 class TrainJob(Object, frozen=True):
@@ -156,10 +176,22 @@ class EnvInjection(Struct, frozen=True):
     targets: tuple[EnvInjectionTarget, ...] = ()
 
 
+class ElasticPolicy(Struct, frozen=True):
+    """`torch.elasticPolicy`: on how many nodes a job may train. `metrics` are of autoscaling/v2 and pass through."""
+
+    min_nodes: int = 1
+    max_nodes: int = 1
+    max_restarts: int | None = None
+    metrics: msgspec.Raw = ABSENT
+
+
 class TorchPolicy(Struct, frozen=True):
     """`mlPolicy.torch`."""
 
     env_injection: EnvInjection | None = None
+    elastic_policy: ElasticPolicy | None = None
+    num_proc_per_node: int | str | None = None
+    """`auto`, `cpu`, `gpu` or a number: of 2.1, where the TrainJob says nothing."""
 
 
 class PluginPolicy(Struct, frozen=True):

@@ -16,6 +16,7 @@ INTERRUPTED: Final = 130
 COMMANDS: Final = {
     "run": "Run a TrainJob to its end, on this machine or on a cluster.",
     "up": "Serve a small Kubernetes control plane on this machine.",
+    "runtime": "Ask about training runtimes: which jobs would a change touch?",
     "operator": "Run the controllers against a cluster.",
     "version": "Print the version.",
 }

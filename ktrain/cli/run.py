@@ -107,7 +107,7 @@ def command(ctx: click.Context, /, files: tuple[str, ...], **options: Any) -> No
     Run a TrainJob to its end and show what happens.
 
     FILE is YAML or JSON (- for standard input) with one TrainJob and whatever it needs: runtimes, ConfigMaps, Secrets,
-    claims. The runtimes torch-distributed and plain are there already. SCRIPT.py runs without any YAML.
+    claims. The shipped runtimes (plain, torch-distributed, ...) are there already. SCRIPT.py runs without any YAML.
 
     Exit code: 0 Complete, 1 Failed, 2 input refused, 124 timeout, 130 Ctrl-C.
 

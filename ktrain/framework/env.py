@@ -61,10 +61,13 @@ class Env:
     """Time and randomness, passed to whoever needs them."""
 
     clock: Clock = field(default_factory=SystemClock)
-    # Jitter and names, not secrets: those come from the `secrets` module at the edge.
-    random: random.Random = field(default_factory=random.Random)
+    random: random.Random = field(default_factory=random.SystemRandom)
+    """
+    One source for all: jitter, names, and also keys. So the default is cryptographically secure, and a simulation that
+    passes a seeded `Random` gets the same keys each time.
+    """
 
 
 def system_env() -> Env:
-    """Return the production environment: real clocks, unseeded randomness."""
+    """Return the production environment: real clocks, and the operating system's randomness."""
     return Env()

@@ -196,6 +196,13 @@ class PodSet:
         self.pod["volumes"] = volumes
         upsert(volumes, volume, "name")
 
+    def add_search_domain(self, domain: str) -> None:
+        """Let the pods find hosts of a DNS domain by their first label."""
+        self._journal.record(f"{self._path}.spec.dnsConfig.searches[{domain}]", domain)
+        config = child(self.pod, "dnsConfig")
+        searches = config.get("searches") or []
+        config["searches"] = searches if domain in searches else [*searches, domain]
+
     def add_init_container(self, spec: Json) -> Container:
         """Append an init container."""
         self._journal.record(f"{self._path}.spec.initContainers[{spec['name']}]", spec)
@@ -222,6 +229,14 @@ class Scheduler:
     pod_annotations: dict[str, str] = field(default_factory=dict)
 
 
+@dataclass(frozen=True, slots=True)
+class Program:
+    """What the trainer's containers start. None leaves it to the runtime; empty is a value and clears the runtime's."""
+
+    command: tuple[str, ...] | None = None
+    args: tuple[str, ...] | None = None
+
+
 @dataclass(slots=True)
 class Info:
     """One job on its way through the phases. Mutable, private to one run of the pipeline."""
@@ -238,6 +253,13 @@ class Info:
     annotations: dict[str, str] = field(default_factory=dict)
     scheduler: Scheduler = field(default_factory=Scheduler)
     journal: Journal = field(default_factory=Journal)
+    program: Program = field(default_factory=Program)
+    """The TrainJob's, unless a plugin has set another; laid over the runtime's when the JobSet is built."""
+
+    def set_program(self, program: Program) -> None:
+        """Start this in the trainer's containers instead of what the TrainJob says: for plugins that wrap it."""
+        self.journal.record("trainer.program", program)
+        self.program = program
 
     @property
     def trainer(self) -> PodSet | None:

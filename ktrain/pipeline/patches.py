@@ -36,7 +36,7 @@ _JOB_SET_SPEC: Final[Json] = {
 
 def apply_patches(spec: Json, patches: Sequence[tuple[str, Json]], journal: Journal) -> Json:
     """
-    Return *spec* with the JobSet-spec *patches* (manager and patch) merged in; *spec* is left as it is.
+    Return *spec* with the JobSet-spec *patches* (author and patch) merged in; *spec* is left as it is.
 
     Strategic merge moves patched list elements to the front. Replicated jobs go back to the runtime's order, because
     `dependsOn` may only name earlier ones; names that the runtime does not have sort like the first.
@@ -44,9 +44,9 @@ def apply_patches(spec: Json, patches: Sequence[tuple[str, Json]], journal: Jour
     if not patches:
         return spec
     position = {job.get("name"): index for index, job in enumerate(spec.get("replicatedJobs") or ())}
-    for manager, patch in patches:
-        with journal.writing_as(Author(f"patch {manager}")):
-            for path, value in _leaves(patch):
+    for author, patch in patches:
+        with journal.writing_as(Author(author)):
+            for path, value in leaves(patch):
                 journal.record(path, value)
         spec = _merge(spec, patch)
     if "replicatedJobs" in spec:
@@ -56,15 +56,15 @@ def apply_patches(spec: Json, patches: Sequence[tuple[str, Json]], journal: Jour
     return spec
 
 
-def _leaves(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:  # noqa: ANN401 -- a JSON value
-    """Paths of what a patch sets, in the journal's spelling."""
+def leaves(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:  # noqa: ANN401 -- a JSON value
+    """Yield paths of what a patch sets, in the journal's spelling, and the values."""
     if isinstance(value, dict) and value:
         for key, inner in value.items():
-            yield from _leaves(inner, f"{path}.{key}" if path else key)
+            yield from leaves(inner, f"{path}.{key}" if path else key)
     elif isinstance(value, list) and value and all(isinstance(item, dict) and "name" in item for item in value):
         for item in value:
             rest = {key: inner for key, inner in item.items() if key != "name"}
-            yield from _leaves(rest, f"{path}[{item['name']}]")
+            yield from leaves(rest, f"{path}[{item['name']}]")
     else:
         yield path, value
 

@@ -57,7 +57,11 @@ class Context:
     now: datetime
     """Aware, UTC."""
     random: Random
-    """Entropy. For secrets a plugin builds its component with `ApplyWhen.ABSENT`, so that it is drawn once."""
+    """
+    Entropy, also for secrets: the operating system's in production, a seeded generator in simulations.
+
+    For what is drawn a plugin builds its component with `ApplyWhen.ABSENT`, so that it is drawn once.
+    """
     log: FilteringBoundLogger
     monotonic: Callable[[], float]
     """Seconds, for measuring hooks."""

@@ -9,21 +9,22 @@ import msgspec
 from ktrain.api import trainer as api
 
 from .errors import PlanError
-from .info import Info, PodSet
+from .info import Info, PodSet, Program
 from .journal import TRAIN_JOB, Author, Journal
+from .older import PatchTemplate, patch_templates
 from .patches import apply_patches
 
 if TYPE_CHECKING:
     from ktrain.api.meta import Json
 
 
-class _PatchTemplate(msgspec.Struct, frozen=True, gc=False, rename="camel"):
-    metadata: api.TemplateMeta = api.TemplateMeta()
+class _Template(msgspec.Struct, frozen=True, gc=False, rename="camel"):
+    metadata: dict[str, Any] | None = None
     spec: dict[str, Any] | None = None
 
 
 class _RuntimePatchSpec(msgspec.Struct, frozen=True, gc=False, rename="camel"):
-    template: _PatchTemplate = _PatchTemplate()
+    template: _Template = _Template()
 
 
 def prepare(job: api.TrainJob, runtime: api.RuntimeSpec) -> Info:
@@ -38,23 +39,32 @@ def prepare(job: api.TrainJob, runtime: api.RuntimeSpec) -> Info:
     patches: list[tuple[str, Json]] = []
     try:
         template: Json = msgspec.json.decode(runtime.template.spec, type=dict[str, Any])
-        for patch in job.spec.runtime_patches:
-            if not patch.training_runtime_spec:
-                continue
-            patched = msgspec.json.decode(patch.training_runtime_spec, type=_RuntimePatchSpec).template
-            labels |= patched.metadata.labels
-            annotations |= patched.metadata.annotations
-            if patched.spec:
-                patches.append((patch.manager, patched.spec))
+        for patch in _patch_templates(job, template):
+            labels |= patch.metadata.get("labels") or {}
+            annotations |= patch.metadata.get("annotations") or {}
+            if patch.spec:
+                patches.append((patch.author, patch.spec))
         template = apply_patches(template, patches, journal)
         pod_sets = [PodSet(replicated_job, 1, journal) for replicated_job in template.get("replicatedJobs") or ()]
     except (msgspec.ValidationError, TypeError, AttributeError) as error:
         raise PlanError(f"the runtime's template or a patch of it is malformed: {error}") from error
     info = Info(job, runtime, template, pod_sets, labels, annotations, journal=journal)
+    if trainer := job.spec.trainer:
+        info.program = Program(trainer.command, trainer.args)
     for pod_set in pod_sets:
         _count(pod_set, runtime)
     _merge_resources(info)
     return info
+
+
+def _patch_templates(job: api.TrainJob, template: Json) -> list[PatchTemplate]:
+    """All patches in the order in which they apply: first the older shapes."""
+    found = patch_templates(job.spec, [str(rjob.get("name", "")) for rjob in template.get("replicatedJobs") or ()])
+    for patch in job.spec.runtime_patches:
+        if patch.training_runtime_spec:
+            patched = msgspec.json.decode(patch.training_runtime_spec, type=_RuntimePatchSpec).template
+            found.append(PatchTemplate(f"patch {patch.manager}", patched.metadata or {}, patched.spec or {}))
+    return found
 
 
 def _count(pod_set: PodSet, runtime: api.RuntimeSpec) -> None:

@@ -5,10 +5,15 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from ktrain.api import quantity
+from ktrain.api import trainer as api
 
 if TYPE_CHECKING:
     from ktrain.api.meta import Json
+
+    from .info import Info
 
 
 def gpu_count(resources: Json) -> int:
@@ -36,3 +41,32 @@ def cpu_count(resources: Json) -> int:
 def names_device(resources: Json) -> bool:
     """Whether any extended resource is asked for: those have a domain in their name, as `nvidia.com/gpu`."""
     return any("/" in name for kind in ("requests", "limits") for name in resources.get(kind) or ())
+
+
+def node_resources(info: Info) -> Json:
+    """Return what a node's container asks for: of the first job that is named `node` or is the trainer step."""
+    for pod_set in info.pod_sets:
+        if pod_set.name == api.TRAINER_CONTAINER or pod_set.ancestor == api.ANCESTOR_TRAINER:
+            container = pod_set.main_container(api.TRAINER_CONTAINER)
+            if container:
+                return container.resources
+    return {}
+
+
+def job_resources(info: Info) -> Json:
+    """Return the TrainJob's `resourcesPerNode` alone if it has any, else the node's."""
+    trainer = info.job.spec.trainer
+    if trainer and trainer.resources_per_node:
+        asked: Json = msgspec.json.decode(trainer.resources_per_node)
+        return asked
+    return node_resources(info)
+
+
+def node_gpus(info: Info) -> int:
+    """
+    Count the GPUs of a node. A device that the TrainJob names replaces the runtime's; cores and memory do not.
+
+    In Go's Trainer they do, too: a user who asks for more cores gets the runtime's four GPUs, and one process.
+    """
+    asked = job_resources(info)
+    return gpu_count(asked) or (0 if names_device(asked) else gpu_count(node_resources(info)))

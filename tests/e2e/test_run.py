@@ -193,7 +193,7 @@ def test_print_shows_the_train_job_and_runs_nothing(ktrain, tmp_path):
         (("numNodes", "numNode"), 'did you mean "numNodes"'),
         (("numNodes: 1", "numNodes: one"), "spec.trainer.numNodes"),
         (("kind: TrainJob", "kind: TrainJobb"), "TrainJob"),
-        (("name: plain", "name: plane"), "there are: plain, torch-distributed"),
+        (("name: plain", "name: plane"), "plain, torch-distributed, "),
         (("spec:", "spec: ["), "job.yaml"),
     ],
 )

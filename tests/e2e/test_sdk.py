@@ -48,7 +48,12 @@ def sdk(start, tmp_path):
 def test_it_finds_the_control_plane_and_its_runtimes(sdk):
     out, err = sdk("print(json.dumps({r.name: r.trainer.framework for r in client.list_runtimes()}))")
 
-    assert json.loads(out) == {"plain": "plain", "torch-distributed": "torch"}
+    found = json.loads(out)
+    assert found["plain"] == "plain"
+    assert found["torch-distributed"] == "torch"
+    assert found["jax-distributed"] == "jax"
+    assert found["deepspeed-distributed"] == "deepspeed"
+    assert found["torchtune-llama3.2-1b"] == "torchtune"
     assert err == "", "the SDK warns when it cannot read the version of the control plane"
 
 

@@ -12,9 +12,12 @@ import yaml
 
 from ktrain.api import trainer as api
 from ktrain.pipeline import Context, Registry, plan, validate
+from ktrain.plugins.jax import JAX
 from ktrain.plugins.jobset import JobSet
+from ktrain.plugins.mpi import MPI
 from ktrain.plugins.plainml import PlainML
 from ktrain.plugins.torch import Torch
+from ktrain.plugins.xgboost import XGBoost
 
 TRAINER_LABEL = "{trainer.kubeflow.org/trainjob-ancestor-step: trainer}"
 
@@ -23,7 +26,7 @@ class Kit:
     """Turns YAML into what the pipeline takes, and runs it over the built-in plugins. `L` is the trainer's label."""
 
     def __init__(self) -> None:
-        self.registry = Registry([JobSet(), Torch(), PlainML()])
+        self.registry = Registry([JobSet(), Torch(), PlainML(), JAX(), XGBoost(), MPI()])
         self.objects: dict = {}
 
     @property
@@ -46,8 +49,11 @@ class Kit:
         return plan(self.registry, self.job(job), self.runtime(runtime), self.context)
 
     def job_set(self, runtime: str, job: str) -> dict:
-        (component,) = self.plan(runtime, job).components
-        return component.body
+        return self.objects_of(runtime, job)["JobSet"]
+
+    def objects_of(self, runtime: str, job: str) -> dict:
+        """The objects of a plan by kind: there is at most one of each."""
+        return {component.resource.kind: component.body for component in self.plan(runtime, job).components}
 
     def container(self, runtime: str, job: str, index: int = 0) -> dict:
         spec = self.job_set(runtime, job)["spec"]["replicatedJobs"][index]

@@ -16,6 +16,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from .jobset import jobset_crd
+from .optimizationjob import optimizationjob_crd
 from .runtime import runtime_crds
 from .trainjob import trainjob_crd
 
@@ -25,4 +26,4 @@ if TYPE_CHECKING:
 
 def all_crds() -> list[Json]:
     """All CRDs, built anew; their parts are shared and must not be changed. `ktrain.api.assets` reads them faster."""
-    return [trainjob_crd(), *runtime_crds(), jobset_crd()]
+    return [trainjob_crd(), *runtime_crds(), optimizationjob_crd(), jobset_crd()]

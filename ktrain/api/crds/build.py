@@ -170,11 +170,16 @@ def crd(
     *,
     namespaced: bool = True,
     columns: Sequence[Json] = (),
+    scale: Json | None = None,
 ) -> Json:
-    """A CustomResourceDefinition of one served and stored version. With a `status` property it has that subresource."""
+    """
+    A CustomResourceDefinition of one served and stored version.
+
+    With a `status` property it has that subresource; with `scale`, the paths of it, that one, too.
+    """
     served: Json = {"name": version, "served": True, "storage": True}
     if "status" in schema["properties"]:
-        served["subresources"] = {"status": {}}
+        served["subresources"] = {"status": {}} | ({"scale": scale} if scale else {})
     if columns:
         served["additionalPrinterColumns"] = list(columns)
     own = {"apiVersion": {"type": "string"}, "kind": {"type": "string"}, "metadata": {"type": "object"}}

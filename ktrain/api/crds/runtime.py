@@ -48,10 +48,16 @@ def _ml_policy() -> Json:
             "mpi": _mpi(),
             "numNodes": integer(description="Nodes of a TrainJob that does not say how many."),
             "plugin": _plugin("A policy that an installed plugin of this name implements."),
-            "torch": obj({"envInjection": obj({"targets": _injection_targets()})}),
+            "torch": _torch(),
             "xgboost": obj(),
         },
-        rules=(one,),
+        rules=(
+            one,
+            rule(
+                "!has(self.numNodes) || !has(self.torch) || !has(self.torch.elasticPolicy)",
+                "numNodes should not be set if torch.elasticPolicy is configured",
+            ),
+        ),
         description="How the processes of a job find each other; at most one policy.",
     )
 
@@ -61,6 +67,38 @@ def _processes(policy: str) -> Json:
     return with_rules(integer(default=1), minimum)
 
 
+def _torch() -> Json:
+    """Upstream dropped `elasticPolicy` and `numProcPerNode` with 2.2; the one works here, the other is honoured."""
+    metric: Json = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+    elastic = obj(
+        {
+            "maxNodes": integer(1, description="Most nodes of an elastic job."),
+            "maxRestarts": integer(0, description="How often torchrun starts all workers anew after one failed."),
+            "metrics": array(metric, kind="atomic", high=16, description="Of autoscaling/v2; they make an autoscaler."),
+            "minNodes": integer(1, description="Fewest nodes with which training goes on."),
+        },
+        required=("maxNodes", "minNodes"),
+        rules=(rule("self.minNodes <= self.maxNodes", "minNodes must not be greater than maxNodes"),),
+        description="Train on as many nodes as there are, from minNodes to maxNodes.",
+    )
+    processes: Json = {
+        "anyOf": [{"type": "integer"}, {"type": "string"}],
+        "description": "Processes on each node: a number, auto, cpu or gpu. Deprecated: set it in the TrainJob.",
+        "x-kubernetes-int-or-string": True,
+    }
+    valid = rule(
+        "type(self) == int ? self > 0 : self in ['auto', 'cpu', 'gpu']",
+        "NumProcPerNode must be equal to auto, cpu, gpu, or int value",
+    )
+    return obj(
+        {
+            "elasticPolicy": elastic,
+            "envInjection": obj({"targets": _injection_targets()}),
+            "numProcPerNode": with_rules(processes, valid),
+        }
+    )
+
+
 def _mpi() -> Json:
     return obj(
         {
@@ -68,6 +106,10 @@ def _mpi() -> Json:
             "numProcPerNode": _processes("mpiPolicy"),
             "runLauncherAsNode": flag(default=False),
             "sshAuthMountPath": text(high=4096, default="/root/.ssh"),
+            "variant": text(
+                enum=["OpenMPI", "OpenMPI5", "Intel", "MPICH"],
+                description="Which MPI the image has, before mpiImplementation, which knows Open MPI 4 only.",
+            ),
         }
     )
 
@@ -83,6 +125,7 @@ def _injection_targets() -> Json:
 
 
 def _pod_group_policy() -> Json:
+    present = ", ".join(f"has(self.{name})" for name in ("coscheduling", "plugin", "volcano", "workload"))
     topology = obj(
         {
             "highestTierAllowed": {"type": "integer", "default": 1},
@@ -94,6 +137,8 @@ def _pod_group_policy() -> Json:
             "coscheduling": obj({"scheduleTimeoutSeconds": integer(default=60)}),
             "plugin": _plugin("A gang scheduler that an installed plugin of this name implements."),
             "volcano": obj({"networkTopology": topology}),
+            "workload": obj(description="Kubernetes' own gangs (scheduling.k8s.io)."),
         },
+        rules=(rule(f"[{present}].filter(x, x).size() <= 1", "Only one of the policy can be configured"),),
         description="The gang scheduler that places all pods of a job, or none.",
     )

@@ -25,6 +25,12 @@ if TYPE_CHECKING:
     from ..meta import Json
 
 _MULTIKUEUE: Final = "kueue.x-k8s.io/multikueue"
+_SCALE: Final = {
+    "labelSelectorPath": ".status.elastic.selector",
+    "specReplicasPath": ".spec.trainer.numNodes",
+    "statusReplicasPath": ".status.elastic.observedNodes",
+}
+"""A TrainJob's size, for `kubectl scale` and autoscalers. Only an elastic job may change it."""
 _URI: Final = r"^[A-Za-z][A-Za-z0-9+.-]*://.+$"
 
 
@@ -32,10 +38,12 @@ def trainjob_crd() -> Json:
     """The CRD."""
     label = r"^[a-z]([-a-z0-9]*[a-z0-9])?$"
     schema = obj(
-        {"spec": _spec(), "status": _status()},
+        {"spec": trainjob_spec(), "status": _status()},
         rules=(
             rule(f"self.metadata.name.matches('{label}')", "metadata.name must match RFC 1035 DNS label format"),
             rule("size(self.metadata.name) <= 63", "metadata.name must be no more than 63 characters"),
+            _nodes_immutable(),
+            _within_range(),
         ),
         description="A training job: a runtime, and what this job changes of it.",
     )
@@ -43,10 +51,39 @@ def trainjob_crd() -> Json:
         column("State", ".status.conditions[-1:].type"),
         column("Age", ".metadata.creationTimestamp", "date"),
     )
-    return crd(GROUP, VERSION, "TrainJob", "trainjobs", schema, columns=columns)
+    return crd(GROUP, VERSION, "TrainJob", "trainjobs", schema, columns=columns, scale=_SCALE)
 
 
-def _spec() -> Json:
+def _nodes_immutable() -> Json:
+    """
+    The number of nodes is fixed, but for a job whose status says that it is elastic.
+
+    At the root, because only there both are in sight; told at `spec.trainer`, where the other fields' rule is told.
+    """
+    fixed = rule(
+        "!has(self.spec) || !has(oldSelf.spec) || !has(self.spec.trainer) || !has(oldSelf.spec.trainer)"
+        " || self.spec.trainer.?numNodes == oldSelf.spec.trainer.?numNodes"
+        " || (has(self.status) && has(self.status.elastic))",
+        "field is immutable",
+    )
+    return fixed | {"fieldPath": ".spec.trainer"}
+
+
+def _within_range() -> Json:
+    """An elastic job stays within the nodes that its runtime allows. Asked of changes only: the range comes later."""
+    within = rule(
+        "!has(self.status) || !has(self.status.elastic) || !has(self.spec) || !has(self.spec.trainer)"
+        " || !has(self.spec.trainer.numNodes)"
+        " || (has(oldSelf.spec) && self.spec.?trainer.?numNodes == oldSelf.spec.?trainer.?numNodes)"
+        " || (self.status.elastic.minNodes <= self.spec.trainer.numNodes"
+        " && self.spec.trainer.numNodes <= self.status.elastic.maxNodes)",
+        "must be within minNodes and maxNodes of the runtime's torch.elasticPolicy",
+    )
+    return within | {"fieldPath": ".spec.trainer.numNodes"}
+
+
+def trainjob_spec() -> Json:
+    """What a TrainJob, or a template of one, specifies."""
     managers = rule(
         f"self in ['{MANAGED_BY}', '{_MULTIKUEUE}']",
         f"ManagedBy must be {MANAGED_BY} or {_MULTIKUEUE} if set",
@@ -65,7 +102,8 @@ def _spec() -> Json:
             "runtimePatches": array(_runtime_patch(), keys=("manager",), high=16),
             "runtimeRef": immutable(_runtime_ref()),
             "suspend": flag(default=False, description="While true, nothing runs."),
-            "trainer": immutable(_trainer()),
+            "trainer": with_rules(_trainer(), _fixed_but_for_nodes()),
+            **_older_shapes(),
         },
         required=("runtimeRef",),
     )
@@ -118,8 +156,34 @@ def _trainer() -> Json:
     )
 
 
+def _older_shapes() -> Json:
+    """
+    What TrainJobs of Kubeflow Trainer 2.0 and 2.1 said instead of `runtimePatches`. ktrain translates it.
+
+    Their pod specs are open here: they are checked as what they are translated to.
+    """
+    labels: Json = {"type": "object", "additionalProperties": {"type": "string"}}
+    jobs = array(obj({"name": text(1, 253)}, required=("name",)), kind="atomic", high=100)
+    pod: Json = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+    metadata = obj({"annotations": labels, "labels": labels})
+    template = obj({"metadata": metadata, "spec": pod, "targetJobs": jobs})
+    deprecated = "Deprecated: use runtimePatches."
+    return {
+        "annotations": labels | {"description": deprecated},
+        "labels": labels | {"description": deprecated},
+        "podSpecOverrides": array(pod, kind="atomic", high=16, description=deprecated),
+        "podTemplateOverrides": array(template, kind="atomic", high=16, description=deprecated),
+    }
+
+
+def _fixed_but_for_nodes() -> Json:
+    """A change of the number of nodes is for the rule at the root; to compare all others here would cost too much."""
+    resized = "has(self.numNodes) && (!has(oldSelf.numNodes) || self.numNodes != oldSelf.numNodes)"
+    return rule(f"self == oldSelf || ({resized})", "field is immutable")
+
+
 def _runtime_patch() -> Json:
-    pod = obj({"metadata": TEMPLATE_METADATA, "spec": _pod_spec_patch()})
+    pod = obj({"metadata": TEMPLATE_METADATA, "spec": pod_spec_patch()})
     job = obj({"metadata": TEMPLATE_METADATA, "spec": obj({"template": pod})})
     replicated = obj({"name": text(1, 253), "template": job}, required=("name",))
     template = obj(
@@ -140,7 +204,8 @@ def _runtime_patch() -> Json:
     )
 
 
-def _pod_spec_patch() -> Json:
+def pod_spec_patch() -> Json:
+    """What of a pod spec a patch may set."""
     containers = array(_container_patch(), keys=("name",), high=64)
     volumes = array(builtin_schema("core.v1.Volume"), keys=("name",), high=128)
     # Upstream lets pull secrets go without a name, which as a list key is then the empty one.
@@ -201,10 +266,22 @@ def _status() -> Json:
             "since": {"type": "string", "format": "date-time"},
         }
     )
+    # ktrain's own, too: the scale subresource reads it, so that an autoscaler can resize an elastic job.
+    elastic = obj(
+        {
+            "desiredNodes": integer(0),
+            "maxNodes": integer(1),
+            "minNodes": integer(1),
+            "observedNodes": integer(0),
+            "selector": text(0, 1024),
+        },
+        required=("maxNodes", "minNodes"),
+    )
     return obj(
         {
             "conditions": array(CONDITION, keys=("type",), high=8),
             "diagnosis": diagnosis,
+            "elastic": elastic,
             "jobsStatus": array(job, keys=("name",), high=100),
             "trainerStatus": trainer,
         },

@@ -71,12 +71,28 @@ def take(runtime: api.Runtime) -> Snapshot:
         "apiVersion": api.API_VERSION,
         "kind": runtime.kind,
         "metadata": meta,
-        "spec": runtime.spec,
+        "spec": _as_go_writes(runtime.spec),
     }
     snapshot = parse(msgspec.json.format(msgspec.json.encode(document)).decode())
     if all(version):
         _by_version[version] = snapshot
     return snapshot
+
+
+def _as_go_writes(raw: msgspec.Raw) -> JsonValue | msgspec.Raw:
+    """
+    Leave out the zeros of a JobSet's coordinator, as Go's types do: they are what their absence means.
+
+    A JobSet that an apply of ours and one of Go's Trainer's both made is then the same.
+    """
+    if b'"coordinator"' not in bytes(raw):
+        return raw
+    spec: Json = msgspec.json.decode(raw)
+    template = (spec.get("template") or {}).get("spec") or {}
+    coordinator = template.get("coordinator")
+    if isinstance(coordinator, dict):
+        template["coordinator"] = {k: v for k, v in coordinator.items() if v or k not in ("jobIndex", "podIndex")}
+    return spec
 
 
 def parse(text: str) -> Snapshot:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from .spec import Pod
+    from .volume_spec import Volume
 
 _PREFIXES: Final = ("OMPI_MCA_", "PRTE_MCA_", "HYDRA_", "I_MPI_")
 _ROLE: Final = "K_MPI_JOB_ROLE"
@@ -76,6 +77,15 @@ def worker_command(argv: Sequence[str], *, can_serve: bool) -> tuple[str, ...]:
     """Return the command of a container, `IDLE` in place of an sshd that cannot run."""
     is_sshd = PurePosixPath(argv[0]).name == "sshd" and any(word.startswith("-D") for word in argv[1:])
     return IDLE if is_sshd and not can_serve else tuple(argv)
+
+
+def holds_keys(volume: Volume) -> bool:
+    """
+    Whether a volume is the key pair of a job's ssh: a Secret of type `kubernetes.io/ssh-auth`, by its key.
+
+    Nothing here needs it, and on a shared host all pods want it at one path, perhaps where the user's own keys are.
+    """
+    return volume.secret is not None and any(item.key == "ssh-privatekey" for item in volume.secret.items)
 
 
 def default_container(pod: Pod) -> str:

@@ -19,6 +19,7 @@ from ktrain.api.core import PERSISTENT_VOLUME_CLAIMS
 from ktrain.framework.errors import FrameworkError, NotFound
 from ktrain.local.sandbox.executor import Mount
 
+from . import mpi
 from . import sources as api_objects
 from .environment import ConfigError, PodFacts, Sources, expand, field_value, resource_value
 from .files import File, VolumeError, check_host_path, escapes, make_directory, prepare_sub_path, write_payload
@@ -75,6 +76,7 @@ class PodVolumes:
         self._read_only = {v.name for v in pod.spec.volumes if v.shows_api or (v.claim and v.claim.read_only)}
         # Only the pod itself sees into what it has in memory.
         self._in_memory = {v.name for v in pod.spec.volumes if v.in_memory} if in_memory else set()
+        self._keys = {v.name for v in pod.spec.volumes if mpi.holds_keys(v)}
         self.shows_api = any(v.shows_api for v in pod.spec.volumes)
 
     async def set_up(self, pod: Pod) -> None:
@@ -116,7 +118,7 @@ class PodVolumes:
                     raise VolumeError(f"subPath {inside!r} must be a relative path inside the volume, without '..'")
             read_only = mount.read_only or mount.name in self._read_only
             # On a shared host only one pod can have it there; the others have other uses for their time.
-            optional = mount.mount_path.rstrip("/") == ACCOUNT_DIRECTORY
+            optional = mount.mount_path.rstrip("/") == ACCOUNT_DIRECTORY or mount.name in self._keys
             found.append(Mount(path, mount.mount_path, read_only, optional=optional, inside=inside))
         return tuple(sorted(found, key=lambda m: m.target.rstrip("/").count("/")))
 

@@ -3,7 +3,7 @@ JobSet: the workload of a TrainJob is one JobSet of the same name.
 
 - `plugin` pod network, terminal condition, counters, validation: the hooks
 - `build` the JobSet from the template and the TrainJob's steps
-- `rules` validation against the runtime's own, unpatched template
+- `rules`, `older_rules`, `pods` validation against the runtime's own, unpatched template
 - `state` the part of a JobSet that is kept in memory
 """
 

@@ -23,14 +23,9 @@ if TYPE_CHECKING:
     from ktrain.api.meta import Json
     from ktrain.pipeline.info import Info, PodSet
 
-_LABELLED = (api.ANCESTOR_TRAINER, api.ANCESTOR_DATASET_INITIALIZER, api.ANCESTOR_MODEL_INITIALIZER)
-
 
 def build_job_set(info: Info) -> Json:
     """Return the JobSet of *info*, complete for server-side apply. Its spec is the Info's template, not a copy."""
-    for pod_set in info.pod_sets:
-        if pod_set.ancestor in _LABELLED:
-            pod_set.job["replicas"] = 1
     with info.journal.writing_as(Author(TRAIN_JOB)):
         _initializers(info)
         for pod_set in info.pod_sets:
@@ -110,8 +105,8 @@ def _trainer(info: Info, pod_set: PodSet) -> None:
             continue
         if trainer.image is not None:
             container.set_image(trainer.image)
-        if trainer.command is not None:
-            container.set_command(trainer.command)
-        if trainer.args is not None:
-            container.set_args(trainer.args)
+        if info.program.command is not None:
+            container.set_command(info.program.command)
+        if info.program.args is not None:
+            container.set_args(info.program.args)
         container.set_env(*environment(trainer.env))

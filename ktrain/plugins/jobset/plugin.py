@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from ktrain.pipeline.info import Info, PodSet
     from ktrain.pipeline.points import Context
 
+_LABELLED: Final = (api.ANCESTOR_TRAINER, api.ANCESTOR_DATASET_INITIALIZER, api.ANCESTOR_MODEL_INITIALIZER)
 _ENDS: Final = (
     (jobset.CONDITION_COMPLETED, api.CONDITION_COMPLETE),
     (jobset.CONDITION_FAILED, api.CONDITION_FAILED),
@@ -41,8 +42,10 @@ class JobSet:
         return rules.validate(info, job, old, own_job_set(old or job, ctx))
 
     def pod_network(self, info: Info, ctx: Context) -> None:  # noqa: ARG002 -- the hook's signature
-        """Name the pods, and make each replicated job exactly as large as its pod set says."""
+        """Name the pods, and make each replicated job exactly as large as its pod set says; a step is one Job."""
         for pod_set in info.pod_sets:
+            if pod_set.ancestor in _LABELLED:
+                pod_set.job["replicas"] = 1
             pod_set.endpoints = partial(_hosts, info, pod_set)
             spec = pod_set.job["template"]["spec"]
             spec["parallelism"] = spec["completions"] = pod_set.count

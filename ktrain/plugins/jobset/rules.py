@@ -15,8 +15,11 @@ import msgspec
 from ktrain.api import trainer as api
 from ktrain.pipeline.findings import FieldError, Findings, forbidden, invalid
 
+from . import older_rules
+from .pods import names, pod_patch_errors, pod_spec
+
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from ktrain.api.meta import Json
     from ktrain.pipeline.info import Info
@@ -25,7 +28,6 @@ if TYPE_CHECKING:
 
 _PATCHES: Final = "spec.runtimePatches"
 _INITIALIZER_VOLUME: Final = "initializer"
-_OWN_CONTAINERS: Final = (api.ANCESTOR_DATASET_INITIALIZER, api.ANCESTOR_MODEL_INITIALIZER, api.TRAINER_CONTAINER)
 _MAX_POD_NAME: Final = 63
 _POD_SUFFIX: Final = "-abcde"
 
@@ -49,22 +51,14 @@ def validate(info: Info | None, job: api.TrainJob, old: api.TrainJob | None, job
             errors += _pod_names(info)
     if old is not None:
         errors += _late_changes(job, old, job_set)
+        errors += older_rules.late_changes(job, old, job_set)
     for patch in job.spec.runtime_patches:
         errors += _manager(patch.manager)
     if replicated_jobs is not None:
-        errors += _patch_targets(job, replicated_jobs)
+        by_name = {str(rjob.get("name", "")): pod_spec(rjob) for rjob in replicated_jobs}
+        errors += _patch_targets(job, by_name)
+        errors += older_rules.check(job, by_name)
     return Findings(tuple(errors))
-
-
-def _pod_spec(replicated_job: Json) -> Json:
-    found = replicated_job
-    for key in ("template", "spec", "template", "spec"):
-        found = found.get(key) or {}
-    return found
-
-
-def _names(items: list[Json] | None) -> set[str]:
-    return {str(item.get("name", "")) for item in items or ()}
 
 
 def _initializers(job: api.TrainJob, replicated_jobs: list[Json]) -> Iterator[FieldError]:
@@ -86,13 +80,13 @@ def _missing_initializer(name: str, config: str, replicated_jobs: list[Json]) ->
     found = next((rjob for rjob in replicated_jobs if rjob.get("name") == name), None)
     if found is None:
         return f"must have {name} job when trainJob is configured with input {config}"
-    pod = _pod_spec(found)
-    if name not in _names(pod.get("containers")) | _names(pod.get("initContainers")):
+    pod = pod_spec(found)
+    if name not in names(pod.get("containers")) | names(pod.get("initContainers")):
         return f"must have container with name - {name} in the {name} job"
     mounts = [
         mount for c in pod.get("containers") or () if c.get("name") == name for mount in c.get("volumeMounts") or ()
     ]
-    if _INITIALIZER_VOLUME not in _names(mounts):
+    if _INITIALIZER_VOLUME not in names(mounts):
         return f"must have volumeMount with name - {_INITIALIZER_VOLUME} in container {name} of the {name} job"
     return None
 
@@ -153,8 +147,7 @@ def _manager(manager: str) -> Iterator[FieldError]:
         yield invalid(path, rest, f"Invalid path (regex used for validation is '{_HTTP_PATH}')")
 
 
-def _patch_targets(job: api.TrainJob, replicated_jobs: list[Json]) -> Iterator[FieldError]:
-    by_name = {rjob.get("name"): _pod_spec(rjob) for rjob in replicated_jobs}
+def _patch_targets(job: api.TrainJob, by_name: Mapping[str, Json]) -> Iterator[FieldError]:
     value = msgspec.to_builtins([_shown(patch) for patch in job.spec.runtime_patches])
     for patch in job.spec.runtime_patches:
         spec = msgspec.json.decode(patch.training_runtime_spec) if patch.training_runtime_spec else {}
@@ -172,17 +165,9 @@ def _shown(patch: api.RuntimePatch) -> Json:
     return shown
 
 
-def _target_errors(target: Json, by_name: dict[Any, Json]) -> Iterator[str]:
-    name = target.get("name")
+def _target_errors(target: Json, by_name: Mapping[str, Json]) -> Iterator[str]:
+    name = target.get("name", "")
     if name not in by_name:
         yield "must not have replicated job that doesn't exist in the runtime job template"
         return
-    known = _names(by_name[name].get("containers")) | _names(by_name[name].get("initContainers"))
-    pod = _pod_spec(target)
-    if _names(pod.get("initContainers")) - known:
-        yield f"must not have initContainer that doesn't exist in the runtime job {name}"
-    for container in pod.get("containers") or ():
-        if container.get("name") not in known:
-            yield f"must not have container that doesn't exist in the runtime job {name}"
-        elif container.get("env") and container.get("name") in _OWN_CONTAINERS:
-            yield "must not have envs for the dataset-initializer, model-initializer, node containers"
+    yield from pod_patch_errors(pod_spec(target), name, by_name[name])

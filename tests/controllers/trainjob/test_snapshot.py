@@ -1,5 +1,6 @@
 """Runtime snapshots."""
 
+import msgspec
 import pytest
 
 from ktrain.api import trainer as api
@@ -25,6 +26,24 @@ def test_a_snapshot_reads_back_as_the_runtime_it_was_taken_from():
     assert snapshot.parse(taken.text) is taken
     assert (taken.kind, taken.api_group, taken.name) == ("TrainingRuntime", "trainer.kubeflow.org", "rt")
     assert taken.spec.ml_policy.num_nodes == 2
+
+
+@pytest.mark.parametrize(
+    ("coordinator", "expected"),
+    [
+        ({"replicatedJob": "node", "jobIndex": 0, "podIndex": 0}, {"replicatedJob": "node"}),
+        (
+            {"replicatedJob": "node", "jobIndex": 1, "podIndex": 2},
+            {"replicatedJob": "node", "jobIndex": 1, "podIndex": 2},
+        ),
+        ({"replicatedJob": ""}, {"replicatedJob": ""}),
+    ],
+)
+def test_a_coordinators_zeros_are_left_out_as_gos_types_leave_them(coordinator, expected):
+    spec = msgspec.json.encode({"template": {"spec": {"coordinator": coordinator, "replicatedJobs": []}}})
+    taken = snapshot.take(msgspec.structs.replace(typed_runtime(), metadata=meta("rt"), spec=msgspec.Raw(spec)))
+
+    assert msgspec.json.decode(taken.spec.template.spec)["coordinator"] == expected
 
 
 def test_jobs_of_one_runtime_share_one_snapshot_in_memory():

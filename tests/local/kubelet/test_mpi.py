@@ -31,6 +31,22 @@ def test_what_open_mpi_4_is_told_open_mpi_5_is_told_and_the_other_way_round():
     assert variables({"PRTE_MCA_prte_default_hostfile": "h"})["OMPI_MCA_orte_default_hostfile"] == "h"
 
 
+@pytest.mark.parametrize(
+    ("volume", "expected"),
+    [
+        ({"secret": {"secretName": "s", "items": [{"key": "ssh-privatekey", "path": "id_rsa"}]}}, True),
+        ({"secret": {"secretName": "s", "items": [{"key": "password", "path": "p"}]}}, False),
+        ({"secret": {"secretName": "s"}}, False),
+        ({"emptyDir": {}}, False),
+    ],
+)
+def test_a_key_pair_is_known_by_its_key(volume, expected):
+    spec = {"containers": [{"name": "c"}], "volumes": [{"name": "v", **volume}]}
+    pod = msgspec.convert({"metadata": {"name": "p", "namespace": "n"}, "spec": spec}, Pod)
+
+    assert mpi.holds_keys(pod.spec.volumes[0]) is expected
+
+
 def test_what_the_author_has_set_stays():
     assert "OMPI_MCA_plm_rsh_agent" not in variables(HOSTFILE | {"OMPI_MCA_plm_rsh_agent": "ssh"})
 

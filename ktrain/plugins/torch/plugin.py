@@ -1,8 +1,4 @@
-"""
-Torch: tells `torchrun` who its peers are, through the `PET_*` variables that it reads as defaults of its options.
-
-See https://docs.pytorch.org/docs/stable/elastic/run.html; the variable of `--nnodes` is `PET_NNODES`, and so on.
-"""
+"""The Torch plugin's hooks."""
 
 from __future__ import annotations
 
@@ -13,24 +9,17 @@ import msgspec
 from ktrain.api import trainer as api
 from ktrain.pipeline.errors import PlanError
 from ktrain.pipeline.findings import Findings, invalid
-from ktrain.pipeline.info import COMPLETION_INDEX, from_field, literal
 from ktrain.pipeline.journal import TRAIN_JOB, Author
 from ktrain.pipeline.prepare import declared_environment, environment
-from ktrain.pipeline.resources import cpu_count, gpu_count, names_device
+
+from . import torchtune
+from .variables import RESERVED, rendezvous, topology
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ktrain.api.meta import Json
     from ktrain.pipeline.info import Container, Info
     from ktrain.pipeline.points import Context
-
-NNODES: Final = "PET_NNODES"
-NPROC_PER_NODE: Final = "PET_NPROC_PER_NODE"
-NODE_RANK: Final = "PET_NODE_RANK"
-MASTER_ADDR: Final = "PET_MASTER_ADDR"
-MASTER_PORT: Final = "PET_MASTER_PORT"
-RESERVED: Final = frozenset((NNODES, NPROC_PER_NODE, NODE_RANK, MASTER_ADDR, MASTER_PORT))
 
 
 class Torch:
@@ -51,17 +40,22 @@ class Torch:
         trainer = info.job.spec.trainer
         if trainer and trainer.num_nodes is not None and info.trainer:
             info.trainer.set_count(trainer.num_nodes)
-        variables = _variables(info)
+        everything = topology(info) + rendezvous(info)
         # Without `spec.trainer` the user's container is none of ours: a runtime may start torchrun by its own means.
         if trainer and (container := info.trainer_container):
             with info.journal.writing_as(Author(TRAIN_JOB)):
                 container.set_env(*environment(trainer.env))
-            container.set_env(*variables)
+            if torchtune.is_torchtune(trainer):
+                # Where to meet is an option of its command: the variables would contradict that.
+                info.set_program(torchtune.program(info, trainer))
+                container.set_env(*topology(info))
+            else:
+                container.set_env(*everything)
             container.set_port(api.TRAINER_PORT)
         for job_name, container_name, target in _targets(info, policy.torch):
             if target is None:
                 raise PlanError(_missing_target(job_name, container_name))
-            target.set_env(*variables)
+            target.set_env(*everything)
 
     def validate(
         self,
@@ -70,7 +64,7 @@ class Torch:
         old: api.TrainJob | None,  # noqa: ARG002 -- the hook's signature
         ctx: Context,  # noqa: ARG002 -- the hook's signature
     ) -> Findings:
-        """Refuse variables that are torchrun's, and injection into containers that do not exist."""
+        """Refuse variables that are torchrun's, containers that do not exist, and what TorchTune cannot do."""
         if info is None or info.runtime.ml_policy is None or info.runtime.ml_policy.torch is None:
             return Findings()
         torch = info.runtime.ml_policy.torch
@@ -88,37 +82,9 @@ class Torch:
         if reserved := sorted(entry["name"] for entry in env if entry.get("name") in RESERVED):
             detail = f"must not have reserved envs, invalid envs configured: [{' '.join(reserved)}]"
             errors.append(invalid("spec.trainer.env", env, detail))
+        if job.spec.trainer and torchtune.is_torchtune(job.spec.trainer):
+            errors += torchtune.check(info, job.spec.trainer)
         return Findings(tuple(errors))
-
-
-def _variables(info: Info) -> list[Json]:
-    return [
-        literal(NNODES, str(info.trainer.count if info.trainer else 1)),
-        literal(NPROC_PER_NODE, _processes_per_node(info)),
-        from_field(NODE_RANK, COMPLETION_INDEX),
-        literal(MASTER_ADDR, info.coordinator_host),
-        literal(MASTER_PORT, str(api.TRAINER_PORT)),
-    ]
-
-
-def _processes_per_node(info: Info) -> str:
-    """
-    What the user says; else `auto` with GPUs, one process each; else as many as there are cores.
-
-    torchrun's own `auto` without GPUs would count the machine's cores, not the container's. A device that the TrainJob
-    names replaces the runtime's GPUs here; cores and memory do not. (In Go's Trainer they do, too: a user who asks for
-    more cores gets the runtime's four GPUs, and one process.)
-    """
-    trainer = info.job.spec.trainer
-    if trainer and trainer.num_proc_per_node is not None:
-        return str(trainer.num_proc_per_node)
-    merged = info.trainer_container.resources if info.trainer_container else {}
-    resources: Json = merged
-    if trainer and trainer.resources_per_node:
-        resources = msgspec.json.decode(trainer.resources_per_node)
-    if gpu_count(resources) or (not names_device(resources) and gpu_count(merged)):
-        return "auto"
-    return str(max(1, cpu_count(resources)))
 
 
 def _targets(info: Info, torch: api.TorchPolicy) -> Iterator[tuple[str, str, Container | None]]:

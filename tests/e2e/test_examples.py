@@ -1,0 +1,106 @@
+"""
+The examples of `make examples`, run as their first lines say: JAX, XGBoost, and MPI in each kind that is installed.
+
+Open MPI's and MPICH's wheels both bring an `mpirun`, so one environment has one of them; Debian's Open MPI 4 is beside.
+"""
+
+import functools
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytestmark = [pytest.mark.e2e, pytest.mark.examples]
+
+ROOT = Path(__file__).parents[2]
+BOTH_WAYS = ["host", pytest.param("ns", marks=pytest.mark.ns)]
+OWN = str(Path(sys.prefix, "bin", "mpirun"))
+DEBIANS = "/usr/bin/mpirun"
+KINDS = {"(Open MPI) 4.": "openmpi4", "(Open MPI) 5.": "openmpi5", "HYDRA": "mpich"}
+
+
+@pytest.fixture
+def example(tmp_path):
+    """A file of the examples in a directory that looks like the repository, with texts replaced."""
+    (tmp_path / "examples").symlink_to(ROOT / "examples")
+
+    def write(name, *replacements):
+        text = (ROOT / "examples" / name).read_text()
+        for old, new in replacements:
+            assert old in text
+            text = text.replace(old, new)
+        file = tmp_path / "job.yaml"
+        file.write_text(text)
+        return file
+
+    return write
+
+
+@pytest.mark.parametrize("pods", BOTH_WAYS)
+def test_two_jax_processes_fit_one_line(ktrain, example, pods):
+    pytest.importorskip("jax", reason="JAX is not installed: pip install '.[examples]'")
+    code, output = ktrain("run", "--pods", pods, example("jax/trainjob.yaml"))
+
+    assert code == 0, output
+    assert "[node-0] process 0 of 2, 2 devices" in output
+    assert "[node-1] process 1 of 2, 2 devices" in output
+    assert "[node-0] 512 points: slope 3.000, offset -1.000" in output
+
+
+@pytest.mark.parametrize("pods", BOTH_WAYS)
+def test_two_xgboost_workers_boost_one_forest(ktrain, example, pods):
+    pytest.importorskip("xgboost", reason="XGBoost is not installed: pip install '.[examples]'")
+    code, output = ktrain("run", "--pods", pods, example("xgboost/trainjob.yaml"))
+
+    assert code == 0, output
+    assert "[node-0] worker 0 of 2 has 213 rows" in output
+    assert "[node-1] worker 1 of 2 has 213 rows" in output
+    assert float(re.search(r"held-out accuracy: ([\d.]+)", output)[1]) >= 0.93
+
+
+@functools.cache
+def kind_of(mpirun):
+    """Which MPI a launcher starts; nothing if there is none."""
+    if not Path(mpirun).exists():
+        return ""
+    said = subprocess.run([mpirun, "--version"], capture_output=True, text=True, check=True).stdout
+    return next((kind for mark, kind in KINDS.items() if mark in said), said)
+
+
+@pytest.fixture
+def mpi_example(example):
+    """The example of one MPI, with the launcher that it needs; skips where that is not installed."""
+    pytest.importorskip("mpi4py", reason="mpi4py is not installed: pip install '.[examples]'")
+
+    def write(kind, *, launcher_is_node):
+        mpirun = next((path for path in (OWN, DEBIANS) if kind_of(path) == kind), None)
+        if mpirun is None:
+            pytest.skip(f"no mpirun of {kind} is installed")
+        name, says_node = ("mpich", "false") if kind == "mpich" else ("openmpi", "true")
+        replacements = [(f"runLauncherAsNode: {says_node}", f"runLauncherAsNode: {str(launcher_is_node).lower()}")]
+        if mpirun == DEBIANS:
+            # mpi4py would load the library beside it; the variable has to reach the ranks of other pods.
+            replacements += [
+                ("[mpirun, ", "[/usr/bin/mpirun, -x, MPI4PY_LIBMPI, "),
+                ("    numNodes: 2\n", "    numNodes: 2\n    env: [{name: MPI4PY_LIBMPI, value: libmpi.so.40}]\n"),
+            ]
+        return example(f"mpi/{name}.yaml", *replacements)
+
+    return write
+
+
+@pytest.mark.parametrize("launcher_is_node", [True, False], ids=["launcher is node", "launcher beside"])
+@pytest.mark.parametrize("pods", BOTH_WAYS)
+@pytest.mark.parametrize("kind", ["openmpi4", "openmpi5", "mpich"])
+def test_four_mpi_ranks_run_on_two_nodes(ktrain, mpi_example, kind, pods, launcher_is_node):
+    code, output = ktrain("run", "--pods", pods, mpi_example(kind, launcher_is_node=launcher_is_node))
+    ranks = re.findall(r"\[launcher-0\] rank (\d) of (\d) on (\S+)", output)
+
+    assert code == 0, output
+    assert [(rank, of) for rank, of, _ in ranks] == [(str(rank), "4") for rank in range(4)], output
+    assert {"openmpi4": "Open MPI v4", "openmpi5": "Open MPI v5", "mpich": "MPICH"}[kind] in output
+    if pods == "ns":  # else all pods have this machine's name
+        nodes = ["mpi-launcher-0-0", "mpi-node-0-0"] if launcher_is_node else ["mpi-node-0-0", "mpi-node-0-1"]
+        assert sorted(host for *_, host in ranks) == sorted(2 * nodes)
