@@ -35,6 +35,8 @@ NAMES = 100
 """Objects that changes go to."""
 LISTED = "kube-public"
 """A namespace for `fill` and `list`."""
+MODIFIED = b'{"type":"MODIFIED"'
+"""How an event of a change begins."""
 WRITERS = 4
 """Who write while the clients watch."""
 PATIENCE_S = 120.0
@@ -104,8 +106,13 @@ class Load:
         done = asyncio.Event()
 
         def counting(index: int) -> Callable[[bytes], None]:
+            rest = b""
+
             def take(data: bytes) -> None:
-                seen[index] += data.count(b'{"type":"MODIFIED"')
+                nonlocal rest
+                data = rest + data  # the beginning of an event may come in two pieces
+                rest = data[1 - len(MODIFIED) :]
+                seen[index] += data.count(MODIFIED)
                 if min(seen) >= self._count:
                     done.set()
 
