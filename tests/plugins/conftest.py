@@ -65,15 +65,20 @@ class Kit:
         spec = self.job_set(runtime, job)["spec"]["replicatedJobs"][index]
         return spec["template"]["spec"]["template"]["spec"]["containers"][0]
 
-    def errors(self, runtime: str | None, job: str, old: str | None = None) -> list[str]:
-        findings = validate(
+    def findings(self, runtime: str | None, job: str, old: str | None = None):
+        return validate(
             self.registry,
             self.job(job),
             self.job(old) if old else None,
             self.runtime(runtime) if runtime else None,
             self.context,
         )
-        return [str(error) for error in findings.errors]
+
+    def errors(self, runtime: str | None, job: str, old: str | None = None) -> list[str]:
+        return [str(error) for error in self.findings(runtime, job, old).errors]
+
+    def warnings(self, runtime: str, job: str) -> list[str]:
+        return list(self.findings(runtime, job).warnings)
 
 
 def load(text: str) -> dict:
