@@ -52,8 +52,22 @@ def crds() -> list[Json]:
     Raises:
         AssetsMissing: If the configuration is not there.
     """
-    content = (config_directory() / "crd" / "embedded" / "crds.json").read_bytes()
-    found: list[Json] = unpack(content)
+    return _embedded("crds")
+
+
+@lru_cache(maxsize=1)
+def pod_group_crds() -> list[Json]:
+    """
+    The PodGroups of scheduler-plugins and of Volcano, for servers without their schedulers; as immutable as `crds`.
+
+    Raises:
+        AssetsMissing: If the configuration is not there.
+    """
+    return _embedded("podgroups")
+
+
+def _embedded(name: str) -> list[Json]:
+    found: list[Json] = unpack((config_directory() / "crd" / "embedded" / f"{name}.json").read_bytes())
     return found
 
 

@@ -88,6 +88,7 @@ async def _ask(name: str, options: dict[str, Any]) -> list[Impact]:
 async def _impacts(client: Client, env: Env, name: str, namespace: str, proposed: RuntimeSpec | None) -> list[Impact]:
     from ktrain.api import trainer as api
     from ktrain.controllers.impact import impacts, refers_to
+    from ktrain.controllers.trainjob import without_unserved
     from ktrain.framework import NotFound
     from ktrain.pipeline import Context, Registry
 
@@ -100,8 +101,16 @@ async def _impacts(client: Client, env: Env, name: str, namespace: str, proposed
     listed = await client.list(api.TRAIN_JOBS, namespace=namespace)
     jobs = sorted((job for job in listed.items if refers_to(job, runtime)), key=lambda job: job.key)
     snapshots = await _snapshots(client, jobs)
-    context = Context.at_present(env, lambda _resource, _key: None)
-    return impacts(Registry.load(), runtime, proposed, jobs, snapshots, context)
+    registry = await without_unserved(Registry.load(), client)
+    # What belongs to all is there before the job; what belongs to a job is not, as nothing of it is built.
+    shared = {
+        (resource, one.key): one
+        for resource in {watch.resource for watch in registry.watches if not watch.resource.namespaced}
+        for one in (await client.list(resource)).items
+    }
+    kinds = {watch.resource for watch in registry.watches}
+    context = Context.at_present(env, lambda resource, key: shared.get((resource, key)), kinds=kinds)
+    return impacts(registry, runtime, proposed, jobs, snapshots, context)
 
 
 async def _snapshots(client: Client, jobs: Sequence[TrainJob]) -> dict[Key, Snapshot]:

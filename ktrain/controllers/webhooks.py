@@ -71,7 +71,7 @@ class _Hooks:
     def validate_train_job(self, request: AdmissionRequest) -> Allowed | Denied:
         if request.object is None:
             return Allowed()
-        context = Context.at_present(self._env, self._lookup)
+        context = Context.at_present(self._env, self._lookup, kinds=self._kinds)
         return _answer(admission.validate_train_job(self._registry, request.object, request.old_object, context))
 
     def _lookup(self, resource: Resource[T], key: Key) -> T | None:

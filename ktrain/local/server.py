@@ -47,7 +47,7 @@ def make_server(
     rules = [*admission_plugins(env, registry, find), *jobset_plugins(gates or Gates(), find, objects)]
     server = ApiServer(
         env,
-        crds=assets.crds(),
+        crds=[*assets.crds(), *assets.pod_group_crds()],
         admission=rules,
         authorization=authorization,
         signing_key=signing_key,

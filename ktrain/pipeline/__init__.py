@@ -2,6 +2,7 @@
 The pipeline: four phases that turn a TrainJob and its runtime into objects, through plugins.
 
 - `points` what a plugin may implement and what it is given; `registry` finds plugins and puts them in order
+- `gang` members and resources of all pods together
 - `prepare` runtime + patches + TrainJob -> `Info` (`info`), the data between phases; `journal` who wrote which field
 - `runner` `plan`, `validate`, `terminal_condition`, `jobs_status`: pure functions over a registry
 - `findings` field errors in the API server's words; `errors` what can go wrong, and whose fault it is
@@ -21,6 +22,7 @@ from .points import ApplyWhen as ApplyWhen
 from .points import Component as Component
 from .points import Context as Context
 from .points import Plugin as Plugin
+from .points import Rule as Rule
 from .points import Watch as Watch
 from .prepare import prepare as prepare
 from .registry import Registry as Registry

@@ -210,6 +210,11 @@ class PodSet:
         self.init_containers = self._views("initContainers")
         return self.init_containers[-1]
 
+    def set_scheduling_group(self, name: str) -> None:
+        """Make the pods members of a PodGroup of Kubernetes' own."""
+        self._journal.record(f"{self._path}.spec.schedulingGroup", name)
+        self.pod["schedulingGroup"] = {"podGroupName": name}
+
     def set_metadata(self, kind: str, key: str, value: str) -> None:
         """Set a label (`kind` is `labels`) or an annotation (`annotations`) of the pods."""
         self._journal.record(f"{self._path}.metadata.{kind}.{key}", value)

@@ -2,10 +2,10 @@
 The extension points: what a plugin may implement, and what it is given.
 
 A plugin is any object with a `name` and at least one of these methods; it is recognised by structure, not by a base
-class. `before` and `after` may name other plugins. Hooks are synchronous and pure: they read frozen inputs, the `Info`,
-and a `Context`, they write through `Info` or return values, and they do no I/O. So a plan can be rendered offline,
-replayed, simulated and cached. A plugin that has to talk to the outside runs a controller of its own and leaves its
-answer in an object that a hook can look up.
+class. `before` and `after` may name other plugins, and `rbac` the rights it needs. Hooks are synchronous and pure: they
+read frozen inputs, the `Info`, and a `Context`, they write through `Info` or return values, and they do no I/O. So a
+plan can be rendered offline, replayed, simulated and cached. A plugin that has to talk to the outside runs a controller
+of its own and leaves its answer in an object that a hook can look up.
 
 | phase | extension points | when |
 |---|---|---|
@@ -19,12 +19,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar, runtime_checkable
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar, runtime_checkable
 
 import structlog
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Container, Iterator, Mapping, Sequence
     from datetime import datetime
     from random import Random
 
@@ -38,6 +38,11 @@ if TYPE_CHECKING:
     from .info import Info
 
 T = TypeVar("T")
+
+WATCHED: Final = ("list", "watch")
+"""The verbs of a rule for what is only looked up."""
+BUILT: Final = ("get", *WATCHED, "create", "patch")
+"""The verbs of a rule for what is built."""
 
 log = structlog.get_logger("ktrain.pipeline")
 
@@ -67,11 +72,23 @@ class Context:
     """Seconds, for measuring hooks."""
     config: Mapping[str, Json] = field(default_factory=dict)
     """The configuration sections of the plugins, by plugin name."""
+    kinds: Container[Resource[Any]] | None = None
+    """What `lookup` can know about; None: every kind."""
 
     @classmethod
-    def at_present(cls, env: Env, lookup: Lookup, config: Mapping[str, Json] | None = None) -> Context:
+    def at_present(
+        cls,
+        env: Env,
+        lookup: Lookup,
+        config: Mapping[str, Json] | None = None,
+        kinds: Container[Resource[Any]] | None = None,
+    ) -> Context:
         """The world of a process as it is now."""
-        return cls(lookup, env.clock.now(), env.random, log, env.clock.monotonic, config or {})
+        return cls(lookup, env.clock.now(), env.random, log, env.clock.monotonic, config or {}, kinds)
+
+    def knows(self, resource: Resource[Any]) -> bool:
+        """Whether None from `lookup` says that there is no such object; if not, the kind may not even be served."""
+        return self.kinds is None or resource in self.kinds
 
 
 class ApplyWhen(Enum):
@@ -97,6 +114,10 @@ class Component:
     resource: Resource[Any]
     body: Json
     when: ApplyWhen = ApplyWhen.CHANGED
+    awaited: bool = False
+    """Whether what comes after it has to wait until it can be looked up: the next pass builds what names its UID."""
+    replaces: bool = False
+    """Whether the one that exists cannot become this one: it is deleted, and nothing is written until it is gone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,18 +125,50 @@ class Watch:
     """
     A kind that a plugin needs in the caches, and whose changes concern TrainJobs.
 
-    `owned`: an object concerns the TrainJob that controls it. Otherwise `keys` says which TrainJobs an object concerns.
+    `owned`: an object concerns the TrainJob that controls it. Otherwise `keys` says which TrainJobs an object concerns;
+    or `suspended`, that it concerns all suspended ones of its namespace, or of all if it has none.
+
     All objects of the kind are kept in memory, in the shape of `resource.type`: declare what is read, and no more. The
     operator's role must allow to list and watch the kind, and to create, patch and get what is built of it.
+
+    `otherwise` is another version of the kind, for clusters that do not serve this one: one of the chain is watched.
     """
 
     resource: Resource[Any]
     owned: bool = False
     keys: Callable[[Object], Sequence[Key]] | None = None
+    suspended: bool = False
+    otherwise: Watch | None = None
+
+    @property
+    def chain(self) -> Iterator[Watch]:
+        """This one, and what takes its place where it is not served, in order."""
+        watch: Watch | None = self
+        while watch is not None:
+            yield watch
+            watch = watch.otherwise
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """
+    What a plugin needs the operator's role to allow; one rule of a ClusterRole.
+
+    A kind that is watched wants `list` and `watch`, one that is built also `get`, `create` and `patch`.
+    """
+
+    api_groups: tuple[str, ...]
+    resources: tuple[str, ...]
+    """Plurals."""
+    verbs: tuple[str, ...]
 
 
 class Plugin(Protocol):
-    """What every plugin has. `before` and `after` (tuples of plugin names) are optional class attributes."""
+    """
+    What every plugin has.
+
+    `before` and `after` (tuples of plugin names) and `rbac` (a tuple of `Rule`) are optional class attributes.
+    """
 
     @property
     def name(self) -> str:

@@ -89,9 +89,10 @@ class Registry:
         return cls(plugins.values(), failures)
 
     def without_kinds(self, kinds: Container[Resource[Any]]) -> Registry:
-        """Return the same plugins, with nothing watched of these kinds."""
+        """Return the same plugins, watching none of these kinds; other versions of a kind stand in."""
         other = copy(self)
-        other.watches = tuple(watch for watch in self.watches if watch.resource not in kinds)
+        chosen = (next((w for w in watch.chain if w.resource not in kinds), None) for watch in self.watches)
+        other.watches = tuple(watch for watch in chosen if watch)
         return other
 
     @property

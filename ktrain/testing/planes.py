@@ -228,11 +228,18 @@ class ExistingCluster:
 
 
 async def install_crds(server: RealServer | ExistingCluster) -> None:
-    """Install ktrain's CRDs on a real API server and wait until it serves their kinds."""
+    """
+    Install ktrain's CRDs on a real API server and wait until it serves their kinds.
+
+    On one of our own also those that the embedded server has beside them: a cluster has them from their projects.
+    """
     env = system_env()
     transport = HttpTransport(server.endpoint())
     try:
-        await serve_crds(Client(transport, env, field_manager=FIELD_MANAGER), env, assets.crds())
+        crds = assets.crds()
+        if not isinstance(server, ExistingCluster):
+            crds = [*crds, *assets.pod_group_crds()]
+        await serve_crds(Client(transport, env, field_manager=FIELD_MANAGER), env, crds)
     finally:
         await transport.aclose()
 

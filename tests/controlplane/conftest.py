@@ -35,8 +35,9 @@ def running(control_plane):
         client = plane.client("trainer")
         cache = Cache(client, env)
         recorder = EventRecorder(client, env, component="test")
+        registry = await trainjob.without_unserved(Registry.load(), client)
         makers = {
-            "trainjob": lambda: [trainjob.make_controller(client, cache, env, recorder, Registry.load())],
+            "trainjob": lambda: [trainjob.make_controller(client, cache, env, recorder, registry)],
             "jobset": lambda: jobset.make_controllers(client, cache, env, recorder),
             "job": lambda: jobs.make_controllers(client, cache, env, recorder),
         }

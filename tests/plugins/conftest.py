@@ -12,11 +12,14 @@ import yaml
 
 from ktrain.api import trainer as api
 from ktrain.pipeline import Context, Registry, plan, validate
+from ktrain.plugins.coscheduling import CoScheduling
 from ktrain.plugins.jax import JAX
 from ktrain.plugins.jobset import JobSet
 from ktrain.plugins.mpi import MPI
 from ktrain.plugins.plainml import PlainML
 from ktrain.plugins.torch import Torch
+from ktrain.plugins.volcano import Volcano
+from ktrain.plugins.workload import Workload
 from ktrain.plugins.xgboost import XGBoost
 
 TRAINER_LABEL = "{trainer.kubeflow.org/trainjob-ancestor-step: trainer}"
@@ -26,8 +29,10 @@ class Kit:
     """Turns YAML into what the pipeline takes, and runs it over the built-in plugins. `L` is the trainer's label."""
 
     def __init__(self) -> None:
-        self.registry = Registry([JobSet(), Torch(), PlainML(), JAX(), XGBoost(), MPI()])
+        frameworks = [Torch(), PlainML(), JAX(), XGBoost(), MPI()]
+        self.registry = Registry([JobSet(), *frameworks, CoScheduling(), Volcano(), Workload()])
         self.objects: dict = {}
+        self.kinds = None
 
     @property
     def context(self) -> Context:
@@ -37,6 +42,7 @@ class Kit:
             random=random.Random(1),
             log=structlog.get_logger(),
             monotonic=lambda: 0.0,
+            kinds=self.kinds,
         )
 
     def job(self, text: str) -> api.TrainJob:
@@ -59,15 +65,20 @@ class Kit:
         spec = self.job_set(runtime, job)["spec"]["replicatedJobs"][index]
         return spec["template"]["spec"]["template"]["spec"]["containers"][0]
 
-    def errors(self, runtime: str | None, job: str, old: str | None = None) -> list[str]:
-        findings = validate(
+    def findings(self, runtime: str | None, job: str, old: str | None = None):
+        return validate(
             self.registry,
             self.job(job),
             self.job(old) if old else None,
             self.runtime(runtime) if runtime else None,
             self.context,
         )
-        return [str(error) for error in findings.errors]
+
+    def errors(self, runtime: str | None, job: str, old: str | None = None) -> list[str]:
+        return [str(error) for error in self.findings(runtime, job, old).errors]
+
+    def warnings(self, runtime: str, job: str) -> list[str]:
+        return list(self.findings(runtime, job).warnings)
 
 
 def load(text: str) -> dict:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import yaml
 
 from ..sharing import pack
-from . import all_crds
+from . import all_crds, pod_group_crds
 
 if TYPE_CHECKING:
     from ..meta import Json, JsonValue
@@ -31,7 +31,8 @@ def files() -> dict[str, str]:
     """Path below the directory, and content, of every generated file."""
     crds = all_crds()
     found = {f"{crd['metadata']['name']}.yaml": _HEADER + _yaml(crd) for crd in crds}
-    found["embedded/crds.json"] = pack(crds).decode() + "\n"
+    for name, embedded in (("crds", crds), ("podgroups", pod_group_crds())):
+        found[f"embedded/{name}.json"] = pack(embedded).decode() + "\n"
     return found
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import msgspec
 
@@ -23,7 +23,7 @@ from . import snapshot as snapshots
 from .observe import RUNTIMES, Check, Failure
 
 if TYPE_CHECKING:
-    from ktrain.api.meta import Object
+    from ktrain.api.meta import Object, Resource
     from ktrain.pipeline import Component, Registry
     from ktrain.plugins.jobset import JobSetState
 
@@ -42,12 +42,26 @@ class Apply:
 
     @property
     def identity(self) -> str:
-        """Kind and name: what tells it from the job's other components."""
+        """Kind and name, for people."""
         return f"{self.component.resource.kind}/{self.key.name}"
+
+    @property
+    def memory_key(self) -> str:
+        """What tells it from the job's other components: three groups have a kind called PodGroup."""
+        return f"{self.component.resource.qualified_name}/{self.key.name}"
 
     def over_ours(self) -> Apply:
         """Return the same, for a component that exists and is ours."""
         return replace(self, exists=True)
+
+
+class Removal(NamedTuple):
+    """A component that has to go before one of its name can be made."""
+
+    # `Any`: any kind.
+    resource: Resource[Any]
+    key: Key
+    uid: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +75,7 @@ class Decision:
     snapshot: Snapshot | None = None
     """Create the snapshot."""
     applies: tuple[Apply, ...] = ()
+    removals: tuple[Removal, ...] = ()
     failure: Failure | None = None
     status: api.TrainJobStatus | None = None
     """The desired status, but for the diagnosis."""
@@ -111,7 +126,8 @@ def _build(observed: Observed, registry: Registry) -> Decision:
     if running or (job_set is not None and job_set.metadata.deletion_timestamp):
         return decision
     try:
-        return replace(decision, applies=_components(observed, registry, snapshot))
+        writing = _components(observed, registry, snapshot)
+        return replace(decision, applies=tuple(writing.applies), removals=tuple(writing.removals))
     except PipelineError as error:
         # The snapshot stays: the job runs on the runtime it was created with, also when it is mended later.
         reason = "PluginFailed" if isinstance(error, PluginError) else "BuildFailed"
@@ -191,9 +207,9 @@ _UNWATCHED: Final = (
 )
 
 
-def _components(observed: Observed, registry: Registry, snapshot: Snapshot) -> tuple[Apply, ...]:
+def _components(observed: Observed, registry: Registry, snapshot: Snapshot) -> _Writing:
     """
-    Build all components and return those to write.
+    Build all components and return what is to be done about them.
 
     Raises:
         PipelineError: They cannot be built.
@@ -205,28 +221,57 @@ def _components(observed: Observed, registry: Registry, snapshot: Snapshot) -> t
         findings = pipeline.validate(registry, job, None, snapshot.spec, ctx)
         if findings.errors:
             raise PlanError(findings.message)
-    to_write: list[Apply] = []
-    unknown: list[Apply] = []
+    writing = _Writing(observed)
     for component in pipeline.plan(registry, job, snapshot.spec, ctx).components:
-        apply = _apply(component)
+        writing.add(_apply(component))
+    if writing.unknown and Check.COMPONENTS not in observed.checked:
+        raise _Ask(Check.COMPONENTS, tuple(writing.unknown))
+    return writing
+
+
+class _Writing:
+    """What to write of a plan, component by component."""
+
+    def __init__(self, observed: Observed) -> None:
+        self._observed = observed
+        self._held = False
+        """Whether the rest has to wait: for an object that has to come, or to go, first. Its event wakes the job."""
+        self.applies: list[Apply] = []
+        self.removals: list[Removal] = []
+        self.unknown: list[Apply] = []
+
+    def add(self, apply: Apply) -> None:
+        """
+        Decide about one component.
+
+        Raises:
+            PlanError: It cannot be written: nobody watches its kind, or somebody else's object has its name.
+        """
+        component, observed = apply.component, self._observed
         if component.resource not in observed.kinds:
             raise PlanError(_UNWATCHED.format(apply.identity, component.resource.qualified_name))
-        existing = ctx.lookup(component.resource, apply.key)
+        existing = observed.context.lookup(component.resource, apply.key)
         if existing is None:
-            to_write.append(apply)
-            continue
-        if not existing.metadata.is_controlled_by(job.metadata.uid):
+            if not self._held:
+                self.applies.append(apply)
+            self._held |= component.awaited
+        elif not existing.metadata.is_controlled_by(observed.job.metadata.uid):
             raise PlanError(f"{apply.identity} exists and is not this TrainJob's, so it is left alone; rename either")
-        if component.when is ApplyWhen.ABSENT:
-            continue
-        known = observed.memory.applied.get(apply.identity)
-        if known is None or known.generation != existing.metadata.generation:
-            unknown.append(apply.over_ours())
-        if known is None or known != (apply.digest, existing.metadata.generation):
-            to_write.append(apply.over_ours())
-    if unknown and Check.COMPONENTS not in observed.checked:
-        raise _Ask(Check.COMPONENTS, tuple(unknown))
-    return tuple(to_write)
+        elif existing.metadata.deletion_timestamp:
+            self._held = True
+        elif component.replaces:
+            self._held = True
+            self.removals.append(Removal(component.resource, apply.key, existing.metadata.uid))
+        elif component.when is not ApplyWhen.ABSENT and not self._held:
+            self._again(apply.over_ours(), existing)
+
+    def _again(self, apply: Apply, existing: Object) -> None:
+        generation = existing.metadata.generation
+        known = self._observed.memory.applied.get(apply.memory_key)
+        if known is None or known.generation != generation:
+            self.unknown.append(apply)
+        if known is None or known != (apply.digest, generation):
+            self.applies.append(apply)
 
 
 def _apply(component: Component) -> Apply:

@@ -68,7 +68,7 @@ class Memory:
     """The content of the job's ConfigMap at `snapshot_version`, or why it cannot be used."""
     snapshot_version: str = ""
     applied: Mapping[str, Applied] = field(default_factory=dict)
-    """By identity of the component."""
+    """By kind and name of the component."""
     had_children: bool = False
     """Whether there ever was a snapshot or JobSet."""
     deleted: str = ""

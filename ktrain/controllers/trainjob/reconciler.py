@@ -141,7 +141,7 @@ class Reconciler:
             child and child.metadata.is_controlled_by(job.metadata.uid) for child in (snapshot, job_set)
         ):
             self._remember(job, had_children=True)
-        context = Context.at_present(self._env, self._lookup, self._config)
+        context = Context.at_present(self._env, self._lookup, self._config, self._informers)
         runtime = self._lookup(resource, where) if resource and where else None
         return Observed(job, runtime, snapshot, job_set, self._memory(job), context, self._informers, checked)
 
@@ -231,9 +231,11 @@ class Reconciler:
             component = apply.component
             done = await self._client.apply(component.resource, component.body, force=apply.exists)
             self._remember_applied(job, apply, done.metadata.generation)
+        for removal in decision.removals:
+            await self._remove(removal.resource, removal.key, removal.uid)
 
     def _remember_applied(self, job: api.TrainJob, apply: Apply, generation: int) -> None:
-        applied = {**self._memory(job).applied, apply.identity: Applied(apply.digest, generation)}
+        applied = {**self._memory(job).applied, apply.memory_key: Applied(apply.digest, generation)}
         self._remember(job, applied=applied, had_children=True)
 
     def _note_failure(self, job: api.TrainJob, failure: Failure | None) -> None:
@@ -294,12 +296,14 @@ class Reconciler:
             self._remember(job, status_due_s=None, diagnosed=diagnosed)
 
     async def _delete(self, job: api.TrainJob, job_set: JobSetState) -> None:
-        uid = job_set.metadata.uid
+        await self._remove(JOB_SET_STATES, job_set.key, job_set.metadata.uid)
+        self._remember(job, deleted=job_set.metadata.uid)
+
+    async def _remove(self, resource: Resource[Any], key: Key, uid: str) -> None:
         try:
-            await self._client.delete(JOB_SET_STATES, job_set.key, uid=uid, propagation="Background")
+            await self._client.delete(resource, key, uid=uid, propagation="Background")
         except (NotFound, Conflict):
-            log.debug("jobset.gone", jobset=str(job_set.key))
-        self._remember(job, deleted=uid)
+            log.debug("child.gone", kind=resource.kind, child=str(key))
 
 
 def _settled(obj: Json) -> Json:

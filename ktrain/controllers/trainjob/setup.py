@@ -35,6 +35,8 @@ NAME: Final = "trainjob_controller"
 COMPONENT: Final = "trainer-trainjob-controller"
 """For the event recorder: who reports. Go's name, too."""
 _BY_RUNTIME: Final = "waiting-for-runtime"
+_SUSPENDED: Final = "suspended"
+_ANYWHERE: Final = ""
 
 
 def make_controller(
@@ -83,15 +85,18 @@ def make_controller(
     )
     jobs = informer(api.TRAIN_JOBS)
     jobs.add_index(_BY_RUNTIME, _runtime_waited_for)
+    jobs.add_index(_SUSPENDED, _where_suspended)
     controller.watches(jobs)
     for runtimes in (informer(api.TRAINING_RUNTIMES), informer(api.CLUSTER_TRAINING_RUNTIMES)):
         controller.watches(runtimes, lambda runtime: _waiting(jobs, runtime))
     controller.owns(informer(SNAPSHOT_METADATA), owner=api.TRAIN_JOBS)
-    for watch in registry.watches:
+    for watch in dict.fromkeys(registry.watches):  # two plugins may want the same
         if watch.owned:
             controller.owns(informer(watch.resource), owner=api.TRAIN_JOBS)
         elif watch.keys:
             controller.watches(informer(watch.resource), watch.keys)
+        elif watch.suspended:
+            controller.watches(informer(watch.resource), lambda obj: _suspended(jobs, obj))
         else:
             informer(watch.resource)
     return controller
@@ -104,17 +109,30 @@ async def without_unserved(registry: Registry, client: Client) -> Registry:
     A plugin for a scheduler that this cluster does not have must not keep everybody's jobs from running, as a cache
     that never fills would. JobSets are not asked about: without them nothing runs. Asked once, at the start.
     """
-    unserved: set[Resource[Any]] = set()
-    for resource in {watch.resource: None for watch in registry.watches if watch.resource != JOB_SET_STATES}:
-        try:
-            await client.raw("GET", resource.path(), query=[("limit", "1")])
-        except (NotFound, Forbidden) as error:
-            log.warning("plugin.kind_left_out", kind=resource.qualified_name, reason=str(error))
-            unserved.add(resource)
-        except FrameworkError as error:
-            # No proof of absence; the cache waits for it, and says what it waits for.
-            log.warning("plugin.kind_not_known", kind=resource.qualified_name, reason=str(error))
-    return registry.without_kinds(unserved)
+    answers: dict[Resource[Any], str] = {JOB_SET_STATES: ""}
+    for watch in registry.watches:
+        reasons: list[str] = []
+        for version in watch.chain:
+            if version.resource not in answers:
+                answers[version.resource] = await _reason_to_leave_out(version.resource, client)
+            reasons.append(answers[version.resource])
+            if not reasons[-1]:
+                break
+        else:
+            log.warning("plugin.kind_left_out", kind=watch.resource.qualified_name, reason="; ".join(reasons))
+    return registry.without_kinds({resource for resource, reason in answers.items() if reason})
+
+
+async def _reason_to_leave_out(resource: Resource[Any], client: Client) -> str:
+    """Return why nobody can watch a kind here; nothing if one can."""
+    try:
+        await client.raw("GET", resource.path(), query=[("limit", "1")])
+    except (NotFound, Forbidden) as error:
+        return f"{resource.api_version}: {error}"
+    except FrameworkError as error:
+        # No proof of absence; the cache waits for it, and says what it waits for.
+        log.warning("plugin.kind_not_known", kind=resource.qualified_name, reason=str(error))
+    return ""
 
 
 def _runtime_waited_for(job: api.TrainJob) -> Iterable[str]:
@@ -132,3 +150,12 @@ def _runtime_waited_for(job: api.TrainJob) -> Iterable[str]:
 
 def _waiting(jobs: Informer[api.TrainJob], runtime: Object) -> Iterable[Key]:
     return [job.key for job in jobs.by_index(_BY_RUNTIME, f"{runtime.kind}/{runtime.key}")]
+
+
+def _where_suspended(job: api.TrainJob) -> Iterable[str]:
+    """Index suspended jobs by their namespace, and all together."""
+    return (job.metadata.namespace, _ANYWHERE) if job.is_suspended and not job.is_finished else ()
+
+
+def _suspended(jobs: Informer[api.TrainJob], obj: Object) -> Iterable[Key]:
+    return [job.key for job in jobs.by_index(_SUSPENDED, obj.metadata.namespace or _ANYWHERE)]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from ktrain.api import jobset
 from ktrain.api import trainer as api
 from ktrain.api.meta import Condition, Key, find_condition
-from ktrain.pipeline.points import Component, Watch
+from ktrain.pipeline.points import BUILT, Component, Rule, Watch
 
 from . import rules
 from .build import build_job_set
@@ -32,6 +32,7 @@ class JobSet:
     """Builds the JobSet of a TrainJob and reports how it does."""
 
     name: Final = "JobSet"
+    rbac: Final = (Rule((jobset.GROUP,), ("jobsets",), (*BUILT, "delete")),)
 
     def watches(self) -> Sequence[Watch]:
         """JobSets of TrainJobs, without their templates."""

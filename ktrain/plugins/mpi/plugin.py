@@ -12,7 +12,7 @@ from ktrain.api.meta import Key
 from ktrain.pipeline.findings import Findings, invalid
 from ktrain.pipeline.info import literal
 from ktrain.pipeline.journal import TRAIN_JOB, Author
-from ktrain.pipeline.points import ApplyWhen, Component, Watch
+from ktrain.pipeline.points import BUILT, ApplyWhen, Component, Rule, Watch
 from ktrain.pipeline.prepare import declared_environment, environment
 
 from . import objects
@@ -36,6 +36,7 @@ class MPI:
     name: Final = "MPI"
     before: Final = ("JobSet",)
     """Pods wait for their volumes, but not for long without saying so: what is mounted is written first."""
+    rbac: Final = (Rule(("",), (SECRETS.plural, CONFIG_MAP_METADATA.plural), BUILT),)
 
     def watches(self) -> Sequence[Watch]:
         """What it builds, by metadata only: keys and host files are never kept in memory."""

@@ -49,7 +49,7 @@ def test_a_running_jobset_is_left_alone(settled):
 def test_a_suspended_jobset_is_written_when_it_differs(settled, suspend, jobset_suspended):
     situation = settled.but(suspend=suspend, job_set=a_job_set(suspend=jobset_suspended), checked=Check.COMPONENTS)
     (apply,) = situation.decide().applies
-    written = {"JobSet/job": Applied(apply.digest, 1)}
+    written = {"jobsets.jobset.x-k8s.io/job": Applied(apply.digest, 1)}
 
     assert apply.exists
     assert apply.component.body["spec"]["suspend"] is suspend
@@ -66,7 +66,7 @@ def test_after_a_restart_a_suspended_jobset_is_compared_before_it_is_written(set
 def test_a_suspended_jobset_that_somebody_else_changed_is_compared_again(settled):
     situation = settled.but(suspend=True, job_set=a_job_set(suspend=True), checked=Check.COMPONENTS)
     (apply,) = situation.decide().applies
-    memory = replace(situation.memory, applied={"JobSet/job": Applied(apply.digest, generation=1)})
+    memory = replace(situation.memory, applied={"jobsets.jobset.x-k8s.io/job": Applied(apply.digest, generation=1)})
     changed = a_job_set(suspend=True, generation=2)
 
     assert situation.but(memory=memory, job_set=changed, checked=Check.NONE).decide().check is Check.COMPONENTS

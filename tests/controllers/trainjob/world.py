@@ -79,12 +79,12 @@ class Counting:
 class World:
     """An API server with the TrainJob controller only; the test plays the user and the JobSet controller."""
 
-    def __init__(self, env) -> None:
+    def __init__(self, env, **server) -> None:
         self.env = env
         self.quota_exceeded = False
         self.plugins: tuple[Plugin, ...] = (JobSet(), PlainML(), Torch())
         plugin = AdmissionPlugin("quota", self._quota)
-        self.server = ApiServer(env, crds=assets.crds(), admission=[plugin])
+        self.server = ApiServer(env, crds=assets.crds(), admission=[plugin], **server)
         self.user = Client(self.server.transport(), env, field_manager="test")
         self.counting = Counting(self.server.transport())
 
@@ -146,11 +146,11 @@ class World:
             return None
 
 
-def play(scenario) -> None:
-    """Run a scenario on virtual time, with a server and a runtime."""
+def play(scenario, **server) -> None:
+    """Run a scenario on virtual time, with a server (which `server` says more about) and a runtime."""
 
     async def whole(env) -> None:
-        world = World(env)
+        world = World(env, **server)
         async with world.server.running():
             await world.runtime()
             await scenario(world)

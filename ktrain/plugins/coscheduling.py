@@ -1,0 +1,87 @@
+"""
+CoScheduling: the gang plugin of kubernetes-sigs/scheduler-plugins. One PodGroup of the job's name for all of its pods.
+
+The pods find it by a label. The scheduler is the runtime's to name (`schedulerName`). Of steps that wait for each other
+the gang never opens: it counts pods that do not exist yet. Kubernetes' own gangs (`workload`) handle that.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from ktrain.api import trainer as api
+from ktrain.api.core import LIMIT_RANGES, RUNTIME_CLASSES
+from ktrain.api.meta import Object, Resource, Struct, owner_reference
+from ktrain.pipeline.gang import min_member, min_resources
+from ktrain.pipeline.points import BUILT, WATCHED, Component, Rule, Watch
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ktrain.pipeline.info import Info
+    from ktrain.pipeline.points import Context
+
+LABEL: Final = "scheduling.x-k8s.io/pod-group"
+POD_GROUPS: Final = Resource("scheduling.x-k8s.io", "v1alpha1", "PodGroup", "podgroups", namespaced=True, type=Object)
+
+
+class CoSchedulingPolicy(Struct, frozen=True):
+    """`podGroupPolicy.coscheduling` with the CRD's default."""
+
+    schedule_timeout_seconds: int = 60
+
+
+class CoScheduling:
+    """Makes one gang of a job for scheduler-plugins."""
+
+    name: Final = "CoScheduling"
+    before: Final = ("JobSet",)
+    """Pods whose PodGroup is not there are unschedulable, and tried again after a back-off."""
+    rbac: Final = (
+        Rule((POD_GROUPS.group,), (POD_GROUPS.plural,), BUILT),
+        Rule(("",), (LIMIT_RANGES.plural,), WATCHED),
+        Rule((RUNTIME_CLASSES.group,), (RUNTIME_CLASSES.plural,), WATCHED),
+    )
+
+    def watches(self) -> Sequence[Watch]:
+        """What it builds, and what Kubeflow's Trainer looks at suspended jobs again for."""
+        return (
+            Watch(POD_GROUPS, owned=True),
+            Watch(LIMIT_RANGES, suspended=True),
+            Watch(RUNTIME_CLASSES, suspended=True),
+        )
+
+    def enforce_pod_group_policy(self, info: Info, ctx: Context) -> None:  # noqa: ARG002 -- the hook's signature
+        """Put the group's name on all pods."""
+        if _policy(info):
+            info.scheduler.pod_labels[LABEL] = info.job.metadata.name
+
+    def build(self, info: Info, ctx: Context) -> Sequence[Component]:  # noqa: ARG002 -- the hook's signature
+        """Return the PodGroup."""
+        policy, job = _policy(info), info.job.metadata
+        if policy is None:
+            return ()
+        body = {
+            "apiVersion": POD_GROUPS.api_version,
+            "kind": POD_GROUPS.kind,
+            "metadata": {
+                "name": job.name,
+                "namespace": job.namespace,
+                "ownerReferences": [owner_reference(api.API_VERSION, "TrainJob", job.name, job.uid)],
+            },
+            "spec": {
+                "minMember": min_member(info),
+                "minResources": min_resources(info),
+                "scheduleTimeoutSeconds": policy.schedule_timeout_seconds,
+            },
+        }
+        return (Component(POD_GROUPS, body),)
+
+
+def _policy(info: Info) -> CoSchedulingPolicy | None:
+    policy = info.runtime.pod_group_policy
+    if policy is None or not policy.coscheduling:
+        return None
+    return msgspec.json.decode(policy.coscheduling, type=CoSchedulingPolicy)

@@ -1,0 +1,130 @@
+"""
+Volcano: one PodGroup of the job's name for all of its pods, in a queue.
+
+The pods find it by an annotation. The scheduler is the runtime's to name (`schedulerName: volcano`), and so is the
+queue, by an annotation of its template or of a patch; annotations of the TrainJob say nothing. As with CoScheduling,
+steps that wait for each other never get past such a gang.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from ktrain.api import trainer as api
+from ktrain.api.core import LIMIT_RANGES, PRIORITY_CLASSES, RUNTIME_CLASSES
+from ktrain.api.meta import Key, Object, Resource, Struct, owner_reference
+from ktrain.pipeline.findings import Findings, invalid
+from ktrain.pipeline.gang import min_member, min_resources
+from ktrain.pipeline.points import BUILT, WATCHED, Component, Rule, Watch
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ktrain.api.meta import Json
+    from ktrain.pipeline.findings import FieldError
+    from ktrain.pipeline.info import Info
+    from ktrain.pipeline.points import Context
+
+GROUP_ANNOTATION: Final = "scheduling.k8s.io/group-name"
+QUEUE_ANNOTATION: Final = "scheduling.volcano.sh/queue-name"
+POD_GROUPS: Final = Resource("scheduling.volcano.sh", "v1beta1", "PodGroup", "podgroups", namespaced=True, type=Object)
+BUILT_IN_CLASSES: Final = ("system-cluster-critical", "system-node-critical")
+
+
+class NetworkTopology(Struct, frozen=True, omit_defaults=False):
+    """How far from each other the pods may be, with the CRD's defaults."""
+
+    mode: str = "hard"
+    highest_tier_allowed: int = 1
+
+
+class VolcanoPolicy(Struct, frozen=True):
+    """`podGroupPolicy.volcano`."""
+
+    network_topology: NetworkTopology | None = None
+
+
+class Volcano:
+    """Makes one gang of a job for Volcano."""
+
+    name: Final = "Volcano"
+    before: Final = ("JobSet",)
+    """Volcano makes a PodGroup of its own for pods whose group is not there."""
+    rbac: Final = (
+        Rule((POD_GROUPS.group,), (POD_GROUPS.plural,), BUILT),
+        Rule((PRIORITY_CLASSES.group,), (PRIORITY_CLASSES.plural,), WATCHED),
+        Rule(("",), (LIMIT_RANGES.plural,), WATCHED),
+        Rule((RUNTIME_CLASSES.group,), (RUNTIME_CLASSES.plural,), WATCHED),
+    )
+
+    def watches(self) -> Sequence[Watch]:
+        """What it builds and reads, and what Kubeflow's Trainer looks at suspended jobs again for."""
+        return (
+            Watch(POD_GROUPS, owned=True),
+            Watch(PRIORITY_CLASSES),
+            Watch(LIMIT_RANGES, suspended=True),
+            Watch(RUNTIME_CLASSES, suspended=True),
+        )
+
+    def enforce_pod_group_policy(self, info: Info, ctx: Context) -> None:  # noqa: ARG002 -- the hook's signature
+        """Put the group's name on all pods."""
+        if _policy(info):
+            info.scheduler.pod_annotations[GROUP_ANNOTATION] = info.job.metadata.name
+
+    def validate(
+        self,
+        info: Info | None,
+        job: api.TrainJob,  # noqa: ARG002 -- the hook's signature
+        old: api.TrainJob | None,  # noqa: ARG002 -- the hook's signature
+        ctx: Context,
+    ) -> Findings:
+        """Refuse an empty queue, and priority classes that do not exist."""
+        if info is None or _policy(info) is None:
+            return Findings()
+        errors: list[FieldError] = []
+        if info.annotations.get(QUEUE_ANNOTATION) == "":
+            errors.append(invalid(f"spec.annotations[{QUEUE_ANNOTATION}]", "", "Volcano queue name must not be empty"))
+        for name in _priority_classes(info):
+            if name in BUILT_IN_CLASSES:
+                break
+            if ctx.knows(PRIORITY_CLASSES) and ctx.lookup(PRIORITY_CLASSES, Key("", name)) is None:
+                missing = f'PriorityClass.{PRIORITY_CLASSES.group} "{name}" not found'
+                detail = f'PriorityClass "{name}" doesn\'t exist: {missing}'
+                errors.append(invalid("spec.templateSpec.priorityClassName", name, detail))
+        return Findings(tuple(errors))
+
+    def build(self, info: Info, ctx: Context) -> Sequence[Component]:  # noqa: ARG002 -- the hook's signature
+        """Return the PodGroup."""
+        policy, job = _policy(info), info.job.metadata
+        if policy is None:
+            return ()
+        spec: Json = {"minMember": min_member(info), "minResources": min_resources(info)}
+        if QUEUE_ANNOTATION in info.annotations:
+            spec["queue"] = info.annotations[QUEUE_ANNOTATION]
+        if classes := _priority_classes(info):
+            spec["priorityClassName"] = classes[-1]
+        if policy.network_topology:
+            spec["networkTopology"] = msgspec.to_builtins(policy.network_topology)
+        body = {
+            "apiVersion": POD_GROUPS.api_version,
+            "kind": POD_GROUPS.kind,
+            "metadata": {
+                "name": job.name,
+                "namespace": job.namespace,
+                "ownerReferences": [owner_reference(api.API_VERSION, "TrainJob", job.name, job.uid)],
+            },
+            "spec": spec,
+        }
+        return (Component(POD_GROUPS, body),)
+
+
+def _policy(info: Info) -> VolcanoPolicy | None:
+    policy = info.runtime.pod_group_policy
+    return msgspec.json.decode(policy.volcano, type=VolcanoPolicy) if policy and policy.volcano else None
+
+
+def _priority_classes(info: Info) -> list[str]:
+    """Return the priority classes of the pods, job by job."""
+    return [name for pod_set in info.pod_sets if (name := pod_set.pod.get("priorityClassName"))]

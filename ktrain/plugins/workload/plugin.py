@@ -1,0 +1,122 @@
+"""
+The Workload plugin's hooks.
+
+A PodGroup belongs to its Workload, too, and an owner is named by its UID, which exists only once the Workload does.
+Hooks are pure and read what is cached; so a job takes two passes. The first builds the Workload alone, as a component
+that the rest waits for. Its event wakes the job, and the second pass builds the PodGroups and then the JobSet, whose
+pods name them. API servers of 1.36 want that order, too: they refuse a PodGroup whose Workload is not there.
+
+Nothing here changes while a job runs. If a suspended job's groups have changed in a way that theirs cannot, Workload
+and PodGroups are deleted together and made anew when they are gone; until then the JobSet stays suspended. A PodGroup
+goes when its last pod has ended.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from ktrain.api.meta import Key
+from ktrain.pipeline.errors import PlanError
+from ktrain.pipeline.findings import Findings
+from ktrain.pipeline.points import BUILT, Component, Rule, Watch
+
+from . import objects, rules, versions
+from .groups import groups_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ktrain.api.trainer import TrainJob
+    from ktrain.pipeline.info import Info
+    from ktrain.pipeline.points import Context
+
+    from .groups import Group
+    from .versions import Version, WorkloadState
+
+_NOT_SERVED: Final = (
+    "podGroupPolicy.workload needs Workloads and PodGroups of {group} in one of the versions {versions}, and this"
+    " cluster serves none of them, or does not let the operator list them; on Kubernetes 1.37 turn on the feature gate"
+    " GenericWorkload and --runtime-config={group}/v1beta1=true, on 1.36 the gates GenericWorkload and GangScheduling"
+    " and --runtime-config={group}/v1alpha2=true, then restart the operator"
+)
+
+
+class Workload:
+    """Makes gangs of Kubernetes' own of a job."""
+
+    name: Final = "Workload"
+    before: Final = ("JobSet",)
+    rbac: Final = (Rule((versions.GROUP,), (versions.WORKLOADS, versions.POD_GROUPS), (*BUILT, "delete")),)
+
+    def watches(self) -> Sequence[Watch]:
+        """What it builds, in the best version that the cluster serves."""
+        return versions.watches()
+
+    def validate(
+        self,
+        info: Info | None,
+        job: TrainJob,  # noqa: ARG002 -- the hook's signature
+        old: TrainJob | None,  # noqa: ARG002 -- the hook's signature
+        ctx: Context,  # noqa: ARG002 -- the hook's signature
+    ) -> Findings:
+        """Refuse runtimes that say themselves how their pods are placed, and groups that never could be."""
+        if info is None or not _is_active(info):
+            return Findings()
+        return Findings(tuple(rules.errors(info)), tuple(rules.warnings(info)))
+
+    def enforce_pod_group_policy(self, info: Info, ctx: Context) -> None:  # noqa: ARG002 -- the hook's signature
+        """Have each pod name its group."""
+        if _is_active(info):
+            for group in groups_of(info):
+                for pod_set in group.pod_sets:
+                    pod_set.set_scheduling_group(group.name)
+
+    def build(self, info: Info, ctx: Context) -> Sequence[Component]:
+        """
+        Return the Workload, and its PodGroups once it is there.
+
+        Raises:
+            PlanError: The cluster does not serve the kinds.
+        """
+        if not _is_active(info):
+            return ()
+        version, groups = _served(ctx), groups_of(info)
+        existing = ctx.lookup(version.workloads, info.job.key)
+        replaces = not _fits(version, existing, groups, ctx)
+        body = objects.workload(info, groups, version)
+        workload = Component(version.workloads, body, awaited=True, replaces=replaces)
+        if existing is None:
+            return (workload,)
+        return (
+            workload,
+            *(
+                Component(version.pod_groups, objects.pod_group(group, version, existing), replaces=replaces)
+                for group in groups
+            ),
+        )
+
+
+def _is_active(info: Info) -> bool:
+    policy = info.runtime.pod_group_policy
+    return bool(policy and policy.workload)
+
+
+def _served(ctx: Context) -> Version:
+    for version in versions.VERSIONS:
+        if ctx.knows(version.workloads) and ctx.knows(version.pod_groups):
+            return version
+    names = ", ".join(version.name for version in versions.VERSIONS)
+    raise PlanError(_NOT_SERVED.format(group=versions.GROUP, versions=names))
+
+
+def _fits(version: Version, existing: WorkloadState | None, groups: Sequence[Group], ctx: Context) -> bool:
+    """Whether what exists can become what is wanted."""
+    wanted = {group.template: group.wanted for group in groups}
+    before = {template.name: template for template in existing.spec.pod_group_templates} if existing else wanted
+    if before.keys() != wanted.keys() or not all(version.fits(before[name], wanted[name]) for name in wanted):
+        return False
+    for group in groups:
+        found = ctx.lookup(version.pod_groups, Key(group.info.job.metadata.namespace, group.name))
+        if found and not version.fits(found.spec, group.wanted):
+            return False
+    return True
