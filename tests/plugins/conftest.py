@@ -16,7 +16,7 @@ from ktrain.plugins.jax import JAX
 from ktrain.plugins.jobset import JobSet
 from ktrain.plugins.mpi import MPI
 from ktrain.plugins.plainml import PlainML
-from ktrain.plugins.torch import Torch
+from ktrain.plugins.torch import ElasticTorch, Torch
 from ktrain.plugins.xgboost import XGBoost
 
 TRAINER_LABEL = "{trainer.kubeflow.org/trainjob-ancestor-step: trainer}"
@@ -26,7 +26,7 @@ class Kit:
     """Turns YAML into what the pipeline takes, and runs it over the built-in plugins. `L` is the trainer's label."""
 
     def __init__(self) -> None:
-        self.registry = Registry([JobSet(), Torch(), PlainML(), JAX(), XGBoost(), MPI()])
+        self.registry = Registry([JobSet(), Torch(), PlainML(), JAX(), XGBoost(), MPI(), ElasticTorch()])
         self.objects: dict = {}
 
     @property

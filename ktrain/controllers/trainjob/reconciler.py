@@ -15,11 +15,12 @@ import structlog
 
 from ktrain.api import core
 from ktrain.api import trainer as api
-from ktrain.framework.client.client import APPLY_TYPE
+from ktrain.framework.client.client import APPLY_TYPE, PatchType
 from ktrain.framework.errors import ApiError, ApplyConflict, Conflict, FrameworkError, NotFound
 from ktrain.pipeline.points import Context
 from ktrain.plugins.jobset import JOB_SET_STATES
 
+from . import elastic
 from . import snapshot as snapshots
 from . import status as statuses
 from .build import runtime_key
@@ -29,13 +30,12 @@ from .observe import RUNTIMES, SNAPSHOT_METADATA, Applied, Check, Failure, Memor
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from ktrain.api.meta import Json, Key, Resource
+    from ktrain.api.meta import Json, Key, Object, Resource
     from ktrain.framework.cache.informer import Informer
     from ktrain.framework.client.client import Client
     from ktrain.framework.env import Env
     from ktrain.framework.events import EventRecorder
     from ktrain.pipeline import Registry
-    from ktrain.plugins.jobset import JobSetState
 
     from .build import Apply, Decision
 
@@ -98,14 +98,17 @@ class Reconciler:
             return
         if cause is None:
             cause = await self._write_components(job, decision)
-        failure = _refusal(cause) if cause else decision.failure
+        failure = self._refusal(job, cause) if cause else decision.failure
         self._note_failure(job, failure)
         await self._write_status(job, decision)
         if decision.delete:
-            await self._delete(job, decision.delete)
+            await self._delete(JOB_SET_STATES, decision.delete)
+            self._remember(job, deleted=decision.delete.metadata.uid)
+        for leftover in decision.leftovers:
+            await self._delete(leftover.resource, leftover.found)
         if job.is_finished and self._memory(job).applied:
             self._remember(job, snapshot=None, applied={})
-        if failure:
+        if failure and not (failure.is_final and (cause is None or decision.resize)):
             raise cause or JobFailed(failure.message)
 
     # Observe and decide
@@ -231,6 +234,16 @@ class Reconciler:
             component = apply.component
             done = await self._client.apply(component.resource, component.body, force=apply.exists)
             self._remember_applied(job, apply, done.metadata.generation)
+        if resize := decision.resize:
+            await self._client.patch(JOB_SET_STATES, resize.job_set.key, resize.patch, type=PatchType.JSON)
+
+    def _refusal(self, job: api.TrainJob, cause: ApiError) -> Failure:
+        """Say why the API server refused, and remember it where asking again would be no use."""
+        job_set = self._lookup(JOB_SET_STATES, job.key)
+        if not elastic.is_refused(job, job_set, self._memory(job), cause):
+            return _refusal(cause)
+        self._remember(job, refused_nodes=elastic.refused(job))
+        return elastic.unsupported(job, job_set)
 
     def _remember_applied(self, job: api.TrainJob, apply: Apply, generation: int) -> None:
         applied = {**self._memory(job).applied, apply.identity: Applied(apply.digest, generation)}
@@ -254,8 +267,8 @@ class Reconciler:
             api.TRAIN_JOBS,
             job,
             type="Warning",
-            reason="TrainJobResourcesCreationFailed",
-            message=f"TrainJob resources reconciliation failed: {text}",
+            reason=failure.event or "TrainJobResourcesCreationFailed",
+            message=text if failure.event else f"TrainJob resources reconciliation failed: {text}",
             action="Reconciling",
         )
 
@@ -293,13 +306,11 @@ class Reconciler:
             diagnosed = memory.failure if status.diagnosis else None
             self._remember(job, status_due_s=None, diagnosed=diagnosed)
 
-    async def _delete(self, job: api.TrainJob, job_set: JobSetState) -> None:
-        uid = job_set.metadata.uid
+    async def _delete(self, resource: Resource[Any], found: Object) -> None:
         try:
-            await self._client.delete(JOB_SET_STATES, job_set.key, uid=uid, propagation="Background")
+            await self._client.delete(resource, found.key, uid=found.metadata.uid, propagation="Background")
         except (NotFound, Conflict):
-            log.debug("jobset.gone", jobset=str(job_set.key))
-        self._remember(job, deleted=uid)
+            log.debug("child.gone", kind=resource.kind, child=str(found.key))
 
 
 def _settled(obj: Json) -> Json:

@@ -58,9 +58,9 @@ def make_controller(
     """
     informers: dict[Resource[Any], Informer[Any]] = {}
 
-    def informer(resource: Resource[Any]) -> Informer[Any]:
+    def informer(resource: Resource[Any], label_selector: str = "") -> Informer[Any]:
         if resource not in informers:
-            informers[resource] = cache.informer(resource)
+            informers[resource] = cache.informer(resource, label_selector=label_selector)
         return informers[resource]
 
     reconciler = Reconciler(
@@ -88,12 +88,11 @@ def make_controller(
         controller.watches(runtimes, lambda runtime: _waiting(jobs, runtime))
     controller.owns(informer(SNAPSHOT_METADATA), owner=api.TRAIN_JOBS)
     for watch in registry.watches:
+        watched = informer(watch.resource, watch.label_selector)
         if watch.owned:
-            controller.owns(informer(watch.resource), owner=api.TRAIN_JOBS)
+            controller.owns(watched, owner=api.TRAIN_JOBS)
         elif watch.keys:
-            controller.watches(informer(watch.resource), watch.keys)
-        else:
-            informer(watch.resource)
+            controller.watches(watched, watch.keys)
     return controller
 
 
