@@ -91,16 +91,16 @@ class ElasticWorld(World):
         alive = [pod for pod in found if not pod.metadata.deletion_timestamp]
         return {int(pod.metadata.annotations[jobset.COMPLETION_INDEX]): pod for pod in alive}
 
-    async def make_ready(self) -> None:
+    async def make_ready(self, *, but: int | None = None) -> None:
         """Play the kubelet."""
-        for pod in (await self.pods()).values():
+        for pod in (pod for index, pod in (await self.pods()).items() if index != but):
             status = {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}
             await self.user.patch(core.PODS, pod.key, {"status": status}, subresource="status")
         await self.settle(5)
 
-    async def succeed(self, index: int) -> None:
+    async def end(self, index: int, phase: str) -> None:
         pod = (await self.pods())[index]
-        await self.user.patch(core.PODS, pod.key, {"status": {"phase": "Succeeded"}}, subresource="status")
+        await self.user.patch(core.PODS, pod.key, {"status": {"phase": phase}}, subresource="status")
         await self.settle(5)
 
     async def autoscaler(self) -> dict | None:
@@ -247,7 +247,7 @@ def test_an_autoscaler_ends_with_its_job_and_a_later_size_is_nobodys():
             await world.settle(5)
             assert await world.autoscaler() is not None
             await world.make_ready()
-            await world.succeed(0)
+            await world.end(0, "Succeeded")
             await world.settle(30)
             assert [c.type for c in (await world.read()).status.conditions] == ["Complete"]
             assert await world.autoscaler() is None
@@ -268,11 +268,11 @@ def test_once_the_first_node_is_done_the_size_stays():
             await world.job(trainer={"numNodes": 3})
             await world.settle(5)
             await world.make_ready()
-            await world.succeed(2)
+            await world.end(2, "Succeeded")
             assert (await world.read()).status.elastic.observed_nodes == 3
             await world.resize(4)
             assert await world.sizes() == (3, 3)
-            await world.succeed(0)
+            await world.end(0, "Succeeded")
             await world.settle(30)
             assert [c.type for c in (await world.read()).status.conditions] == ["Complete"]
 
@@ -374,3 +374,34 @@ def test_a_pod_that_is_lost_comes_back_under_its_index():
             assert pods[1].metadata.uid != lost.metadata.uid
 
     play(scenario)
+
+
+def test_a_node_without_room_is_awaited_while_the_others_train():
+    async def scenario(world: ElasticWorld) -> None:
+        async with world.operator():
+            await world.job()
+            await world.settle(5)
+            await world.resize(4)
+            await world.make_ready(but=3)
+            elastic = (await world.read()).status.elastic
+
+            assert (elastic.desired_nodes, elastic.observed_nodes) == (4, 3)
+            assert sorted(await world.pods()) == [0, 1, 2, 3]
+
+    play(scenario)
+
+
+def test_a_job_whose_nodes_fail_too_often_fails():
+    async def scenario(world: ElasticWorld) -> None:
+        async with world.operator():
+            await world.job()
+            await world.settle(5)
+            for failure in range(13):
+                assert not (await world.read()).is_finished, failure
+                await world.end(1, "Failed")
+                await world.settle(1000)
+            (condition,) = (await world.read()).status.conditions
+
+            assert (condition.type, condition.reason) == ("Failed", "FailedJobs")
+
+    play(scenario, most=2)
