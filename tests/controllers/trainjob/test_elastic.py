@@ -88,7 +88,7 @@ class ElasticWorld(World):
 
     async def pods(self) -> dict[int, core.Pod]:
         found = (await self.user.list(core.PODS, NS)).items
-        alive = [pod for pod in found if not pod.metadata.deletion_timestamp]
+        alive = [pod for pod in found if not pod.metadata.deletion_timestamp and pod.status.phase != "Failed"]
         return {int(pod.metadata.annotations[jobset.COMPLETION_INDEX]): pod for pod in alive}
 
     async def make_ready(self, *, but: int | None = None) -> None:
