@@ -108,7 +108,7 @@ class ControlPlane:
         self._kubeconfig_file = kubeconfig_file
         self._directory = directory
         self._nodes = nodes or NodeOptions()
-        self._gates = gates or jobset.Gates(elastic_train_jobs=True)
+        self._gates = gates or jobset.ELASTIC_TRAIN_JOBS
         self._jobsets = jobsets
         self._authorization = authorization
         self._state = state

@@ -35,9 +35,10 @@ def running(control_plane):
         client = plane.client("trainer")
         cache = Cache(client, env)
         recorder = EventRecorder(client, env, component="test")
+        gates = jobset.ELASTIC_TRAIN_JOBS
         makers = {
             "trainjob": lambda: [trainjob.make_controller(client, cache, env, recorder, Registry.load())],
-            "jobset": lambda: jobset.make_controllers(client, cache, env, recorder),
+            "jobset": lambda: jobset.make_controllers(client, cache, env, recorder, gates=gates),
             "job": lambda: jobs.make_controllers(client, cache, env, recorder),
         }
         wanted = [name for name in names if not (name == "job" and plane.is_real)]

@@ -71,3 +71,5 @@ class Gates:
 
 OFF: Final = Gates()
 """As upstream ships."""
+ELASTIC_TRAIN_JOBS: Final = Gates(elastic_train_jobs=True)
+"""As the embedded control plane has it."""
