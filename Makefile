@@ -7,7 +7,7 @@ MPICH  := $(VENV)-mpich
 .PHONY: help demo examples test test-real check bench docs clean
 help:
 	@echo "make demo       train a real model with one command (installs PyTorch into $(VENV))"
-	@echo "make examples   run JAX, XGBoost and MPI on several nodes (installs them into $(VENV) and $(MPICH))"
+	@echo "make examples   run JAX, XGBoost, MPI and elastic torch on several nodes (installs them into $(VENV) and $(MPICH))"
 	@echo "make test       format, lint, types, layers and tests"
 	@echo "make test-real  the tests of tests/controlplane on a real kube-apiserver, built with Go if need be, and kubectl's"
 	@echo "make bench      the benchmarks of benchmarks/"
@@ -28,10 +28,10 @@ demo: $(VENV)/.installed-demo
 
 # Three kinds of MPI: Open MPI 5 and MPICH as wheels, in an environment each as both bring an `mpirun`; and Debian's
 # Open MPI 4, which only root can install. What is not there is skipped, and said.
-examples: $(VENV)/.installed-examples $(MPICH)/.installed
+examples: $(VENV)/.installed-examples $(VENV)/.installed-demo $(MPICH)/.installed
 	@command -v /usr/bin/mpirun >/dev/null || { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && \
 	  apt-get install --yes --no-install-recommends openmpi-bin; } || echo "not run: Open MPI 4 (apt-get install openmpi-bin)"
-	$(BIN)/python -m pytest -m examples -rs tests/e2e/test_examples.py
+	$(BIN)/python -m pytest -m examples -rs tests/e2e/test_examples.py tests/e2e/test_elastic.py
 	$(MPICH)/bin/python -m pytest -m examples -k mpich tests/e2e/test_examples.py
 
 $(MPICH)/.installed: pyproject.toml

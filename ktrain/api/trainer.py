@@ -23,6 +23,8 @@ ANCESTOR_LABEL: Final = "trainer.kubeflow.org/trainjob-ancestor-step"
 ANCESTOR_TRAINER: Final = "trainer"
 ANCESTOR_DATASET_INITIALIZER: Final = "dataset-initializer"
 ANCESTOR_MODEL_INITIALIZER: Final = "model-initializer"
+ELASTIC_LABEL: Final = "trainer.kubeflow.org/elastic"
+"""On the JobSet of an elastic TrainJob and on the Job of its nodes: the TrainJob's name."""
 SUPPORT_LABEL: Final = "trainer.kubeflow.org/support"
 IN_USE_FINALIZER: Final = "trainer.kubeflow.org/resource-in-use"
 

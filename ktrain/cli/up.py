@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import signal
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -38,9 +39,11 @@ def _gates(_ctx: click.Context, _param: click.Parameter, value: str) -> Gates:
     from ktrain.controllers.jobset import Gates
 
     try:
-        return Gates.parse(value)
+        gates = Gates.parse(value)
     except ValueError as error:
         raise click.BadParameter(str(error)) from error
+    # Elastic TrainJobs work without being asked for; who names the gate decides for all JobSets.
+    return gates if "ElasticJobSet" in value else replace(gates, elastic_train_jobs=True)
 
 
 @click.command("up")

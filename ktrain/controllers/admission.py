@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from ktrain.api.meta import Json, JsonValue
     from ktrain.pipeline import Context, Registry
+    from ktrain.pipeline.points import Lookup
 
 Operation = Literal["CREATE", "UPDATE"]
 
@@ -64,6 +65,39 @@ def default_train_job(job: Json, old: Json | None, now: datetime) -> Json:
     before = {patch["manager"]: patch for patch in _patches(old)}
     stamped = [_stamped(patch, before.get(patch["manager"]), format_time(now)) for patch in patches]
     return job if stamped == patches else job | {"spec": job["spec"] | {"runtimePatches": stamped}}
+
+
+def default_nodes(job: Json, old: Json | None, lookup: Lookup) -> Json:
+    """
+    Return the TrainJob with its number of nodes, if it is elastic and says none: what it had, else the fewest.
+
+    The scale subresource, and so every autoscaler, finds nothing to change where there is no number.
+    """
+    spec = job.get("spec")
+    trainer = spec.get("trainer", {}) if isinstance(spec, dict) else None
+    if not isinstance(trainer, dict) or trainer.get("numNodes") is not None:
+        return job
+    try:
+        new, stored = _typed(job), _typed(old) if old else None
+        nodes = _stored_nodes(stored) if stored else _fewest_nodes(new, lookup)
+    except msgspec.ValidationError:
+        return job  # the schema, which comes next, says what is wrong
+    return job if nodes is None else job | {"spec": job["spec"] | {"trainer": trainer | {"numNodes": nodes}}}
+
+
+def _stored_nodes(stored: api.TrainJob) -> int | None:
+    return stored.spec.trainer.num_nodes if stored.status.elastic and stored.spec.trainer else None
+
+
+def _fewest_nodes(job: api.TrainJob, lookup: Lookup) -> int | None:
+    resource = _RUNTIMES.get((job.spec.runtime_ref.api_group, job.spec.runtime_ref.kind))
+    if resource is None:
+        return None
+    namespace = job.metadata.namespace if resource.namespaced else ""
+    runtime = lookup(resource, Key(namespace, job.spec.runtime_ref.name))
+    policy = msgspec.json.decode(runtime.spec, type=api.RuntimeSpec).ml_policy if runtime else None
+    elastic = policy.torch.elastic_policy if policy and policy.torch else None
+    return elastic.min_nodes if elastic else None
 
 
 def _patches(job: JsonValue) -> list[Json]:

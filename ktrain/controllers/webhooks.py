@@ -7,7 +7,7 @@ may be refused; the reconciler asks the same rules again, and there nothing is l
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from ktrain.api import trainer as api
 from ktrain.framework.webhook import Allowed, Denied
@@ -61,19 +61,23 @@ class _Hooks:
         self._cache = cache
         self._env = env
         self._registry = registry
-        self._kinds = {*_RUNTIMES, *(watch.resource for watch in registry.watches)}
+        selectors = {watch.resource: watch.label_selector for watch in registry.watches}
+        self._selectors: dict[Resource[Any], str] = dict.fromkeys(_RUNTIMES, "") | selectors
 
     def default_train_job(self, request: AdmissionRequest) -> Allowed | Denied:
         if request.object is None:
             return Allowed()
-        return Allowed(admission.default_train_job(request.object, request.old_object, self._env.clock.now()))
+        sized = admission.default_nodes(request.object, request.old_object, self._lookup)
+        return Allowed(admission.default_train_job(sized, request.old_object, self._env.clock.now()))
 
     def validate_train_job(self, request: AdmissionRequest) -> Allowed | Denied:
         if request.object is None:
             return Allowed()
-        context = Context.at_present(self._env, self._lookup, kinds=self._kinds)
+        context = Context.at_present(self._env, self._lookup, kinds=self._selectors)
         return _answer(admission.validate_train_job(self._registry, request.object, request.old_object, context))
 
     def _lookup(self, resource: Resource[T], key: Key) -> T | None:
         # Asking the cache for a kind starts following it, and one that is not served would never be ready.
-        return self._cache.informer(resource).get(key) if resource in self._kinds else None
+        if resource not in self._selectors:
+            return None
+        return self._cache.informer(resource, label_selector=self._selectors[resource]).get(key)

@@ -84,8 +84,9 @@ class _Rules:
     def default_train_job(self, request: AdmissionRequest) -> AdmissionResponse | None:
         if not is_write(request, trainer.TRAIN_JOBS) or request.object is None:
             return None
-        now = self._env.clock.now()
-        return AdmissionResponse(trainer_rules.default_train_job(request.object, request.old_object, now))
+        job, old = request.object, request.old_object
+        sized = trainer_rules.default_nodes(job, old, self._lookup)
+        return AdmissionResponse(trainer_rules.default_train_job(sized, old, self._env.clock.now()))
 
     def validate_train_job(self, request: AdmissionRequest) -> AdmissionResponse | None:
         if not is_write(request, trainer.TRAIN_JOBS) or request.object is None:

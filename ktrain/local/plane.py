@@ -82,7 +82,7 @@ class ControlPlane:
         kubeconfig_file: Where to write a kubeconfig when serving; None: a temporary directory.
         directory: Where pods start whose containers name no working directory; default: the current one.
         nodes: What nodes there are; default: one, of all that this machine has.
-        gates: What JobSets may ask for beyond what is on by default.
+        gates: What JobSets may ask for beyond what is on by default; None: those of elastic TrainJobs may be resized.
         jobsets: Whether the JobSet controller works here; its admission rules apply in any case.
         authorization: Whether users other than the administrator need roles.
         state: Where objects, keys and claims are kept for the next start; None: all of it ends with the process.
@@ -108,7 +108,7 @@ class ControlPlane:
         self._kubeconfig_file = kubeconfig_file
         self._directory = directory
         self._nodes = nodes or NodeOptions()
-        self._gates = gates or jobset.Gates()
+        self._gates = gates or jobset.ELASTIC_TRAIN_JOBS
         self._jobsets = jobsets
         self._authorization = authorization
         self._state = state

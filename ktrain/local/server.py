@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ktrain.api import assets
-from ktrain.controllers.jobset import Gates
+from ktrain.controllers.jobset import ELASTIC_TRAIN_JOBS
 from ktrain.local.apiserver.server import ApiServer
 
 from .admission import admission_plugins
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from ktrain.api.meta import Json, Key, Resource
+    from ktrain.controllers.jobset import Gates
     from ktrain.framework import Env
     from ktrain.local.apiserver.access.gate import Authorization
     from ktrain.local.apiserver.durability.journal import Journal
@@ -34,7 +35,8 @@ def make_server(
     """
     Make a server that has our CRDs and does in process what webhooks do on a cluster. Takes some milliseconds.
 
-    `registry` holds the plugins whose validations TrainJobs must pass; `gates` say what JobSets may ask for.
+    `registry` holds the plugins whose validations TrainJobs must pass; `gates` say what JobSets may ask for, by default
+    that elastic TrainJobs may resize theirs.
     With a `journal` objects outlive the server.
     """
 
@@ -44,7 +46,7 @@ def make_server(
     def objects(resource: Resource[Any], namespace: str) -> Iterator[Json]:
         return (item.obj for _, item in server.store.collection(resource.qualified_name).entries(namespace))
 
-    rules = [*admission_plugins(env, registry, find), *jobset_plugins(gates or Gates(), find, objects)]
+    rules = [*admission_plugins(env, registry, find), *jobset_plugins(gates or ELASTIC_TRAIN_JOBS, find, objects)]
     server = ApiServer(
         env,
         crds=[*assets.crds(), *assets.pod_group_crds()],

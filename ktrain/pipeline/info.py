@@ -21,7 +21,7 @@ from .journal import Journal
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from ktrain.api.meta import Json
+    from ktrain.api.meta import Json, JsonValue
 
 COMPLETION_INDEX: Final = "metadata.annotations['batch.kubernetes.io/job-completion-index']"
 """Where a pod of an indexed Job finds its rank (downward API field path)."""
@@ -144,7 +144,18 @@ class Container:
 class PodSet:
     """The pods of one replicated job: how many, what they run, and under which host names."""
 
-    __slots__ = ("_journal", "_path", "ancestor", "containers", "count", "endpoints", "init_containers", "job", "pod")
+    __slots__ = (
+        "_journal",
+        "_path",
+        "ancestor",
+        "containers",
+        "count",
+        "endpoints",
+        "init_containers",
+        "job",
+        "least",
+        "pod",
+    )
 
     def __init__(self, replicated_job: Json, count: int, journal: Journal) -> None:
         self.job = replicated_job
@@ -156,6 +167,8 @@ class PodSet:
         labels = (template.get("metadata") or {}).get("labels") or {}
         self.ancestor: str = labels.get(api.ANCESTOR_LABEL, "")
         self.count = count
+        self.least: int | None = None
+        """Fewest pods with which an elastic job works: a gang waits for these. None: for all of `count`."""
         self.containers = self._views("containers")
         self.init_containers = self._views("initContainers")
         self.endpoints: Callable[[], Iterator[str]] = lambda: iter(())
@@ -184,10 +197,25 @@ class PodSet:
         """Return the main container of this name, or None."""
         return next((c for c in self.containers if c.name == name), None)
 
-    def set_count(self, count: int) -> None:
-        """Say how many pods each of its Jobs has; 0 is a count."""
+    def set_count(self, count: int, *, least: int | None = None) -> None:
+        """Say how many pods each of its Jobs has; 0 is a count. An elastic one works with fewer, too."""
         self._journal.record(f"replicatedJobs[{self.name}].count", count)
-        self.count = count
+        self.count, self.least = count, least
+
+    def set_job_field(self, name: str, value: JsonValue) -> None:
+        """Set a field of the Job's spec, beside its pods'."""
+        self._journal.record(f"replicatedJobs[{self.name}].template.spec.{name}", value)
+        child(child(self.job, "template"), "spec")[name] = value
+
+    def default_job_field(self, name: str, value: JsonValue) -> None:
+        """Set a field of the Job's spec that the runtime leaves open."""
+        if child(child(self.job, "template"), "spec").get(name) is None:
+            self.set_job_field(name, value)
+
+    def set_job_label(self, key: str, value: str) -> None:
+        """Set a label of the Jobs."""
+        self._journal.record(f"replicatedJobs[{self.name}].template.metadata.labels.{key}", value)
+        child(child(child(self.job, "template"), "metadata"), "labels")[key] = value
 
     def set_volume(self, volume: Json) -> None:
         """Set a volume of the pod by name."""

@@ -12,7 +12,7 @@ of its own and leaves its answer in an object that a hook can look up.
 | Startup | `WatchExtension` | once |
 | PreExecution | `CustomValidation` | at admission, and again before a build: it works the same with webhooks off |
 | Build | `EnforcePodGroupPolicy`, `EnforceMLPolicy`, `EnforcePodSpec`, `PodNetwork`, `ComponentBuilder` | to write |
-| PostExecution | `TerminalCondition`, `Status` | each reconcile |
+| PostExecution | `TerminalCondition`, `Status`, `Elasticity`, `CleanUp` | each reconcile |
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger
 
     from ktrain.api.meta import Condition, Json, Key, Object, Resource
-    from ktrain.api.trainer import JobStatus, TrainJob
+    from ktrain.api.trainer import ElasticStatus, JobStatus, RuntimeSpec, TrainJob
     from ktrain.framework.env import Env
 
     from .findings import Findings
@@ -128,8 +128,9 @@ class Watch:
     `owned`: an object concerns the TrainJob that controls it. Otherwise `keys` says which TrainJobs an object concerns;
     or `suspended`, that it concerns all suspended ones of its namespace, or of all if it has none.
 
-    All objects of the kind are kept in memory, in the shape of `resource.type`: declare what is read, and no more. The
-    operator's role must allow to list and watch the kind, and to create, patch and get what is built of it.
+    All objects of the kind that the label selector matches are kept in memory, in the shape of `resource.type`: declare
+    what is read, and no more. What the selector leaves out cannot be looked up, so select only what you do not build.
+    The operator's role must allow to list and watch the kind, and to create, patch and get what is built of it.
 
     `otherwise` is another version of the kind, for clusters that do not serve this one: one of the chain is watched.
     """
@@ -138,6 +139,7 @@ class Watch:
     owned: bool = False
     keys: Callable[[Object], Sequence[Key]] | None = None
     suspended: bool = False
+    label_selector: str = ""
     otherwise: Watch | None = None
 
     @property
@@ -161,6 +163,26 @@ class Rule:
     resources: tuple[str, ...]
     """Plurals."""
     verbs: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """How large an elastic job may be, should be and is."""
+
+    replicated_job: str
+    """The one whose Job has one pod for each node."""
+    status: ElasticStatus
+    is_open: bool
+    """Whether it may change yet; not once the first node is done."""
+
+
+@dataclass(frozen=True, slots=True)
+class Leftover:
+    """An object that shall be no more."""
+
+    # `Any`: any kind.
+    resource: Resource[Any]
+    found: Object
 
 
 class Plugin(Protocol):
@@ -257,6 +279,22 @@ class Status(Plugin, Protocol):
         """Return the counters of the replicated jobs; None if there is nothing to read them from."""
 
 
+@runtime_checkable
+class Elasticity(Plugin, Protocol):
+    """PostExecution: a job whose size may change while it runs."""
+
+    def size(self, job: TrainJob, runtime: RuntimeSpec, ctx: Context) -> Size | None:
+        """Return the size of an unfinished job; None if it is not elastic. *runtime* is the job's snapshot."""
+
+
+@runtime_checkable
+class CleanUp(Plugin, Protocol):
+    """PostExecution: what a plugin builds to exist only while a job runs."""
+
+    def leftovers(self, job: TrainJob, ctx: Context) -> Sequence[Leftover]:
+        """Return what there is of it. Asked of suspended and of finished jobs."""
+
+
 EXTENSION_POINTS: tuple[type, ...] = (
     WatchExtension,
     CustomValidation,
@@ -267,4 +305,6 @@ EXTENSION_POINTS: tuple[type, ...] = (
     ComponentBuilder,
     TerminalCondition,
     Status,
+    Elasticity,
+    CleanUp,
 )

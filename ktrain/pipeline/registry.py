@@ -64,6 +64,8 @@ class Registry:
         self.builders = tuple(p for p in self.plugins if isinstance(p, points.ComponentBuilder))
         self.terminal_conditions = tuple(p for p in self.plugins if isinstance(p, points.TerminalCondition))
         self.statuses = tuple(p for p in self.plugins if isinstance(p, points.Status))
+        self.elasticities = tuple(p for p in self.plugins if isinstance(p, points.Elasticity))
+        self.clean_ups = tuple(p for p in self.plugins if isinstance(p, points.CleanUp))
 
     @classmethod
     def load(cls, entry_points: Iterable[EntryPoint] | None = None) -> Registry:

@@ -1,8 +1,9 @@
 """
 Runs the phases. Every function here is pure: the same inputs give the same plan, on a cluster, offline, or replayed.
 
-`plan` answers what should exist for a TrainJob; `validate`, whether it can work; `terminal_condition` and
-`jobs_status`, how it is. A plugin that raises becomes a `PluginError` that names plugin, hook and job.
+`plan` answers what should exist for a TrainJob; `validate`, whether it can work; `terminal_condition`, `jobs_status`
+and `size`, how it is; `leftovers`, what has to go. A plugin that raises becomes a `PluginError` that names plugin, hook
+and job.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from ktrain.api.trainer import JobStatus, RuntimeSpec, TrainJob
 
     from .info import Info
-    from .points import Component, Context, Plugin
+    from .points import Component, Context, Leftover, Plugin, Size
     from .registry import Registry
 
 P = ParamSpec("P")
@@ -153,3 +154,32 @@ def jobs_status(registry: Registry, job: TrainJob, ctx: Context) -> tuple[JobSta
         if found is not None:
             return found
     return None
+
+
+def size(registry: Registry, job: TrainJob, runtime: RuntimeSpec, ctx: Context) -> Size | None:
+    """
+    PostExecution phase: the size of *job*, from the first plugin that makes it elastic; None if none does.
+
+    Raises:
+        PluginError: A plugin failed.
+    """
+    caller = _Caller(job, ctx)
+    for plugin in registry.elasticities:
+        found = caller.call(plugin, "Elasticity", plugin.size, job, runtime, ctx)
+        if found:
+            return found
+    return None
+
+
+def leftovers(registry: Registry, job: TrainJob, ctx: Context) -> tuple[Leftover, ...]:
+    """
+    PostExecution phase: what has to go while *job* does not run.
+
+    Raises:
+        PluginError: A plugin failed.
+    """
+    caller = _Caller(job, ctx)
+    found: list[Leftover] = []
+    for plugin in registry.clean_ups:
+        found += caller.call(plugin, "CleanUp", plugin.leftovers, job, ctx)
+    return tuple(found)

@@ -6,6 +6,7 @@ import pytest
 from click.testing import CliRunner
 
 from ktrain.cli import run, up
+from ktrain.controllers.jobset import Gates
 
 
 def refusal(command, *arguments):
@@ -107,3 +108,18 @@ def test_a_place_that_cannot_be_written_is_told(option, tmp_path):
     assert told.startswith("ktrain: ")
     assert str(place) in told
     assert told.endswith("Not a directory")
+
+
+@pytest.mark.parametrize(
+    ("text", "gates"),
+    [
+        ("", Gates(elastic_train_jobs=True)),
+        ("RestartJob", Gates(restart_job=True, elastic_train_jobs=True)),
+        ("ElasticJobSet", Gates(elastic_jobset=True)),
+        ("ElasticJobSet=false", Gates()),
+    ],
+)
+def test_elastic_train_jobs_work_unless_the_gate_is_switched_off_by_name(text, gates):
+    context = up.command.make_context("up", ["--feature-gates", text])
+
+    assert context.params["feature_gates"] == gates

@@ -36,9 +36,10 @@ def running(control_plane):
         cache = Cache(client, env)
         recorder = EventRecorder(client, env, component="test")
         registry = await trainjob.without_unserved(Registry.load(), client)
+        gates = jobset.ELASTIC_TRAIN_JOBS
         makers = {
             "trainjob": lambda: [trainjob.make_controller(client, cache, env, recorder, registry)],
-            "jobset": lambda: jobset.make_controllers(client, cache, env, recorder),
+            "jobset": lambda: jobset.make_controllers(client, cache, env, recorder, gates=gates),
             "job": lambda: jobs.make_controllers(client, cache, env, recorder),
         }
         wanted = [name for name in names if not (name == "job" and plane.is_real)]

@@ -17,7 +17,7 @@ from ktrain.plugins.jax import JAX
 from ktrain.plugins.jobset import JobSet
 from ktrain.plugins.mpi import MPI
 from ktrain.plugins.plainml import PlainML
-from ktrain.plugins.torch import Torch
+from ktrain.plugins.torch import ElasticTorch, Torch
 from ktrain.plugins.volcano import Volcano
 from ktrain.plugins.workload import Workload
 from ktrain.plugins.xgboost import XGBoost
@@ -29,7 +29,7 @@ class Kit:
     """Turns YAML into what the pipeline takes, and runs it over the built-in plugins. `L` is the trainer's label."""
 
     def __init__(self) -> None:
-        frameworks = [Torch(), PlainML(), JAX(), XGBoost(), MPI()]
+        frameworks = [Torch(), PlainML(), JAX(), XGBoost(), MPI(), ElasticTorch()]
         self.registry = Registry([JobSet(), *frameworks, CoScheduling(), Volcano(), Workload()])
         self.objects: dict = {}
         self.kinds = None

@@ -22,6 +22,7 @@ from .decide import Observed as Observed
 from .decide import decide as decide
 from .errors import CreationFailed as CreationFailed
 from .errors import Undecidable as Undecidable
+from .gates import ELASTIC_TRAIN_JOBS as ELASTIC_TRAIN_JOBS
 from .gates import Gates as Gates
 from .pods import JobSetPods as JobSetPods
 from .setup import COMPONENT as COMPONENT

@@ -149,10 +149,11 @@ def _work(observed: Observed, buckets: Buckets, draft: StatusDraft, gates: Gates
         _note_start(plan, draft)
     if gates.in_place_restart and _strategy(spec) == in_place.STRATEGY:
         in_place.follow_agents(draft, spec, observed.pods)
+    resizable = gates.lets_resize(jobset.metadata.labels)
     return Decision(
         service=build_service(jobset) if has_dns(jobset) and subdomain(jobset) not in observed.services else None,
         claims=tuple(claim for claim in build_claims(jobset) if claim["metadata"]["name"] not in observed.claims),
-        resize=tuple(to_resize(buckets.active, spec.replicated_jobs)) if gates.elastic_jobset else (),
+        resize=tuple(to_resize(buckets.active, spec.replicated_jobs)) if resizable else (),
         create=_missing(jobset, buckets, plan),
         suspend=to_suspend(buckets.active) if spec.suspend else (),
         resume=() if spec.suspend else tuple(to_resume(buckets.active, plan.running)),

@@ -44,7 +44,7 @@ def refusals_on_update(new: Json, old: Json, gates: Gates = OFF) -> list[Cause]:
     by_name = {rj.get("name"): rj for rj in before}
     causes: list[Cause] = []
     compared = after
-    if gates.elastic_jobset:
+    if gates.lets_resize((old.get("metadata") or {}).get("labels") or {}):
         causes += size_errors(after, by_name, old.get("status") or {})
         compared = [with_size_of(by_name.get(rj.get("name"), rj), rj) for rj in compared]
     if new_spec.get("suspend") or old_spec.get("suspend"):

@@ -19,14 +19,16 @@ from ktrain.api.meta import Key
 from ktrain.pipeline.errors import PipelineError, PlanError, PluginError
 from ktrain.pipeline.points import ApplyWhen
 
+from . import elastic
 from . import snapshot as snapshots
 from .observe import RUNTIMES, Check, Failure
 
 if TYPE_CHECKING:
     from ktrain.api.meta import Object, Resource
-    from ktrain.pipeline import Component, Registry
+    from ktrain.pipeline import Component, Leftover, Registry, Size
     from ktrain.plugins.jobset import JobSetState
 
+    from .elastic import Resize
     from .observe import Observed
     from .snapshot import Snapshot
 
@@ -76,11 +78,17 @@ class Decision:
     """Create the snapshot."""
     applies: tuple[Apply, ...] = ()
     removals: tuple[Removal, ...] = ()
+    resize: Resize | None = None
+    """Change the size of the running JobSet."""
     failure: Failure | None = None
+    size: Size | None = None
+    """Of an elastic job; None also if nobody can tell now."""
     status: api.TrainJobStatus | None = None
     """The desired status, but for the diagnosis."""
     delete: JobSetState | None = None
     """Delete this JobSet, after the status is stored."""
+    leftovers: tuple[Leftover, ...] = ()
+    """Delete these, too: they are for jobs that run."""
     requeue_after_s: float | None = None
 
 
@@ -101,7 +109,7 @@ class _Stuck(Exception):
 
 
 def build(observed: Observed, registry: Registry) -> Decision:
-    """Decide what to write for an unfinished job: `check`, or any of `snapshot`, `applies` and `failure`."""
+    """Decide what to write for an unfinished job: `check`, or any of `snapshot`, `applies`, `resize` and `failure`."""
     try:
         return _build(observed, registry)
     except _Ask as ask:
@@ -122,9 +130,13 @@ def _build(observed: Observed, registry: Registry) -> Decision:
         if running:
             return Decision()  # it needs its runtime no more
         raise _Stuck(Failure("RuntimeUnusable", str(error))) from error
-    decision = Decision(snapshot=snapshot if observed.snapshot is None else None)
-    if running or (job_set is not None and job_set.metadata.deletion_timestamp):
-        return decision
+    try:
+        size = pipeline.size(registry, observed.job, snapshot.spec, observed.context)
+    except PluginError as error:
+        raise _Stuck(Failure("PluginFailed", str(error))) from error
+    decision = Decision(snapshot=snapshot if observed.snapshot is None else None, size=size)
+    if job_set is not None and (running or job_set.metadata.deletion_timestamp):
+        return _resized(decision, observed, job_set) if running else decision
     try:
         writing = _components(observed, registry, snapshot)
         return replace(decision, applies=tuple(writing.applies), removals=tuple(writing.removals))
@@ -132,6 +144,15 @@ def _build(observed: Observed, registry: Registry) -> Decision:
         # The snapshot stays: the job runs on the runtime it was created with, also when it is mended later.
         reason = "PluginFailed" if isinstance(error, PluginError) else "BuildFailed"
         return replace(decision, failure=Failure(reason, str(error)))
+
+
+def _resized(decision: Decision, observed: Observed, job_set: JobSetState) -> Decision:
+    if decision.size is None or job_set.metadata.deletion_timestamp:
+        return decision
+    change = elastic.resize(observed.job, job_set, decision.size, observed.memory)
+    if isinstance(change, Failure):
+        return replace(decision, failure=change)
+    return replace(decision, resize=change)
 
 
 def _own(observed: Observed) -> JobSetState | None:
@@ -223,7 +244,7 @@ def _components(observed: Observed, registry: Registry, snapshot: Snapshot) -> _
             raise PlanError(findings.message)
     writing = _Writing(observed)
     for component in pipeline.plan(registry, job, snapshot.spec, ctx).components:
-        writing.add(_apply(component))
+        writing.add(_apply(elastic.with_present_size(component, job, observed.job_set, observed.memory)))
     if writing.unknown and Check.COMPONENTS not in observed.checked:
         raise _Ask(Check.COMPONENTS, tuple(writing.unknown))
     return writing

@@ -7,7 +7,8 @@ The rules, in the order in which they are asked (Kubeflow Trainer's reconciler, 
 2. A finished job gets no child any more. If its deadline ended it, its JobSet is deleted until it is gone.
 3. Only an owner's UID proves that an object is ours. An object of another owner with our name is left alone.
 4. The runtime is read once, into a snapshot. From then on only the snapshot counts.
-5. Components are built when the JobSet is not there, or while it or the job is suspended; a running one is left alone.
+5. Components are built when the JobSet is not there, or while it or the job is suspended; a running one is left alone,
+   but for the size of an elastic one.
 6. The status follows the JobSet. What cannot be built is said in an event and, if it lasts, in the status.
 """
 
@@ -46,12 +47,19 @@ def decide(observed: Observed, registry: Registry) -> Decision:
     if isinstance(status, Failure):
         return Decision(failure=status)
     ended = replace_status(job, status).is_finished
+    try:
+        leftovers = pipeline.leftovers(registry, job, observed.context) if ended or job.is_suspended else ()
+    except PluginError as error:
+        return Decision(failure=Failure("PluginFailed", str(error)))
     building = Decision() if ended or job.metadata.deletion_timestamp else build(observed, registry)
+    if building.size:
+        status = msgspec.structs.replace(status, elastic=building.size.status)
     left = statuses.remaining(job, status.conditions, observed.context.now)
     return replace(
         building,
         status=status,
         delete=_to_delete(observed, status),
+        leftovers=leftovers,
         requeue_after_s=None if ended or left is None else max(left, _MINIMUM_WAIT).total_seconds(),
     )
 
@@ -72,7 +80,7 @@ def _status(observed: Observed, registry: Registry) -> api.TrainJobStatus | Fail
     if end:
         conditions = statuses.with_condition(conditions, end, ctx.now)
     # A JobSet that is gone, or so new that it has no counters, says nothing; the last known ones stay.
-    return api.TrainJobStatus(conditions, counters or job.status.jobs_status, job.status.diagnosis)
+    return api.TrainJobStatus(conditions, counters or job.status.jobs_status, job.status.diagnosis, job.status.elastic)
 
 
 def _end(observed: Observed, registry: Registry) -> Condition | None:

@@ -51,6 +51,10 @@ class Failure:
     message: str
     at_once: bool = False
     """Whether the status says so at once: time alone will not mend it."""
+    event: str = ""
+    """The reason of its event, where it has one of its own."""
+    is_final: bool = False
+    """Whether nothing is tried again until something changes."""
 
 
 class Applied(NamedTuple):
@@ -71,6 +75,8 @@ class Memory:
     """By kind and name of the component."""
     had_children: bool = False
     """Whether there ever was a snapshot or JobSet."""
+    refused_nodes: int | None = None
+    """The number of nodes that the JobSet could not be given."""
     deleted: str = ""
     """UID of the JobSet whose deletion the API server accepted."""
     failure: Failure | None = None

@@ -15,11 +15,12 @@ import structlog
 
 from ktrain.api import core
 from ktrain.api import trainer as api
-from ktrain.framework.client.client import APPLY_TYPE
+from ktrain.framework.client.client import APPLY_TYPE, PatchType
 from ktrain.framework.errors import ApiError, ApplyConflict, Conflict, FrameworkError, NotFound
 from ktrain.pipeline.points import Context
 from ktrain.plugins.jobset import JOB_SET_STATES
 
+from . import elastic
 from . import snapshot as snapshots
 from . import status as statuses
 from .build import runtime_key
@@ -35,7 +36,6 @@ if TYPE_CHECKING:
     from ktrain.framework.env import Env
     from ktrain.framework.events import EventRecorder
     from ktrain.pipeline import Registry
-    from ktrain.plugins.jobset import JobSetState
 
     from .build import Apply, Decision
 
@@ -98,14 +98,17 @@ class Reconciler:
             return
         if cause is None:
             cause = await self._write_components(job, decision)
-        failure = _refusal(cause) if cause else decision.failure
+        failure = self._refusal(job, cause) if cause else decision.failure
         self._note_failure(job, failure)
         await self._write_status(job, decision)
         if decision.delete:
-            await self._delete(job, decision.delete)
+            await self._delete(JOB_SET_STATES, decision.delete.key, decision.delete.metadata.uid)
+            self._remember(job, deleted=decision.delete.metadata.uid)
+        for leftover in decision.leftovers:
+            await self._delete(leftover.resource, leftover.found.key, leftover.found.metadata.uid)
         if job.is_finished and self._memory(job).applied:
             self._remember(job, snapshot=None, applied={})
-        if failure:
+        if failure and not (failure.is_final and (cause is None or decision.resize)):
             raise cause or JobFailed(failure.message)
 
     # Observe and decide
@@ -232,7 +235,17 @@ class Reconciler:
             done = await self._client.apply(component.resource, component.body, force=apply.exists)
             self._remember_applied(job, apply, done.metadata.generation)
         for removal in decision.removals:
-            await self._remove(removal.resource, removal.key, removal.uid)
+            await self._delete(removal.resource, removal.key, removal.uid)
+        if resize := decision.resize:
+            await self._client.patch(JOB_SET_STATES, resize.job_set.key, resize.patch, type=PatchType.JSON)
+
+    def _refusal(self, job: api.TrainJob, cause: ApiError) -> Failure:
+        """Say why the API server refused, and remember it where asking again would be no use."""
+        job_set = self._lookup(JOB_SET_STATES, job.key)
+        if not elastic.is_refused(job, job_set, self._memory(job), cause):
+            return _refusal(cause)
+        self._remember(job, refused_nodes=elastic.refused(job))
+        return elastic.unsupported(job, job_set)
 
     def _remember_applied(self, job: api.TrainJob, apply: Apply, generation: int) -> None:
         applied = {**self._memory(job).applied, apply.memory_key: Applied(apply.digest, generation)}
@@ -256,8 +269,8 @@ class Reconciler:
             api.TRAIN_JOBS,
             job,
             type="Warning",
-            reason="TrainJobResourcesCreationFailed",
-            message=f"TrainJob resources reconciliation failed: {text}",
+            reason=failure.event or "TrainJobResourcesCreationFailed",
+            message=text if failure.event else f"TrainJob resources reconciliation failed: {text}",
             action="Reconciling",
         )
 
@@ -295,11 +308,7 @@ class Reconciler:
             diagnosed = memory.failure if status.diagnosis else None
             self._remember(job, status_due_s=None, diagnosed=diagnosed)
 
-    async def _delete(self, job: api.TrainJob, job_set: JobSetState) -> None:
-        await self._remove(JOB_SET_STATES, job_set.key, job_set.metadata.uid)
-        self._remember(job, deleted=job_set.metadata.uid)
-
-    async def _remove(self, resource: Resource[Any], key: Key, uid: str) -> None:
+    async def _delete(self, resource: Resource[Any], key: Key, uid: str) -> None:
         try:
             await self._client.delete(resource, key, uid=uid, propagation="Background")
         except (NotFound, Conflict):

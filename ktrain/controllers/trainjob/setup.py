@@ -60,9 +60,9 @@ def make_controller(
     """
     informers: dict[Resource[Any], Informer[Any]] = {}
 
-    def informer(resource: Resource[Any]) -> Informer[Any]:
+    def informer(resource: Resource[Any], label_selector: str = "") -> Informer[Any]:
         if resource not in informers:
-            informers[resource] = cache.informer(resource)
+            informers[resource] = cache.informer(resource, label_selector=label_selector)
         return informers[resource]
 
     reconciler = Reconciler(
@@ -91,14 +91,13 @@ def make_controller(
         controller.watches(runtimes, lambda runtime: _waiting(jobs, runtime))
     controller.owns(informer(SNAPSHOT_METADATA), owner=api.TRAIN_JOBS)
     for watch in dict.fromkeys(registry.watches):  # two plugins may want the same
+        watched = informer(watch.resource, watch.label_selector)
         if watch.owned:
-            controller.owns(informer(watch.resource), owner=api.TRAIN_JOBS)
+            controller.owns(watched, owner=api.TRAIN_JOBS)
         elif watch.keys:
-            controller.watches(informer(watch.resource), watch.keys)
+            controller.watches(watched, watch.keys)
         elif watch.suspended:
-            controller.watches(informer(watch.resource), lambda obj: _suspended(jobs, obj))
-        else:
-            informer(watch.resource)
+            controller.watches(watched, lambda obj: _suspended(jobs, obj))
     return controller
 
 

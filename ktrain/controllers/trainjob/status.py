@@ -94,6 +94,8 @@ def merge_patch(job: api.TrainJob, new: api.TrainJobStatus) -> Json | None:
         status["jobsStatus"] = msgspec.to_builtins(new.jobs_status) or None
     if new.diagnosis != old.diagnosis:
         status["diagnosis"] = _diagnosis(new.diagnosis)
+    if new.elastic != old.elastic:
+        status["elastic"] = _elastic(new.elastic)
     if not status or new == api.TrainJobStatus():
         # The CRD refuses an empty status. What is to go goes with the next thing that comes.
         return None
@@ -105,3 +107,13 @@ def _diagnosis(diagnosis: api.Diagnosis | None) -> Json | None:
         return None
     since = {"since": format_time(diagnosis.since)} if diagnosis.since else {}
     return {"reason": diagnosis.reason, "message": diagnosis.message, **since}
+
+
+def _elastic(elastic: api.ElasticStatus | None) -> Json | None:
+    """Write all of it: the zero is what an autoscaler asks for."""
+    return None if elastic is None else {name: getattr(elastic, field) for field, name in _ELASTIC.items()}
+
+
+_ELASTIC: Final = dict(
+    zip(api.ElasticStatus.__struct_fields__, api.ElasticStatus.__struct_encode_fields__, strict=True)
+)

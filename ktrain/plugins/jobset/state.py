@@ -1,4 +1,4 @@
-"""What the operator keeps of a JobSet: whether it is suspended, and its status. The templates never reach memory."""
+"""What the operator keeps of a JobSet: if it is suspended, its sizes, its status. The templates never reach memory."""
 
 from __future__ import annotations
 
@@ -8,14 +8,28 @@ from ktrain.api import jobset as api
 from ktrain.api.meta import Object, Resource, Struct
 
 
+class JobTemplateState(Struct, frozen=True):
+    """The size in a Job template."""
+
+    spec: api.JobSize = api.JobSize()
+
+
+class ReplicatedJobState(Struct, frozen=True):
+    """A replicated job by its name and the size of its Jobs."""
+
+    name: str = ""
+    template: JobTemplateState = JobTemplateState()
+
+
 class JobSetStateSpec(Struct, frozen=True):
-    """The one field of the spec that decides whether the JobSet may be written."""
+    """Whether the JobSet may be written, and what may change even if not."""
 
     suspend: bool = False
+    replicated_jobs: tuple[ReplicatedJobState, ...] = ()
 
 
 class JobSetState(Object, frozen=True):
-    """A JobSet by its suspension and its status."""
+    """A JobSet by its suspension, its sizes and its status."""
 
     spec: JobSetStateSpec = JobSetStateSpec()
     status: api.JobSetStatus | None = None

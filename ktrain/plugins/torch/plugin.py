@@ -12,7 +12,7 @@ from ktrain.pipeline.findings import Findings, invalid
 from ktrain.pipeline.journal import TRAIN_JOB, Author
 from ktrain.pipeline.prepare import declared_environment, environment
 
-from . import torchtune
+from . import elastic, torchtune
 from .variables import RESERVED, rendezvous, topology
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class Torch:
-    """The static rendezvous of torchrun: every node knows rank 0's address from the start."""
+    """The rendezvous of torchrun: static, where every node knows rank 0's address from the start, or elastic."""
 
     name: Final = "Torch"
 
@@ -38,14 +38,21 @@ class Torch:
         if policy is None or policy.torch is None:
             return
         trainer = info.job.spec.trainer
-        if trainer and trainer.num_nodes is not None and info.trainer:
-            info.trainer.set_count(trainer.num_nodes)
-        everything = topology(info) + rendezvous(info)
+        elastic_policy = policy.torch.elastic_policy
+        if elastic_policy:
+            # Nothing of it makes sense without the rendezvous, so nobody is asked to say `trainer: {}` for it.
+            trainer = trainer or api.Trainer()
+            elastic.shape(info, elastic_policy)
+            everything = elastic.variables(info, elastic_policy)
+        else:
+            if trainer and trainer.num_nodes is not None and info.trainer:
+                info.trainer.set_count(trainer.num_nodes)
+            everything = topology(info) + rendezvous(info)
         # Without `spec.trainer` the user's container is none of ours: a runtime may start torchrun by its own means.
         if trainer and (container := info.trainer_container):
             with info.journal.writing_as(Author(TRAIN_JOB)):
                 container.set_env(*environment(trainer.env))
-            if torchtune.is_torchtune(trainer):
+            if torchtune.is_torchtune(trainer) and not elastic_policy:
                 # Where to meet is an option of its command: the variables would contradict that.
                 info.set_program(torchtune.program(info, trainer))
                 container.set_env(*topology(info))
@@ -79,7 +86,8 @@ class Torch:
             if target is None
         ]
         env = declared_environment(job.spec.trainer.env) if job.spec.trainer else []
-        if reserved := sorted(entry["name"] for entry in env if entry.get("name") in RESERVED):
+        taken = RESERVED | elastic.RESERVED if torch.elastic_policy else RESERVED
+        if reserved := sorted(entry["name"] for entry in env if entry.get("name") in taken):
             detail = f"must not have reserved envs, invalid envs configured: [{' '.join(reserved)}]"
             errors.append(invalid("spec.trainer.env", env, detail))
         if job.spec.trainer and torchtune.is_torchtune(job.spec.trainer):

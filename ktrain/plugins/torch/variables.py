@@ -24,6 +24,7 @@ MASTER_PORT: Final = "PET_MASTER_PORT"
 RESERVED: Final = frozenset((NNODES, NPROC_PER_NODE, NODE_RANK, MASTER_ADDR, MASTER_PORT))
 AUTO: Final = "auto"
 """One process for each GPU; also the name that torchrun has for it."""
+_CPU: Final = "cpu"
 
 
 def node_count(info: Info) -> int:
@@ -33,13 +34,19 @@ def node_count(info: Info) -> int:
 
 def processes_per_node(info: Info) -> int | str:
     """
-    Return what the user says; else `auto` with GPUs, one process each; else as many as there are cores.
+    Return what the user says, else the runtime; else `auto` with GPUs, one process each; else as many as cores.
 
-    torchrun's own `auto` without GPUs would count the machine's cores, not the container's.
+    torchrun's own `auto` without GPUs would count the machine's cores, not the container's, as would its `cpu`.
     """
     trainer = info.job.spec.trainer
     if trainer and trainer.num_proc_per_node is not None:
         return trainer.num_proc_per_node
+    policy = info.runtime.ml_policy
+    said = policy.torch.num_proc_per_node if policy and policy.torch else None
+    if said == _CPU:
+        return cpu_count(job_resources(info)) or _CPU
+    if said not in (None, AUTO):
+        return said
     return AUTO if node_gpus(info) else max(1, cpu_count(job_resources(info)))
 
 

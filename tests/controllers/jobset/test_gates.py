@@ -6,7 +6,9 @@ import msgspec
 import pytest
 
 from ktrain.api.jobset import JobSetPod
+from ktrain.api.trainer import ELASTIC_LABEL
 from ktrain.controllers.jobset import Gates, Observed, Undecidable, decide
+from ktrain.controllers.jobset.admission import refusals
 from ktrain.controllers.jobset.conditions import status_json
 
 SINGLE = Gates(restart_job=True)
@@ -182,6 +184,30 @@ def test_restarts_that_do_not_count_leave_more_attempts(in_place):
 def test_an_attempt_that_is_no_number_stops_all_work(in_place, attempt):
     with pytest.raises(Undecidable):
         in_place(pod(attempt))
+
+
+@pytest.mark.parametrize(
+    ("gates", "labels", "may"),
+    [
+        (ELASTIC, {}, True),
+        (Gates(elastic_train_jobs=True), {ELASTIC_LABEL: "job"}, True),
+        (Gates(elastic_train_jobs=True), {}, False),
+        (Gates(), {ELASTIC_LABEL: "job"}, False),
+    ],
+)
+def test_without_the_gate_at_most_the_jobsets_of_elastic_train_jobs_change_in_size(
+    run, jobset, job, gates, labels, may
+):
+    template = sized(3, 3)
+    template["spec"]["completionMode"] = "Indexed"
+    spec = jobset({"name": "a", "template": template})
+    spec = msgspec.structs.replace(spec, metadata=msgspec.structs.replace(spec.metadata, labels=labels))
+    resizes = run(gates, spec, job("a-0", parallelism=2, completions=2)).resize
+    wire = {"metadata": {"labels": labels}, "spec": {"replicatedJobs": [{"name": "a", "template": template}]}}
+    smaller = msgspec.json.decode(msgspec.json.encode(wire).replace(b":3", b":2"))
+
+    assert bool(resizes) is may
+    assert [str(cause.field) for cause in refusals(smaller, wire, gates)] == ([] if may else ["spec.replicatedJobs"])
 
 
 @pytest.mark.parametrize(

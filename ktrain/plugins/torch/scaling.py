@@ -1,0 +1,158 @@
+"""
+The size of elastic jobs while they run: how many nodes there are, and the autoscaler that may change how many there
+should be.
+
+A plugin of its own beside `Torch`, because its objects are written before the JobSet: a job that runs is left alone, so
+an autoscaler that is refused must be said before.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from ktrain.api import jobset
+from ktrain.api import trainer as api
+from ktrain.api.meta import Key, Object, Resource, Struct, owner_reference
+from ktrain.pipeline.findings import Findings
+from ktrain.pipeline.points import BUILT, Component, Leftover, Rule, Size, Watch
+
+from . import elastic
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ktrain.api.meta import Json
+    from ktrain.pipeline.info import Info
+    from ktrain.pipeline.points import Context
+
+
+class NodeCounts(Struct, frozen=True):
+    """How many pods of a Job work, and how many are done."""
+
+    ready: int = 0
+    succeeded: int = 0
+
+
+class NodeJob(Object, frozen=True):
+    """The Job of an elastic TrainJob's nodes. A JobSet's own counters count Jobs, not pods."""
+
+    status: NodeCounts = NodeCounts()
+
+
+NODE_JOBS: Final = Resource("batch", "v1", "Job", "jobs", namespaced=True, type=NodeJob)
+AUTOSCALERS: Final = Resource(
+    "autoscaling", "v2", "HorizontalPodAutoscaler", "horizontalpodautoscalers", namespaced=True, type=Object
+)
+
+
+class _Step(Struct, frozen=True):
+    metadata: api.TemplateMeta = api.TemplateMeta()
+
+
+class _Job(Struct, frozen=True):
+    name: str = ""
+    template: _Step = _Step()
+
+
+class _Jobs(Struct, frozen=True):
+    replicated_jobs: tuple[_Job, ...] = ()
+
+
+class ElasticTorch:
+    """Says how large an elastic job is, and has it scaled."""
+
+    name: Final = "ElasticTorch"
+    before: Final = ("JobSet",)
+    rbac: Final = (
+        Rule((NODE_JOBS.group,), (NODE_JOBS.plural,), ("list", "watch")),
+        Rule((AUTOSCALERS.group,), (AUTOSCALERS.plural,), (*BUILT, "delete")),
+    )
+
+    def watches(self) -> Sequence[Watch]:
+        """Jobs of elastic nodes by their counters, and autoscalers by their metadata."""
+        return (
+            Watch(NODE_JOBS, keys=_train_job, label_selector=api.ELASTIC_LABEL),
+            Watch(AUTOSCALERS, owned=True),
+        )
+
+    def validate(
+        self,
+        info: Info | None,
+        job: api.TrainJob,
+        old: api.TrainJob | None,
+        ctx: Context,  # noqa: ARG002 -- the hook's signature
+    ) -> Findings:
+        """Refuse sizes out of range, changes beside the size, and what cannot be elastic."""
+        if old is not None:
+            findings = Findings(tuple(elastic.check_resize(job, old)), tuple(elastic.admitted_size(job, old)))
+        else:
+            findings = Findings()
+        policy = elastic.policy_of(info.runtime) if info else None
+        if info is None or policy is None:
+            return findings
+        new = elastic.check_new(info, policy) if old is None else ()
+        return findings + Findings((*new, *elastic.check_patches(info)))
+
+    def build(self, info: Info, ctx: Context) -> Sequence[Component]:  # noqa: ARG002 -- the hook's signature
+        """Return the autoscaler of a job that is to run, if the policy has metrics."""
+        policy = elastic.policy_of(info.runtime)
+        metrics = msgspec.json.decode(policy.metrics) if policy and policy.metrics else None
+        if policy is None or not metrics or info.job.is_suspended:
+            return ()
+        return (Component(AUTOSCALERS, _autoscaler(info.job, policy, metrics)),)
+
+    def leftovers(self, job: api.TrainJob, ctx: Context) -> Sequence[Leftover]:
+        """Return the autoscaler: it would scale what does not run."""
+        found = ctx.lookup(AUTOSCALERS, job.key)
+        ours = found and found.metadata.is_controlled_by(job.metadata.uid) and not found.metadata.deletion_timestamp
+        return (Leftover(AUTOSCALERS, found),) if found and ours else ()
+
+    def size(self, job: api.TrainJob, runtime: api.RuntimeSpec, ctx: Context) -> Size | None:
+        """Return the size of an elastic job."""
+        policy = elastic.policy_of(runtime)
+        name = _trainer_name(runtime) if policy else None
+        if policy is None or name is None:
+            return None
+        nodes = ctx.lookup(NODE_JOBS, Key(job.metadata.namespace, f"{job.metadata.name}-{name}-0"))
+        counts = nodes.status if nodes and nodes.metadata.labels.get(api.ELASTIC_LABEL) else NodeCounts()
+        selector = {jobset.JOBSET_NAME: job.metadata.name, jobset.REPLICATED_JOB_NAME: name}
+        status = api.ElasticStatus(
+            min_nodes=policy.min_nodes,
+            max_nodes=policy.max_nodes,
+            desired_nodes=elastic.desired(job, policy),
+            observed_nodes=counts.ready + counts.succeeded,
+            selector=",".join(f"{key}={value}" for key, value in selector.items()),
+        )
+        return Size(name, status, is_open=not counts.succeeded)
+
+
+def _train_job(job: Object) -> Sequence[Key]:
+    name = job.metadata.labels.get(api.ELASTIC_LABEL)
+    return (Key(job.metadata.namespace, name),) if name else ()
+
+
+def _trainer_name(runtime: api.RuntimeSpec) -> str | None:
+    jobs = msgspec.json.decode(runtime.template.spec, type=_Jobs).replicated_jobs
+    steps = (job.name for job in jobs if job.template.metadata.labels.get(api.ANCESTOR_LABEL) == api.ANCESTOR_TRAINER)
+    return next(steps, None)
+
+
+def _autoscaler(job: api.TrainJob, policy: api.ElasticPolicy, metrics: list[Any]) -> Json:
+    meta = job.metadata
+    return {
+        "apiVersion": AUTOSCALERS.api_version,
+        "kind": AUTOSCALERS.kind,
+        "metadata": {
+            "name": meta.name,
+            "namespace": meta.namespace,
+            "ownerReferences": [owner_reference(api.API_VERSION, "TrainJob", meta.name, meta.uid)],
+        },
+        "spec": {
+            "scaleTargetRef": {"apiVersion": api.API_VERSION, "kind": "TrainJob", "name": meta.name},
+            "minReplicas": policy.min_nodes,
+            "maxReplicas": policy.max_nodes,
+            "metrics": metrics,
+        },
+    }

@@ -1,0 +1,74 @@
+"""An elastic TrainJob's size, from its scale to the pods; on a real server the Job controller is Kubernetes' own."""
+
+import json
+
+import pytest
+
+from ktrain.api.core import JOBS, PODS, untyped
+from ktrain.api.meta import Key, is_condition_true
+from ktrain.api.trainer import TRAIN_JOBS, TRAINING_RUNTIMES
+from ktrain.framework.client.options import PatchType
+from ktrain.framework.errors import Invalid
+
+NODES = "job-node-0"
+
+
+@pytest.fixture
+async def elastic_job(control_plane, create_train_job):
+    """The TrainJob `job`, of two to three nodes, which asks for two."""
+    policy = {"numNodes": None, "torch": {"elasticPolicy": {"minNodes": 2, "maxNodes": 3}}}
+    key = Key(control_plane.namespace, "rt")
+    await control_plane.client().patch(untyped(TRAINING_RUNTIMES), key, {"spec": {"mlPolicy": policy}})
+    return await create_train_job(trainer={"numNodes": 2})
+
+
+@pytest.fixture
+def scale(control_plane):
+    """Set the number of nodes, as `kubectl scale` does."""
+
+    async def write(nodes):
+        path = f"{TRAIN_JOBS.path(control_plane.namespace, 'job')}/scale"
+        headers = {"Content-Type": PatchType.MERGE.value}
+        answer = await control_plane.client().raw("PATCH", path, body={"spec": {"replicas": nodes}}, headers=headers)
+        return json.loads(answer.body)
+
+    return write
+
+
+async def test_its_pods_follow_its_scale_and_the_first_one_ends_it(control_plane, running, elastic_job, scale):
+    client, namespace = control_plane.client(), control_plane.namespace
+
+    async def pods(count):
+        await control_plane.wait_for(JOBS, NODES, lambda job: job is not None and job.status.active == count)
+        found = (await client.list(PODS, namespace)).items
+        alive = [pod for pod in found if not pod.metadata.deletion_timestamp]
+        index = "batch.kubernetes.io/job-completion-index"
+        return {pod.metadata.annotations[index]: pod.metadata for pod in alive}
+
+    async def play(name, phase):
+        status = {"phase": phase, "conditions": [{"type": "Ready", "status": str(phase == "Running")}]}
+        await client.patch(PODS, Key(namespace, name), {"status": status}, subresource="status")
+
+    async with running("trainjob", "jobset", "job"):
+        two = await pods(2)
+        await control_plane.wait_for(TRAIN_JOBS, "job", lambda job: job.status.elastic is not None)
+        with pytest.raises(Invalid, match="must be within minNodes and maxNodes"):
+            await scale(4)
+        await scale(3)
+        three = await pods(3)
+        for pod in three.values():
+            await play(pod.name, "Running")
+        await control_plane.wait_for(TRAIN_JOBS, "job", lambda job: job.status.elastic.observed_nodes == 3)
+        shown = await scale(2)
+        again = await pods(2)
+
+        assert {index: pod.uid for index, pod in three.items() if index in two} == {i: p.uid for i, p in two.items()}
+        assert {index: pod.uid for index, pod in again.items()} == {i: p.uid for i, p in two.items()}
+        assert shown["status"]["replicas"] == 3
+        selector = shown["status"]["selector"]
+        assert len((await client.list(PODS, namespace, label_selector=selector)).items) >= 2
+
+        await play(two["0"].name, "Succeeded")
+        await control_plane.wait_for(
+            TRAIN_JOBS, "job", lambda job: is_condition_true(job.status.conditions, "Complete")
+        )

@@ -1,0 +1,72 @@
+"""Elastic training, really: torchrun's agents on nodes that join and leave, and a loss that goes on falling."""
+
+import re
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from ktrain.api.trainer import TRAIN_JOBS
+from ktrain.framework import Client
+from ktrain.framework.client.http import connect
+from ktrain.framework.client.options import PatchType
+from ktrain.framework.env import system_env
+
+pytestmark = [pytest.mark.e2e, pytest.mark.examples]
+
+pytest.importorskip("torch", reason="PyTorch is not installed: pip install '.[demo]'")
+pytest.importorskip("sklearn", reason="scikit-learn is not installed: pip install '.[demo]'")
+
+ROOT = Path(__file__).parents[2]
+BOTH_WAYS = ["host", pytest.param("ns", marks=pytest.mark.ns)]
+SCALE = f"{TRAIN_JOBS.path('default', 'elastic')}/scale"
+EPOCH = re.compile(r"\[node-\d+\] epoch (\d+) of 120 on (\d) ranks: loss ([\d.]+)")
+START = re.compile(r"\[node-\d+\] (\d) ranks go on after epoch (\d+), restart (\d+)")
+
+
+@pytest.fixture
+def scale(tmp_path):
+    """As `kubectl scale`: sets the number of nodes; returns the scale as it was before."""
+
+    async def write(nodes):
+        transport = await connect(kubeconfig=str(tmp_path / "kc"))
+        try:
+            client = Client(transport, system_env(), field_manager="test")
+            before = msgspec.json.decode((await client.raw("GET", SCALE)).body)
+            headers = {"Content-Type": PatchType.MERGE.value}
+            await client.raw("PATCH", SCALE, body={"spec": {"replicas": nodes}}, headers=headers)
+        finally:
+            await transport.aclose()
+        return before
+
+    return write
+
+
+@pytest.mark.parametrize("pods", BOTH_WAYS)
+async def test_a_node_joins_and_another_leaves_and_the_loss_goes_on_falling(start, tmp_path, scale, pods):
+    (tmp_path / "examples").symlink_to(ROOT / "examples")
+    job = tmp_path / "elastic.yaml"
+    job.write_text((ROOT / "examples/elastic/trainjob.yaml").read_text().replace("--epochs=300", "--epochs=120"))
+    start("up", "--kubeconfig", "kc", "--pods", pods).wait_for("ready ")
+    running = start("run", "elastic.yaml", "--kubeconfig", "kc")
+
+    running.wait_for("epoch 5 of 120 on 2 ranks")
+    first = await scale(3)
+    running.wait_for("on 3 ranks: loss")
+    second = await scale(2)
+    running.wait_for("2 ranks go on")
+
+    assert running.finish() == 0, running.output
+    assert (first["spec"]["replicas"], first["status"]["replicas"]) == (2, 2)
+    assert (second["spec"]["replicas"], second["status"]["replicas"]) == (3, 3)
+    epochs = [(int(epoch), int(ranks), float(loss)) for epoch, ranks, loss in EPOCH.findall(running.output)]
+    starts = [(int(ranks), int(after), int(restart)) for ranks, after, restart in START.findall(running.output)]
+    assert [ranks for ranks, _, _ in starts] == [2, 3, 2], running.output
+    # Who joins costs nobody a restart; who leaves costs one.
+    assert [restart for _, _, restart in starts] == [0, 0, 1], running.output
+    losses = {epoch: loss for epoch, _, loss in epochs}
+    assert sorted(losses) == list(range(1, 121))
+    for _, after, _ in starts[1:]:
+        assert losses[after + 1] < losses[1] / 2, "the training began anew"
+        assert losses[after + 1] == pytest.approx(losses[after], rel=0.25, abs=0.03)
+    assert losses[120] < 0.05
