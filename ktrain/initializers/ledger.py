@@ -64,7 +64,7 @@ class Ledger:
     def others(self, places: Iterable[Path]) -> list[str]:
         """Return what was fetched once and is still there, but is none of *places*."""
         wanted = {self._name(place) for place in places}
-        return [name for name in self._entries if name not in wanted and (self._root / name).exists()]
+        return sorted(name for name in self._entries if name not in wanted and (self._root / name).exists())
 
     def _name(self, place: Path) -> str:
         return place.relative_to(self._root).as_posix()

@@ -138,7 +138,8 @@ class Bucket:
 def _refusal(error: ClientError, what: str) -> InitializerError:
     status = error.response["ResponseMetadata"]["HTTPStatusCode"]
     code, said = error.response["Error"].get("Code", ""), error.response["Error"].get("Message", "")
-    told = f"{what}: {status} {code} {said}".rstrip()
+    # An answer to HEAD has no body; its status is told as its code.
+    told = f"{what}: {status} {said if code == str(status) else f'{code} {said}'}".rstrip()
     if status in (401, 403) or code in ("ExpiredToken", "InvalidToken"):
         return AccessRefused(f"access refused to {told}; see ACCESS_KEY_ID, SECRET_ACCESS_KEY, ROLE_ARN")
     if status == 404:

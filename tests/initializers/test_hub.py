@@ -9,7 +9,7 @@ from ktrain.initializers.hub import HubRepository
 from ktrain.initializers.model import MODEL
 
 from .conftest import QUICK
-from .servers import COMMIT, BadLine
+from .servers import COMMIT, BadLine, HubServer
 
 LARGE = bytes(range(256)) * 4096 * 8
 
@@ -171,3 +171,19 @@ def test_a_busy_hub_is_asked_again_until_it_is_too_often(hub, fetch):
 def test_a_hub_that_does_not_listen_is_told(fetch):
     with pytest.raises(Interrupted, match="the Hub did not answer about the dataset org/name"):
         fetch(endpoint="http://127.0.0.1:1")
+
+
+def test_storage_elsewhere_gets_the_range_and_not_the_token(hub, fetch):
+    hub.repositories["dataset/org/name"] = {"x": LARGE}
+    with HubServer() as storage:
+        storage.repositories = hub.repositories
+        place = f"/datasets/org/name/resolve/{COMMIT}/x"
+        hub.refusals["/resolve/"] = [(302, {"Location": storage.url + place})] * 9
+        with BadLine(storage.url, after=3 << 20, times=1) as line:
+            hub.refusals["/resolve/"][0] = (302, {"Location": line.url + place})
+            assert fetch(token="hf_secret") == {"x": LARGE}
+
+        spans = [span for _, span, _ in storage.requests]
+        assert spans[0] is None
+        assert spans[1].startswith("bytes=")
+        assert {authorization for _, _, authorization in storage.requests} == {None}

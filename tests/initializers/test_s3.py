@@ -168,7 +168,7 @@ def test_what_differs_from_its_checksum_is_fetched_anew_and_then_refused(s3, fet
     ("uri", "error", "text"),
     [
         ("nowhere/data", NothingThere, "there is no s3://nowhere/data/: 404 NoSuchBucket"),
-        ("bucket/data", NothingThere, "there is no s3://bucket/data: 404"),
+        ("bucket/data", NothingThere, "there is no s3://bucket/data: 404 Not Found"),
         ("bucket", NothingThere, "there are no files; nothing to fetch"),
         ("no bucket/data", ConfigurationError, "s3://no bucket/data/ cannot be"),
         ("", ConfigurationError, "names no bucket"),
