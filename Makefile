@@ -7,7 +7,7 @@ MPICH  := $(VENV)-mpich
 .PHONY: help demo examples test test-real check bench docs clean
 help:
 	@echo "make demo       train a real model with one command (installs PyTorch into $(VENV))"
-	@echo "make examples   run JAX, XGBoost, MPI and elastic torch on several nodes (installs them into $(VENV) and $(MPICH))"
+	@echo "make examples   run JAX, XGBoost, MPI, elastic torch and a dataset from S3 (into $(VENV) and $(MPICH))"
 	@echo "make test       format, lint, types, layers and tests"
 	@echo "make test-real  the tests of tests/controlplane on a real kube-apiserver, built with Go if need be, and kubectl's"
 	@echo "make bench      the benchmarks of benchmarks/"

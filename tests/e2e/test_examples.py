@@ -1,5 +1,6 @@
 """
-The examples of `make examples`, run as their first lines say: JAX, XGBoost, and MPI in each kind that is installed.
+The examples of `make examples`, run as their first lines say: JAX, XGBoost, a dataset from S3, and MPI in each kind
+that is installed.
 
 Open MPI's and MPICH's wheels both bring an `mpirun`, so one environment has one of them; Debian's Open MPI 4 is beside.
 """
@@ -58,6 +59,41 @@ def test_two_xgboost_workers_boost_one_forest(ktrain, example, pods):
     assert "[node-0] worker 0 of 2 has 213 rows" in output
     assert "[node-1] worker 1 of 2 has 213 rows" in output
     assert float(re.search(r"held-out accuracy: ([\d.]+)", output)[1]) >= 0.93
+
+
+@pytest.fixture
+def s3(request):
+    """The address of an S3 server with the example's dataset."""
+    for library in ("boto3", "moto", "sklearn"):
+        pytest.importorskip(library, reason=f"{library} is not installed: pip install '.[examples]'")
+    url = request.getfixturevalue("moto")
+    subprocess.run([sys.executable, ROOT / "examples/initializer/upload.py", url], check=True)
+    return url
+
+
+ENDPOINT = "http://127.0.0.1:5055"
+
+
+@pytest.mark.parametrize("pods", BOTH_WAYS)
+def test_a_dataset_is_fetched_from_s3_before_the_trainer_reads_it(ktrain, example, s3, pods):
+    code, output = ktrain("run", "--pods", pods, example("initializer/trainjob.yaml", (ENDPOINT, s3)))
+    fetched, read = output.find('"download.finished"'), output.find("[node-0] there are")
+
+    assert code == 0, output
+    assert -1 < fetched < read, output
+    assert "[node-0] there are rows/0.csv, rows/1.csv, rows/2.csv, rows/3.csv\n" in output
+    assert float(re.search(r"569 rows, held-out accuracy: ([\d.]+)", output)[1]) >= 0.93
+
+
+@pytest.mark.parametrize("pods", BOTH_WAYS)
+def test_a_dataset_that_is_not_there_fails_the_job_at_once_with_the_reason(ktrain, example, s3, pods):
+    job = example("initializer/trainjob.yaml", (ENDPOINT, s3), ("s3://datasets/cancer", "s3://nowhere/cancer"))
+    code, output = ktrain("run", "--pods", pods, job)
+
+    assert code == 1, output
+    assert output.count("download.failed") >= 1
+    assert "there is no s3://nowhere/cancer/: 404 NoSuchBucket" in output
+    assert "[node-0]" not in output
 
 
 @functools.cache

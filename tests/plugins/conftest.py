@@ -13,6 +13,7 @@ import yaml
 from ktrain.api import trainer as api
 from ktrain.pipeline import Context, Registry, plan, validate
 from ktrain.plugins.coscheduling import CoScheduling
+from ktrain.plugins.initializers import DatasetInitializer, ModelInitializer
 from ktrain.plugins.jax import JAX
 from ktrain.plugins.jobset import JobSet
 from ktrain.plugins.mpi import MPI
@@ -30,7 +31,8 @@ class Kit:
 
     def __init__(self) -> None:
         frameworks = [Torch(), PlainML(), JAX(), XGBoost(), MPI(), ElasticTorch()]
-        self.registry = Registry([JobSet(), *frameworks, CoScheduling(), Volcano(), Workload()])
+        gangs, initializers = [CoScheduling(), Volcano(), Workload()], [DatasetInitializer(), ModelInitializer()]
+        self.registry = Registry([JobSet(), *frameworks, *gangs, *initializers])
         self.objects: dict = {}
         self.kinds = None
 

@@ -104,17 +104,6 @@ def test_the_trainjob_wins_over_the_runtime_and_the_rest_passes_through(kit):
     ]
 
 
-def test_an_initializers_uri_variables_and_secret_reach_its_container(kit):
-    container = pod(kit.job_set(RUNTIME, JOB), "dataset-initializer")["containers"][0]
-
-    assert container["env"] == [
-        {"name": "STORAGE_URI", "value": "s3://bucket/data"},
-        {"name": "KEEP", "value": "1"},
-        {"name": "TOKENS", "value": "9"},
-    ]
-    assert container["envFrom"] == [{"configMapRef": {"name": "cm"}}, {"secretRef": {"name": "creds"}}]
-
-
 def test_jobs_without_a_label_keep_their_replicas_and_get_completions(kit):
     aux = rjob(kit.job_set(RUNTIME, JOB), "aux")
 
@@ -199,25 +188,6 @@ def test_counters_are_the_jobsets(kit):
 
 
 # Rules
-
-REF = '{"name":"base","apiGroup":"trainer.kubeflow.org","kind":"TrainingRuntime"}'
-
-
-def test_an_initializer_needs_job_container_and_mount(kit):
-    detail = (
-        "must have volumeMount with name - initializer in container dataset-initializer of the dataset-initializer job"
-    )
-
-    assert kit.errors(RUNTIME, JOB) == []
-    assert kit.errors(RUNTIME.replace("name: initializer,", "name: other,"), JOB) == [
-        f"spec.runtimeRef: Invalid value: {REF}: {detail}"
-    ]
-    assert kit.errors(RUNTIME, JOB.replace("dataset:", "model:")) == [
-        (
-            f"spec.runtimeRef: Invalid value: {REF}: "
-            "must have model-initializer job when trainJob is configured with input modelConfig"
-        )
-    ]
 
 
 def patched(manager: str = "acme.io/ops", target: str = "{name: node}") -> str:

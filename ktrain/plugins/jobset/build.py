@@ -1,21 +1,18 @@
 """
-Builds the JobSet. What the TrainJob says about its steps is laid over the template last, so it wins over the runtime,
+Builds the JobSet. What the TrainJob says about its trainer is laid over the template last, so it wins over the runtime,
 its patches and the other plugins.
 
-Presence decides, not emptiness: an empty `command` clears the runtime's. Steps are found by the ancestor label on the
-Job template; containers by name (`node`, or the initializer's).
+Presence decides, not emptiness: an empty `command` clears the runtime's. The step is found by the ancestor label on the
+Job template; its containers by name (`node`).
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import msgspec
-
 from ktrain.api import jobset
 from ktrain.api import trainer as api
 from ktrain.api.meta import owner_reference
-from ktrain.pipeline.info import literal
 from ktrain.pipeline.journal import TRAIN_JOB, Author
 from ktrain.pipeline.prepare import environment
 
@@ -27,7 +24,6 @@ if TYPE_CHECKING:
 def build_job_set(info: Info) -> Json:
     """Return the JobSet of *info*, complete for server-side apply. Its spec is the Info's template, not a copy."""
     with info.journal.writing_as(Author(TRAIN_JOB)):
-        _initializers(info)
         for pod_set in info.pod_sets:
             if pod_set.ancestor == api.ANCESTOR_TRAINER:
                 _trainer(info, pod_set)
@@ -73,27 +69,6 @@ def _metadata(info: Info) -> Json:
         metadata["annotations"] = info.annotations
     metadata["ownerReferences"] = [owner_reference(api.API_VERSION, "TrainJob", job.name, job.uid)]
     return metadata
-
-
-def _initializers(info: Info) -> None:
-    initializer = info.job.spec.initializer
-    if initializer is None:
-        return
-    for ancestor, asset in (
-        (api.ANCESTOR_DATASET_INITIALIZER, initializer.dataset),
-        (api.ANCESTOR_MODEL_INITIALIZER, initializer.model),
-    ):
-        if asset is None:
-            continue
-        for pod_set in info.pod_sets:
-            container = pod_set.main_container(ancestor)
-            if pod_set.ancestor != ancestor or container is None:
-                continue
-            if asset.storage_uri is not None:
-                container.set_env(literal("STORAGE_URI", asset.storage_uri))
-            container.set_env(*environment(asset.env))
-            if asset.secret_ref:
-                container.add_env_from({"secretRef": msgspec.json.decode(asset.secret_ref)})
 
 
 def _trainer(info: Info, pod_set: PodSet) -> None:

@@ -39,7 +39,7 @@ class JobSet:
         return (Watch(JOB_SET_STATES, owned=True),)
 
     def validate(self, info: Info | None, job: api.TrainJob, old: api.TrainJob | None, ctx: Context) -> Findings:
-        """Check initializers, patches and names against the runtime."""
+        """Check patches and names against the runtime."""
         return rules.validate(info, job, old, own_job_set(old or job, ctx))
 
     def pod_network(self, info: Info, ctx: Context) -> None:  # noqa: ARG002 -- the hook's signature

@@ -16,7 +16,7 @@ from ktrain.api import trainer as api
 from ktrain.pipeline.findings import FieldError, Findings, forbidden, invalid
 
 from . import older_rules
-from .pods import names, pod_patch_errors, pod_spec
+from .pods import pod_patch_errors, pod_spec
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from .state import JobSetState
 
 _PATCHES: Final = "spec.runtimePatches"
-_INITIALIZER_VOLUME: Final = "initializer"
 _MAX_POD_NAME: Final = 63
 _POD_SUFFIX: Final = "-abcde"
 
@@ -46,7 +45,6 @@ def validate(info: Info | None, job: api.TrainJob, old: api.TrainJob | None, job
     if info is not None:
         template = msgspec.json.decode(info.runtime.template.spec, type=dict[str, Any])
         replicated_jobs = template.get("replicatedJobs") or []
-        errors += _initializers(job, replicated_jobs)
         if old is None and job.spec.managed_by in (None, api.MANAGED_BY):
             errors += _pod_names(info)
     if old is not None:
@@ -59,36 +57,6 @@ def validate(info: Info | None, job: api.TrainJob, old: api.TrainJob | None, job
         errors += _patch_targets(job, by_name)
         errors += older_rules.check(job, by_name)
     return Findings(tuple(errors))
-
-
-def _initializers(job: api.TrainJob, replicated_jobs: list[Json]) -> Iterator[FieldError]:
-    initializer = job.spec.initializer
-    if initializer is None:
-        return
-    ref = job.spec.runtime_ref
-    value = {"name": ref.name, "apiGroup": ref.api_group, "kind": ref.kind}
-    for asset, name, config in (
-        (initializer.dataset, api.ANCESTOR_DATASET_INITIALIZER, "datasetConfig"),
-        (initializer.model, api.ANCESTOR_MODEL_INITIALIZER, "modelConfig"),
-    ):
-        if asset and (detail := _missing_initializer(name, config, replicated_jobs)):
-            yield invalid("spec.runtimeRef", value, detail)
-
-
-def _missing_initializer(name: str, config: str, replicated_jobs: list[Json]) -> str | None:
-    """Say what the runtime lacks for an initializer. The job is found by name here, although it is built by label."""
-    found = next((rjob for rjob in replicated_jobs if rjob.get("name") == name), None)
-    if found is None:
-        return f"must have {name} job when trainJob is configured with input {config}"
-    pod = pod_spec(found)
-    if name not in names(pod.get("containers")) | names(pod.get("initContainers")):
-        return f"must have container with name - {name} in the {name} job"
-    mounts = [
-        mount for c in pod.get("containers") or () if c.get("name") == name for mount in c.get("volumeMounts") or ()
-    ]
-    if _INITIALIZER_VOLUME not in names(mounts):
-        return f"must have volumeMount with name - {_INITIALIZER_VOLUME} in container {name} of the {name} job"
-    return None
 
 
 def _pod_names(info: Info) -> Iterator[FieldError]:

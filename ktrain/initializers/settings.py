@@ -1,0 +1,77 @@
+"""
+The environment of an initializer. Names are those of Kubeflow's images, so either image runs in a runtime.
+
+An empty variable counts as unset: that is what an optional key of a Secret becomes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from .errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+MAX_CONCURRENCY: Final = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """One download as it was asked for."""
+
+    storage_uri: str
+    """`STORAGE_URI`."""
+    target: Path
+    """`TARGET_DIR`: where the files go. Kubeflow's images know only their default."""
+    ignore: tuple[str, ...] | None = None
+    """`IGNORE_PATTERNS`, split at commas. None: unset, the step decides. Empty (a lone comma): nothing is ignored."""
+    concurrency: int = 8
+    """`CONCURRENCY`: files at once."""
+    access_token: str | None = field(default=None, repr=False)
+    """`ACCESS_TOKEN`, of the Hub."""
+    endpoint: str | None = None
+    """`ENDPOINT`, a URL: an S3 server that is not Amazon's."""
+    region: str | None = None
+    """`REGION`."""
+    access_key_id: str | None = field(default=None, repr=False)
+    """`ACCESS_KEY_ID`."""
+    secret_access_key: str | None = field(default=None, repr=False)
+    """`SECRET_ACCESS_KEY`."""
+    role_arn: str | None = None
+    """`ROLE_ARN`: a role to assume."""
+
+    @classmethod
+    def of(cls, environ: Mapping[str, str], target: Path) -> Settings:
+        """
+        Read *environ*; *target* is the step's default.
+
+        Raises:
+            ConfigurationError: There is no URI, or a value makes no sense.
+        """
+        given = {name: value for name, value in environ.items() if value}
+        if "STORAGE_URI" not in given:
+            raise ConfigurationError("STORAGE_URI environment variable must be set")
+        if ("ACCESS_KEY_ID" in given) != ("SECRET_ACCESS_KEY" in given):
+            raise ConfigurationError("ACCESS_KEY_ID and SECRET_ACCESS_KEY must be set together")
+        patterns = given.get("IGNORE_PATTERNS")
+        return cls(
+            given["STORAGE_URI"],
+            Path(given.get("TARGET_DIR", target)),
+            None if patterns is None else tuple(filter(None, map(str.strip, patterns.split(",")))),
+            _concurrency(given.get("CONCURRENCY", "8")),
+            given.get("ACCESS_TOKEN"),
+            given.get("ENDPOINT"),
+            given.get("REGION"),
+            given.get("ACCESS_KEY_ID"),
+            given.get("SECRET_ACCESS_KEY"),
+            given.get("ROLE_ARN"),
+        )
+
+
+def _concurrency(text: str) -> int:
+    if not (text.isascii() and text.isdigit() and 1 <= int(text) <= MAX_CONCURRENCY):
+        raise ConfigurationError(f"CONCURRENCY is {text!r}: expected a number from 1 to {MAX_CONCURRENCY}")
+    return int(text)

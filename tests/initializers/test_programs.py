@@ -1,0 +1,132 @@
+"""The programs as a container starts them: environment in, JSON lines and an exit code out."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from ktrain.initializers.errors import ConfigurationError
+from ktrain.initializers.settings import Settings
+
+PATIENCE_S = 60
+
+
+@pytest.fixture
+def start(tmp_path):
+    """Start a program with this environment and no more; its target is `data` below the test's directory."""
+    started = []
+
+    def run(step, **environment):
+        kept = {name: os.environ[name] for name in ("PATH", "PYTHONPATH") if name in os.environ}
+        own = {"TARGET_DIR": str(tmp_path / "data"), "HOME": str(tmp_path), "AWS_EC2_METADATA_DISABLED": "true"}
+        command = [sys.executable, "-m", f"ktrain.initializers.{step}"]
+        process = subprocess.Popen(command, env={**kept, **own, **environment}, stderr=subprocess.PIPE, text=True)
+        started.append(process)
+        return process
+
+    yield run
+    for process in started:
+        process.kill()
+        process.communicate()
+
+
+def ended(process):
+    _, errors = process.communicate(timeout=PATIENCE_S)
+    return process.returncode, [json.loads(line) for line in errors.splitlines()]
+
+
+@pytest.mark.parametrize("step", ["dataset", "model"])
+def test_a_program_fetches_from_s3_and_tells_so(s3, moto, start, tmp_path, step):
+    s3.put_object(Bucket="bucket", Key="set/a.csv", Body=b"1,2")
+    s3.put_object(Bucket="bucket", Key="set/a.bin", Body=b"12")
+    keys = {"ACCESS_KEY_ID": "a", "SECRET_ACCESS_KEY": "b", "REGION": "", "ROLE_ARN": ""}
+    code, lines = ended(start(step, STORAGE_URI="s3://bucket/set", ENDPOINT=moto, **keys))
+
+    assert code == 0, lines
+    assert sorted(path.name for path in (tmp_path / "data").glob("a.*")) == ["a.bin", "a.csv"][step == "model" :]
+    assert [line["event"] for line in lines] == ["download.started", "download.finished"]
+    assert (lines[1]["level"], lines[1]["proved"]) == ("info", 2 if step == "dataset" else 1)
+
+
+@pytest.mark.parametrize("step", ["dataset", "model"])
+def test_a_program_fetches_from_the_hub_that_the_environment_names(hub, start, tmp_path, step):
+    hub.repositories[f"{step}/org/name"] = {"data/a.json": b"{}"}
+    environment = {"STORAGE_URI": "hf://org/name", "HF_ENDPOINT": hub.url, "ACCESS_TOKEN": "hf_secret"}
+
+    assert [ended(start(step, **environment))[0] for _ in range(2)] == [0, 0]
+    assert (tmp_path / "data/data/a.json").read_bytes() == b"{}"
+    assert hub.files_sent() == [("data/a.json", None)], "the second run fetches nothing"
+    assert not list(tmp_path.rglob("*token*")), "the token is written nowhere"
+
+
+@pytest.mark.parametrize(
+    ("step", "environment", "code", "error"),
+    [
+        ("dataset", {}, 2, "STORAGE_URI environment variable must be set"),
+        ("model", {"STORAGE_URI": ""}, 2, "STORAGE_URI environment variable must be set"),
+        (
+            "dataset",
+            {"STORAGE_URI": "gs://a/b"},
+            2,
+            "Unsupported dataset storage URI scheme 'gs': expected one of 'hf' or 's3'",
+        ),
+        (
+            "model",
+            {"STORAGE_URI": "cache://a/b"},
+            2,
+            "Unsupported model storage URI scheme 'cache': expected one of 'hf' or 's3'",
+        ),
+        ("model", {"STORAGE_URI": "org/name"}, 2, "Unsupported model storage URI scheme ''"),
+        ("dataset", {"STORAGE_URI": "cache://schema/table"}, 2, "ktrain has no data cache"),
+        ("dataset", {"STORAGE_URI": "s3://b", "CONCURRENCY": "0"}, 2, "CONCURRENCY is '0': expected a number from 1"),
+        ("dataset", {"STORAGE_URI": "s3://b", "ACCESS_KEY_ID": "a"}, 2, "must be set together"),
+    ],
+)
+def test_what_cannot_be_ends_with_a_sentence_and_a_code(start, step, environment, code, error):
+    returned, lines = ended(start(step, **environment))
+
+    assert returned == code
+    assert [(line["event"], line["exit_code"]) for line in lines] == [("download.failed", code)]
+    assert error in lines[0]["error"]
+
+
+@pytest.mark.parametrize(("answer", "code"), [((401, {}), 3), ((404, {}), 4)], ids=["refused", "not there"])
+def test_exit_codes_tell_refusals_from_absence(hub, start, answer, code):
+    hub.refusals["/api/datasets/"] = [answer]
+
+    assert ended(start("dataset", STORAGE_URI="hf://org/name", HF_ENDPOINT=hub.url))[0] == code
+
+
+def test_sigterm_ends_a_program_that_waits_for_its_source(hub, start):
+    hub.refusals["/api/datasets/"] = [(503, {"Retry-After": "600"})] * 9
+    process = start("dataset", STORAGE_URI="hf://org/name", HF_ENDPOINT=hub.url)
+
+    assert "download.retry" in process.stderr.readline()
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(PATIENCE_S) == 128 + signal.SIGTERM
+
+
+@pytest.mark.parametrize(
+    ("patterns", "ignored"),
+    [(None, None), ("", None), (",", ()), (" *.a , *.b,", ("*.a", "*.b"))],
+)
+def test_patterns_are_trimmed_and_a_lone_comma_ignores_nothing(tmp_path, patterns, ignored):
+    given = {} if patterns is None else {"IGNORE_PATTERNS": patterns}
+
+    assert Settings.of({"STORAGE_URI": "s3://b", **given}, tmp_path).ignore == ignored
+
+
+@pytest.mark.parametrize("text", ["0", "65", "-1", "eight", "8.0", "٣"])
+def test_a_concurrency_out_of_bounds_is_refused(tmp_path, text):
+    with pytest.raises(ConfigurationError, match="from 1 to 64"):
+        Settings.of({"STORAGE_URI": "s3://b", "CONCURRENCY": text}, tmp_path)
+
+
+def test_no_secret_is_shown_with_the_settings(tmp_path):
+    secrets = {"ACCESS_TOKEN": "s1", "ACCESS_KEY_ID": "s2", "SECRET_ACCESS_KEY": "s3"}
+    shown = repr(Settings.of({"STORAGE_URI": "hf://a/b", **secrets}, tmp_path))
+
+    assert [secret for secret in secrets.values() if f"'{secret}'" in shown] == []
