@@ -15,8 +15,10 @@ import structlog
 
 from ktrain.api import core
 from ktrain.api import trainer as api
+from ktrain.api.meta import Key
 from ktrain.framework.client.client import APPLY_TYPE
 from ktrain.framework.errors import ApiError, ApplyConflict, Conflict, FrameworkError, NotFound
+from ktrain.pipeline.errors import PlanError
 from ktrain.pipeline.points import Context
 from ktrain.plugins.jobset import JOB_SET_STATES
 
@@ -29,7 +31,7 @@ from .observe import RUNTIMES, SNAPSHOT_METADATA, Applied, Check, Failure, Memor
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from ktrain.api.meta import Json, Key, Resource
+    from ktrain.api.meta import Json, Resource
     from ktrain.framework.cache.informer import Informer
     from ktrain.framework.client.client import Client
     from ktrain.framework.env import Env
@@ -38,6 +40,8 @@ if TYPE_CHECKING:
     from ktrain.plugins.jobset import JobSetState
 
     from .build import Apply, Decision
+    from .shared import SharedSnapshots
+    from .snapshot import Snapshot
 
 log = structlog.get_logger(__name__)
 
@@ -70,6 +74,7 @@ class Reconciler:
         informers: Mapping[Resource[Any], Informer[Any]],
         *,
         config: Mapping[str, Json],
+        shared: SharedSnapshots,
         wake: Callable[[Key, float], None],
     ) -> None:
         self._client = client
@@ -78,6 +83,7 @@ class Reconciler:
         self._registry = registry
         self._informers = informers
         self._config = config
+        self._shared = shared
         self._wake = wake
         self._memories: dict[str, Memory] = {}
         self._uids: dict[Key, str] = {}
@@ -103,10 +109,12 @@ class Reconciler:
         await self._write_status(job, decision)
         if decision.delete:
             await self._delete(job, decision.delete)
-        if job.is_finished and self._memory(job).applied:
-            self._remember(job, snapshot=None, applied={})
+        if job.is_finished:
+            self._shared.release(job.metadata.uid)
+            if self._memory(job).applied:
+                self._remember(job, snapshot=None, applied={})
         if failure:
-            raise cause or JobFailed(failure.message)
+            raise cause if isinstance(cause, ApiError) else JobFailed(failure.message)
 
     # Observe and decide
 
@@ -117,6 +125,7 @@ class Reconciler:
         known = self._uids.get(key, "")
         if known != uid:
             self._memories.pop(known, None)
+            self._shared.release(known)
             self._uids.pop(key, None)
             if uid:
                 self._uids[key] = uid
@@ -143,9 +152,11 @@ class Reconciler:
             self._remember(job, had_children=True)
         context = Context.at_present(self._env, self._lookup, self._config)
         runtime = self._lookup(resource, where) if resource and where else None
-        return Observed(job, runtime, snapshot, job_set, self._memory(job), context, self._informers, checked)
+        shared, shares = self._shared.of(job, job_set), self._shared.for_new_jobs and job_set is None
+        memory, kinds = self._memory(job), self._informers
+        return Observed(job, runtime, snapshot, job_set, memory, context, kinds, checked, shared, shares=shares)
 
-    async def _decide(self, job: api.TrainJob) -> tuple[Decision | None, ApiError | None]:
+    async def _decide(self, job: api.TrainJob) -> tuple[Decision | None, ApiError | PlanError | None]:
         """
         Decide, asking the API server first where no cache can tell.
 
@@ -186,6 +197,9 @@ class Reconciler:
         return live.metadata.uid == job.metadata.uid and live.metadata.deletion_timestamp is None
 
     async def _read_snapshot(self, job: api.TrainJob) -> None:
+        if shared := self._shared.of(job, self._lookup(JOB_SET_STATES, job.key)):
+            self._remember(job, snapshot=await self._shared.read(shared))
+            return
         key = snapshots.snapshot_key(job)
         found = await self._client.get(core.CONFIG_MAPS, key.name, key.namespace)
         version = found.metadata.resource_version
@@ -210,23 +224,33 @@ class Reconciler:
 
     # Act
 
-    async def _write_components(self, job: api.TrainJob, decision: Decision) -> ApiError | None:
+    async def _write_components(self, job: api.TrainJob, decision: Decision) -> ApiError | PlanError | None:
         """Write what is to be written. Returns the refusal that ended it."""
         try:
+            if decision.snapshot:
+                await self._write_snapshot(job, decision.snapshot, shared=decision.shared)
             await self._write_all(job, decision)
+        except PlanError as error:
+            return error
         except ApiError as error:
             if _is_behind(error):
                 raise
             return error
         return None
 
+    async def _write_snapshot(self, job: api.TrainJob, snapshot: Snapshot, *, shared: bool) -> None:
+        if shared:
+            namespace = job.metadata.namespace
+            self._shared.bind(job.metadata.uid, Key(namespace, snapshot.shared_name))
+            self._remember(job, snapshot=snapshot)
+            await self._shared.ensure(namespace, snapshot)
+            return
+        # Created, not applied: if somebody else's has the name, which the cache may not show yet, this fails.
+        written = await self._client.create(SNAPSHOT_METADATA, snapshots.config_map(job, snapshot))
+        version = written.metadata.resource_version
+        self._remember(job, snapshot=snapshot, snapshot_version=version, had_children=True)
+
     async def _write_all(self, job: api.TrainJob, decision: Decision) -> None:
-        if decision.snapshot:
-            # Created, not applied: if somebody else's has the name, which the cache may not show yet, this fails.
-            body = snapshots.config_map(job, decision.snapshot)
-            written = await self._client.create(SNAPSHOT_METADATA, body)
-            version = written.metadata.resource_version
-            self._remember(job, snapshot=decision.snapshot, snapshot_version=version, had_children=True)
         for apply in decision.applies:
             component = apply.component
             done = await self._client.apply(component.resource, component.body, force=apply.exists)
@@ -317,7 +341,9 @@ def _is_behind(error: ApiError) -> bool:
     return isinstance(error, Conflict) and not isinstance(error, ApplyConflict)
 
 
-def _refusal(error: ApiError) -> Failure:
+def _refusal(error: ApiError | PlanError) -> Failure:
     """Say why the API server refused a child. What it calls the client's fault, time alone will not mend."""
+    if isinstance(error, PlanError):
+        return Failure("RuntimeUnusable", str(error))
     message = error.status.message or str(error)
     return Failure("Refused", message, at_once=error.code in _LASTING)
