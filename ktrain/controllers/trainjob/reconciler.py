@@ -243,7 +243,12 @@ class Reconciler:
             namespace = job.metadata.namespace
             self._shared.bind(job.metadata.uid, Key(namespace, snapshot.shared_name))
             self._remember(job, snapshot=snapshot)
-            await self._shared.ensure(namespace, snapshot)
+            try:
+                await self._shared.ensure(namespace, snapshot)
+            except PlanError:
+                self._shared.release(job.metadata.uid)
+                self._remember(job, snapshot=None)
+                raise
             return
         # Created, not applied: if somebody else's has the name, which the cache may not show yet, this fails.
         written = await self._client.create(SNAPSHOT_METADATA, snapshots.config_map(job, snapshot))

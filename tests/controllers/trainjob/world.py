@@ -93,16 +93,20 @@ class World:
             raise StatusError(403, "Forbidden", "exceeded quota: gpus")
 
     @asynccontextmanager
-    async def operator(self):
-        """Run the controller; leaving stops it, as a crash would: nothing is remembered."""
+    async def operator(self, *, shared: bool = False):
+        """Run the controller; leaving stops it, as a crash would: nothing is remembered. `shared`: its snapshots."""
         self.counting.calls.clear()
         client = Client(self.counting, self.env, field_manager="trainer")
         cache = Cache(client, self.env)
         recorder = EventRecorder(client, self.env, component="trainer-trainjob-controller")
         registry = await trainjob.without_unserved(Registry(self.plugins), client)
-        controller = trainjob.make_controller(client, cache, self.env, recorder, registry)
+        snapshots = trainjob.SharedSnapshots(client, cache, for_new_jobs=shared)
+        controllers = [
+            trainjob.make_controller(client, cache, self.env, recorder, registry, shared=snapshots),
+            trainjob.make_collector(snapshots, cache, self.env),
+        ]
         async with anyio.create_task_group() as tasks:
-            await tasks.start(Manager(cache=cache, controllers=[controller], recorder=recorder).run)
+            await tasks.start(Manager(cache=cache, controllers=controllers, recorder=recorder).run)
             yield
             tasks.cancel_scope.cancel()
 
@@ -110,11 +114,11 @@ class World:
         metadata = {"name": "rt", "namespace": NS}
         await self.user.create(core.untyped(api.TRAINING_RUNTIMES), RUNTIME | {"metadata": metadata})
 
-    async def job(self, **spec) -> None:
+    async def job(self, name: str = "job", **spec) -> None:
         body = {
             "apiVersion": api.API_VERSION,
             "kind": "TrainJob",
-            "metadata": {"name": "job", "namespace": NS},
+            "metadata": {"name": name, "namespace": NS},
             "spec": {"runtimeRef": {"name": "rt", "kind": "TrainingRuntime"}} | spec,
         }
         await self.user.create(api.TRAIN_JOBS, body)
@@ -127,14 +131,14 @@ class World:
         await self.user.patch(resource, Key(NS, name), fields, subresource=subresource)
         await self.settle()
 
-    async def progress(self, condition: str | None = None, **counters: int) -> None:
+    async def progress(self, condition: str | None = None, name: str = "job", **counters: int) -> None:
         """Play the JobSet controller."""
         zeros = dict.fromkeys(("ready", "succeeded", "failed", "active", "suspended"), 0)
         status = {"replicatedJobsStatus": [{"name": "node"} | zeros | counters], "restarts": 0}
         if condition:
             entry = {"type": condition, "status": "True", "reason": "Because", "message": "it is so"}
             status["conditions"] = [entry | {"lastTransitionTime": "2030-01-01T00:00:00Z"}]
-        await self.user.patch(jobset.JOBSETS, KEY, {"status": status}, subresource="status")
+        await self.user.patch(jobset.JOBSETS, Key(NS, name), {"status": status}, subresource="status")
 
     async def read(self) -> api.TrainJob:
         return await self.user.get(api.TRAIN_JOBS, "job", NS)
