@@ -72,6 +72,8 @@ class Memory:
     """By identity of the component."""
     had_children: bool = False
     """Whether there ever was a snapshot or JobSet."""
+    ended: JobSetState | None = None
+    """The JobSet, if it was deleted after its end. With a TTL of nothing that is before any pass could see it."""
     deleted: str = ""
     """UID of the JobSet whose deletion the API server accepted."""
     failure: Failure | None = None

@@ -116,6 +116,20 @@ class Reconciler:
         if failure:
             raise cause if isinstance(cause, ApiError) else JobFailed(failure.message)
 
+    # A handler of JobSets
+
+    def on_add(self, obj: JobSetState, *, initial: bool) -> None:
+        """Its owner has a pass of its own."""
+
+    def on_update(self, old: JobSetState, new: JobSetState) -> None:
+        """Its owner has a pass of its own."""
+
+    def on_delete(self, obj: JobSetState) -> None:
+        """Remember how it ended: the pass to come finds it gone, and must not take finished work for lost."""
+        owner = obj.metadata.controller
+        if owner and owner.uid == self._uids.get(obj.key) and obj.has_ended:
+            self._memories[owner.uid] = replace(self._memories.get(owner.uid, _BLANK), ended=obj)
+
     # Observe and decide
 
     def _current(self, key: Key) -> api.TrainJob | None:
@@ -145,12 +159,16 @@ class Reconciler:
         ref = job.spec.runtime_ref
         where, resource = runtime_key(job), RUNTIMES.get((ref.api_group, ref.kind))
         snapshot = self._lookup(SNAPSHOT_METADATA, snapshots.snapshot_key(job))
-        job_set = self._lookup(JOB_SET_STATES, job.key)
+        job_set = self._lookup(JOB_SET_STATES, job.key) or self._memory(job).ended
         if not self._memory(job).had_children and any(
             child and child.metadata.is_controlled_by(job.metadata.uid) for child in (snapshot, job_set)
         ):
             self._remember(job, had_children=True)
-        context = Context.at_present(self._env, self._lookup, self._config)
+
+        def lookup(resource: Resource[Any], key: Key) -> Any:  # noqa: ANN401 -- any kind
+            return job_set if (resource, key) == (JOB_SET_STATES, job.key) else self._lookup(resource, key)
+
+        context = Context.at_present(self._env, lookup, self._config)
         runtime = self._lookup(resource, where) if resource and where else None
         shared, shares = self._shared.of(job, job_set), self._shared.for_new_jobs and job_set is None
         memory, kinds = self._memory(job), self._informers

@@ -94,6 +94,8 @@ def make_controller(
     for runtimes in (informer(api.TRAINING_RUNTIMES), informer(api.CLUSTER_TRAINING_RUNTIMES)):
         controller.watches(runtimes, lambda runtime: _waiting(jobs, runtime))
     controller.owns(informer(SNAPSHOT_METADATA), owner=api.TRAIN_JOBS)
+    # Before the handler that wakes the owner.
+    shared.job_sets.add_handler(reconciler)
     controller.watches(shared.config_maps, partial(_on_shared, shared), predicate=_SHARED_GONE)
     for watch in registry.watches:
         if watch.owned:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from ktrain.api import core, jobset
 from ktrain.api import trainer as api
 from ktrain.api.meta import Key
@@ -62,6 +64,70 @@ def test_suspending_and_resuming_write_the_jobset_once_each():
             assert not (await world.job_set()).spec.suspend
             assert world.counting.writes.count("PATCH jobsets/job") == 2
             assert world.counting.reads == []
+
+    play(scenario)
+
+
+@pytest.mark.parametrize(("end", "condition"), [("Completed", "Complete"), ("Failed", "Failed")])
+def test_finished_work_is_never_done_again(end, condition):
+    async def scenario(world: World) -> None:
+        async with world.operator():
+            await world.job()
+            await world.progress(end, succeeded=1)
+            await world.settle()
+            await world.user.delete(jobset.JOBSETS, KEY)
+            for number in range(10):
+                await world.patch(api.TRAIN_JOBS, metadata={"labels": {"look": str(number)}})
+            assert await world.job_set() is None
+        async with world.operator():
+            await world.settle(3600)
+
+            assert world.counting.writes == []
+            assert [c.type for c in (await world.read()).status.conditions] == [condition]
+            assert await world.job_set() is None
+
+    play(scenario)
+
+
+@pytest.mark.parametrize(("end", "condition"), [("Completed", "Complete"), ("Failed", "Failed")])
+def test_an_end_counts_also_if_the_jobset_is_deleted_before_anybody_looks(end, condition):
+    async def scenario(world: World) -> None:
+        async with world.operator():
+            await world.job()
+            await world.progress(end, succeeded=1)
+            await world.user.delete(jobset.JOBSETS, KEY)
+            await world.settle(60)
+
+            status = (await world.read()).status
+            assert [(c.type, c.reason) for c in status.conditions] == [(condition, "Because")]
+            assert status.jobs_status == (api.JobStatus("node", succeeded=1),)
+            assert await world.job_set() is None
+
+    play(scenario)
+
+
+def test_a_kind_of_runtime_that_nobody_knows_fails_the_job_in_one_write():
+    async def scenario(world: World) -> None:
+        async with world.operator():
+            await world.job(runtimeRef={"name": "rt", "kind": "Fancy", "apiGroup": "me.io"})
+            await world.settle(3600)
+
+            assert world.counting.writes == ["PATCH trainjobs/job/status"]
+            (condition,) = (await world.read()).status.conditions
+            assert (condition.type, condition.reason) == ("Failed", "TrainingRuntimeNotSupported")
+
+    play(scenario)
+
+
+def test_a_running_jobset_that_somebody_edits_is_left_alone():
+    async def scenario(world: World) -> None:
+        async with world.operator():
+            await world.job()
+            world.counting.calls.clear()
+            await world.patch(jobset.JOBSETS, metadata={"labels": {"a": "b"}}, spec={"ttlSecondsAfterFinished": 5})
+            await world.settle(60)
+
+            assert world.counting.writes == []
 
     play(scenario)
 
