@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import anyio
 import pytest
 
 from ktrain.api import core, jobset
@@ -94,8 +95,13 @@ def test_an_end_counts_also_if_the_jobset_is_deleted_before_anybody_looks(end, c
     async def scenario(world: World) -> None:
         async with world.operator():
             await world.job()
+            world.counting.latch = anyio.Event()
+            await world.progress(active=1)
+            await world.settle(2)
             await world.progress(end, succeeded=1)
             await world.user.delete(jobset.JOBSETS, KEY)
+            await world.settle(2)
+            world.counting.latch.set()
             await world.settle(60)
 
             status = (await world.read()).status

@@ -38,19 +38,23 @@ class Counting:
     """
     Passes everything to the server, and keeps what the controller asked for.
 
-    `refused` are words in paths of reads that get a 403. While there is a `gate`, the TrainJobs' watch waits for it.
+    `refused` are words in paths of reads that get a 403. While there is a `gate`, the TrainJobs' watch waits for it;
+    while there is a `latch`, writes of their status do.
     """
 
     inner: object
     calls: list[tuple[str, str]] = field(default_factory=list)
     refused: tuple[str, ...] = ()
     gate: anyio.Event | None = None
+    latch: anyio.Event | None = None
 
     async def request(self, method, path, **more):
         if method == "GET" and any(word in path for word in self.refused):
             return Response(403, {}, msgspec.json.encode({"code": 403, "message": f"may not get {path}"}))
         if "/events" not in path and ("dryRun", "All") not in more.get("query", ()):
             self.calls.append((method, path))
+        if self.latch and path.endswith("/status"):
+            await self.latch.wait()
         return await self.inner.request(method, path, **more)
 
     @asynccontextmanager
