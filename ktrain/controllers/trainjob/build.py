@@ -283,7 +283,22 @@ def _marked(component: Component, base: _Base) -> Component:
     return replace(component, body=component.body | {"metadata": marked})
 
 
+_MAX_BYTES: Final = 3 * 512 * 1024
+"""What etcd takes in one request. The API server says of more that it is too large, and not what to do about it."""
+
+
 def _apply(component: Component) -> Apply:
-    meta = component.body["metadata"]
-    digest = blake2b(msgspec.json.encode(component.body), digest_size=16).digest()
+    """
+    Address a component.
+
+    Raises:
+        PlanError: It is larger than anything that can be stored.
+    """
+    meta, body = component.body["metadata"], msgspec.json.encode(component.body)
+    if len(body) > _MAX_BYTES:
+        raise PlanError(
+            f"{component.resource.kind}/{meta['name']} would have {len(body)} bytes, and at most {_MAX_BYTES} can be "
+            "stored; move what is long (environment, arguments, patches) from the TrainJob or its runtime into ConfigMaps"
+        )
+    digest = blake2b(body, digest_size=16).digest()
     return Apply(component, Key(meta.get("namespace", ""), meta["name"]), digest, exists=False)

@@ -82,7 +82,7 @@ def take(runtime: api.Runtime, *, shared: bool = False) -> Snapshot:
     Copy a live runtime, for one job or to be shared.
 
     Raises:
-        PlanError: Its spec does not fit the schema.
+        PlanError: Its spec does not fit the schema, or no ConfigMap holds it.
     """
     version = (runtime.metadata.uid, runtime.metadata.resource_version, shared)
     known = _by_version.get(version)
@@ -94,10 +94,22 @@ def take(runtime: api.Runtime, *, shared: bool = False) -> Snapshot:
         "metadata": _shared_metadata(runtime.metadata) if shared else _metadata(runtime.metadata),
         "spec": _as_go_writes(runtime.spec),
     }
-    snapshot = parse(msgspec.json.format(msgspec.json.encode(document)).decode())
+    snapshot = parse(_text(document))
     if all(version[:2]):
         _by_version[version] = snapshot
     return snapshot
+
+
+def _text(document: Json) -> str:
+    """Write for people, unless there is no room for that."""
+    plain = msgspec.json.encode(document)
+    if len(plain) > _MAX_CHARS:
+        raise PlanError(
+            f'{document["kind"]} "{document["metadata"]["name"]}" has {len(plain)} bytes, and a snapshot of it must fit into '
+            f"a ConfigMap, which holds {_MAX_CHARS}; move what is long into ConfigMaps that its pods mount"
+        )
+    pretty = msgspec.json.format(plain)
+    return (pretty if len(pretty) <= _MAX_CHARS else plain).decode()
 
 
 def _metadata(metadata: ObjectMeta) -> Json:

@@ -155,3 +155,42 @@ def test_patches_cannot_change_before_the_last_active_job_is_gone():
                 await kueue.update(runtimePatches=[entry()], suspend=True)
 
     simulate(scenario)
+
+
+@pytest.mark.parametrize("deleted", [False, True])
+def test_a_job_is_resumed_on_what_it_began_with_whatever_became_of_its_runtime(deleted):
+    async def scenario(env) -> None:
+        async with cluster(env) as kueue:
+            await kueue.submit()
+            where = Key(NS, "rt")
+            if deleted:
+                await kueue.user.delete(api.TRAINING_RUNTIMES, where)
+            else:
+                template = RUNTIME["spec"]["template"]["spec"]["replicatedJobs"][0]["template"]
+                pod = {"spec": {"template": {"spec": {"containers": [{"name": "node", "image": "new"}]}}}}
+                jobs = [{"name": "node", "template": template | pod}]
+                await kueue.user.patch(
+                    api.TRAINING_RUNTIMES, where, {"spec": {"template": {"spec": {"replicatedJobs": jobs}}}}
+                )
+            await kueue.update(runtimePatches=[entry("a")], suspend=False)
+            await kueue.until(is_active)
+
+            assert {pod["spec"]["containers"][0]["image"] for pod in await kueue.pods()} == {"i"}
+            assert await kueue.complaints() == []
+
+    simulate(scenario)
+
+
+def test_a_job_has_one_pod_set_for_each_replicated_job_in_every_state():
+    async def scenario(env) -> None:
+        async with cluster(env) as kueue:
+            seen = set()
+            await kueue.submit()
+            for suspend in (False, True, False):
+                await kueue.update(suspend=suspend)
+                job = await kueue.until(lambda job, suspend=suspend: is_active(job) is not suspend)
+                seen.add(tuple(each.name for each in job.status.jobs_status))
+
+            assert seen == {("node",)}
+
+    simulate(scenario)

@@ -151,3 +151,15 @@ def test_a_shared_snapshot_knows_that_its_runtime_is_not_to_be_checked():
         "namespace": "team",
         "labels": {UNCHECKED_LABEL: "disabled"},
     }
+
+
+def large(characters: int) -> api.Runtime:
+    """A runtime of many short numbers, which take more room when they are written for people."""
+    spec = msgspec.json.encode({"template": {"spec": {"x": [1] * (characters // 2)}}})
+    return msgspec.structs.replace(typed_runtime(), metadata=meta("rt"), spec=msgspec.Raw(spec))
+
+
+def test_a_runtime_that_no_config_map_holds_is_refused_with_what_to_do():
+    assert len(snapshot.take(large(1_000_000)).text) < 1024 * 1024
+    with pytest.raises(PlanError, match='TrainingRuntime "rt" has 110.* bytes, .* a ConfigMap, which holds 1048576'):
+        snapshot.take(large(1_100_000))
