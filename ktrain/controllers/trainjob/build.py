@@ -298,7 +298,7 @@ def _apply(component: Component) -> Apply:
     if len(body) > _MAX_BYTES:
         raise PlanError(
             f"{component.resource.kind}/{meta['name']} would have {len(body)} bytes, and at most {_MAX_BYTES} can be "
-            "stored; move what is long (environment, arguments, patches) from the TrainJob or its runtime into ConfigMaps"
+            "stored; move what is long (variables, arguments, patches) from the TrainJob or its runtime into ConfigMaps"
         )
     digest = blake2b(body, digest_size=16).digest()
     return Apply(component, Key(meta.get("namespace", ""), meta["name"]), digest, exists=False)

@@ -105,8 +105,8 @@ def _text(document: Json) -> str:
     plain = msgspec.json.encode(document)
     if len(plain) > _MAX_CHARS:
         raise PlanError(
-            f'{document["kind"]} "{document["metadata"]["name"]}" has {len(plain)} bytes, and a snapshot of it must fit into '
-            f"a ConfigMap, which holds {_MAX_CHARS}; move what is long into ConfigMaps that its pods mount"
+            f'{document["kind"]} "{document["metadata"]["name"]}" has {len(plain)} bytes, and a snapshot of it must fit '
+            f"into a ConfigMap, which holds {_MAX_CHARS}; move what is long into ConfigMaps that its pods mount"
         )
     pretty = msgspec.json.format(plain)
     return (pretty if len(pretty) <= _MAX_CHARS else plain).decode()

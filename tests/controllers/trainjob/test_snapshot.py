@@ -161,5 +161,5 @@ def large(characters: int) -> api.Runtime:
 
 def test_a_runtime_that_no_config_map_holds_is_refused_with_what_to_do():
     assert len(snapshot.take(large(1_000_000)).text) < 1024 * 1024
-    with pytest.raises(PlanError, match='TrainingRuntime "rt" has 110.* bytes, .* a ConfigMap, which holds 1048576'):
+    with pytest.raises(PlanError, match=r'TrainingRuntime "rt" has 110.* bytes, .* a ConfigMap, which holds 1048576'):
         snapshot.take(large(1_100_000))
