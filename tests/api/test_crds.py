@@ -189,6 +189,10 @@ def test_patches_of_scheduling_may_change_and_those_of_containers_may_not(shippe
             "spec.mlPolicy: Invalid value: Only one of the policy can be configured",
         ),
         (
+            runtime(podGroupPolicy={"coscheduling": {}, "volcano": {}}),
+            "spec.podGroupPolicy: Invalid value: Only one of the policy can be configured",
+        ),
+        (
             runtime(mlPolicy={"flux": {"numProcPerNode": 0}}),
             "spec.mlPolicy.flux.numProcPerNode: Invalid value: 0: NumProcPerNode in fluxPolicy must be >= 1",
         ),

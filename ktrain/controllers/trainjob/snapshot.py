@@ -104,9 +104,10 @@ def _text(document: Json) -> str:
     """Write for people, unless there is no room for that."""
     plain = msgspec.json.encode(document)
     if len(plain) > _MAX_CHARS:
+        which = f'{document["kind"]} "{document["metadata"]["name"]}"'
         raise PlanError(
-            f'{document["kind"]} "{document["metadata"]["name"]}" has {len(plain)} bytes, and a snapshot of it must fit '
-            f"into a ConfigMap, which holds {_MAX_CHARS}; move what is long into ConfigMaps that its pods mount"
+            f"{which} has {len(plain)} bytes, and its snapshot must fit into a ConfigMap, which holds {_MAX_CHARS}; "
+            "move what is long into ConfigMaps that its pods mount"
         )
     pretty = msgspec.json.format(plain)
     return (pretty if len(pretty) <= _MAX_CHARS else plain).decode()

@@ -106,6 +106,24 @@ def test_a_plugin_that_writes_what_another_one_wrote_is_named_with_that_one():
     play(scenario)
 
 
+def test_a_storm_of_changes_by_others_neither_loses_the_last_state_nor_costs_many_writes():
+    async def scenario(world: World) -> None:
+        async with world.operator():
+            await world.job()
+            world.counting.calls.clear()
+            for number in range(1, 301):
+                await world.progress(active=1, ready=number)
+                await world.user.patch(api.TRAIN_JOBS, KEY, {"metadata": {"labels": {"n": str(number)}}})
+                await world.env.clock.sleep(0.01)
+            await world.settle(5)
+
+            assert (await world.read()).status.jobs_status == (api.JobStatus("node", active=1, ready=300),)
+            assert len(world.counting.writes) <= 10
+            assert (await world.user.list(core.untyped(core.EVENTS), NS)).items == []
+
+    play(scenario)
+
+
 def test_a_deadline_outlives_a_server_that_refuses_the_deletion():
     async def scenario(world: World) -> None:
         async with world.operator():
