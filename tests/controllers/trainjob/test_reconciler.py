@@ -39,6 +39,23 @@ def test_a_whole_life_costs_four_writes_and_no_read():
     play(scenario)
 
 
+@pytest.mark.parametrize("workers", [1, 5])
+def test_as_many_passes_run_at_a_time_as_are_configured(workers):
+    async def scenario(world: World) -> None:
+        async with world.operator(workers=workers):
+            world.counting.latch = anyio.Event()
+            for number in range(8):
+                await world.job(name=f"job-{number}", suspend=True)
+            await world.settle()
+
+            assert world.counting.waiting == workers
+            world.counting.latch.set()
+            await world.settle()
+            assert world.counting.waiting == 0
+
+    play(scenario)
+
+
 def test_a_restart_over_a_settled_world_writes_nothing():
     async def scenario(world: World) -> None:
         async with world.operator():

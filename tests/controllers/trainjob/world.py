@@ -47,6 +47,7 @@ class Counting:
     refused: tuple[str, ...] = ()
     gate: anyio.Event | None = None
     latch: anyio.Event | None = None
+    waiting: int = 0
 
     async def request(self, method, path, **more):
         if method == "GET" and any(word in path for word in self.refused):
@@ -54,7 +55,9 @@ class Counting:
         if "/events" not in path and ("dryRun", "All") not in more.get("query", ()):
             self.calls.append((method, path))
         if self.latch and path.endswith("/status"):
+            self.waiting += 1
             await self.latch.wait()
+            self.waiting -= 1
         return await self.inner.request(method, path, **more)
 
     @asynccontextmanager
@@ -97,7 +100,7 @@ class World:
             raise StatusError(403, "Forbidden", "exceeded quota: gpus")
 
     @asynccontextmanager
-    async def operator(self, *, shared: bool = False):
+    async def operator(self, *, shared: bool = False, workers: int = 16):
         """Run the controller; leaving stops it, as a crash would: nothing is remembered. `shared`: its snapshots."""
         self.counting.calls.clear()
         client = Client(self.counting, self.env, field_manager="trainer")
@@ -106,7 +109,9 @@ class World:
         registry = await trainjob.without_unserved(Registry(self.plugins), client)
         snapshots = trainjob.SharedSnapshots(client, cache, for_new_jobs=shared)
         controllers = [
-            trainjob.make_controller(client, cache, self.env, recorder, registry, shared=snapshots),
+            trainjob.make_controller(
+                client, cache, self.env, recorder, registry, shared=snapshots, max_concurrent_reconciles=workers
+            ),
             trainjob.make_collector(snapshots, cache, self.env),
         ]
         async with anyio.create_task_group() as tasks:
