@@ -194,3 +194,30 @@ def test_a_job_has_one_pod_set_for_each_replicated_job_in_every_state():
             assert seen == {("node",)}
 
     simulate(scenario)
+
+
+def test_what_jobsets_do_not_let_change_is_told_on_the_job_and_mended_by_taking_it_back():
+    terms = [{"matchExpressions": [{"key": "pool", "operator": "Exists"}]}]
+    pod = {
+        "spec": {
+            "affinity": {
+                "nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}
+            }
+        }
+    }
+    template = {"spec": {"replicatedJobs": [{"name": "node", "template": {"spec": {"template": pod}}}]}}
+    affine = {"manager": MANAGER, "trainingRuntimeSpec": {"template": template}}
+
+    async def scenario(env) -> None:
+        async with cluster(env) as kueue:
+            await kueue.submit()
+            await kueue.update(runtimePatches=[affine])
+            refused = (await kueue.until(lambda job: job.status.diagnosis)).status.diagnosis
+            await kueue.update(runtimePatches=[entry("a")], suspend=False)
+            running = await kueue.until(is_active)
+
+            assert refused.reason == "Refused"
+            assert "field is immutable" in refused.message
+            assert running.status.diagnosis is None
+
+    simulate(scenario)

@@ -56,6 +56,25 @@ def test_as_many_passes_run_at_a_time_as_are_configured(workers):
     play(scenario)
 
 
+def test_what_pods_reported_stays_in_the_status():
+    async def scenario(world: World) -> None:
+        reported = {"progressPercentage": 40, "lastUpdatedTime": "2030-01-01T00:00:00Z"}
+        async with world.operator():
+            await world.job()
+            await world.patch(api.TRAIN_JOBS, subresource="status", status={"trainerStatus": reported})
+            await world.progress(active=1)
+            await world.settle()
+            await world.progress("Completed", succeeded=1)
+            await world.settle()
+
+            status = (await world.user.get(core.untyped(api.TRAIN_JOBS), "job", NS))["status"]
+            assert status["trainerStatus"] == reported
+            assert [each["succeeded"] for each in status["jobsStatus"]] == [1]
+            assert status["conditions"][0]["type"] == "Complete"
+
+    play(scenario)
+
+
 def test_a_restart_over_a_settled_world_writes_nothing():
     async def scenario(world: World) -> None:
         async with world.operator():
