@@ -35,8 +35,12 @@ def running(control_plane):
         client = plane.client("trainer")
         cache = Cache(client, env)
         recorder = EventRecorder(client, env, component="test")
+        shared = trainjob.SharedSnapshots(client, cache, for_new_jobs="shared snapshots" in names)
         makers = {
-            "trainjob": lambda: [trainjob.make_controller(client, cache, env, recorder, Registry.load())],
+            "shared snapshots": lambda: [trainjob.make_collector(shared, cache, env)],
+            "trainjob": lambda: [
+                trainjob.make_controller(client, cache, env, recorder, Registry.load(), shared=shared)
+            ],
             "jobset": lambda: jobset.make_controllers(client, cache, env, recorder),
             "job": lambda: jobs.make_controllers(client, cache, env, recorder),
         }
