@@ -10,7 +10,7 @@ from __future__ import annotations
 import difflib
 import re
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import msgspec
 import yaml
@@ -101,6 +101,8 @@ class Configuration(Section, frozen=True):
     health: Health = Health()
     controller: ControllerSection = ControllerSection()
     jobset: JobSets = JobSets()
+    snapshots: Literal["perJob", "shared"] = "perJob"
+    """What a new TrainJob's runtime is copied to: a ConfigMap of its own, or one for all jobs of its namespace."""
 
 
 class ConfigError(Exception):

@@ -51,6 +51,8 @@ async def _operate(configuration: Configuration, kubeconfig: str | None) -> None
         registry = await trainjob.without_unserved(Registry.load(), client)
         concurrency = configuration.controller.group_kind_concurrency
         workers = concurrency.get(TRAIN_JOB_KIND, TRAIN_JOB_CONCURRENCY)
+        shared = trainjob.SharedSnapshots(client, cache, for_new_jobs=configuration.snapshots == "shared")
+        operator.add(trainjob.make_collector(shared, cache, env, metrics=metrics, tracing=tracing))
         operator.add(
             trainjob.make_controller(
                 client,
@@ -58,6 +60,7 @@ async def _operate(configuration: Configuration, kubeconfig: str | None) -> None
                 env,
                 operator.recorder,
                 registry,
+                shared=shared,
                 max_concurrent_reconciles=workers,
                 metrics=metrics,
                 tracing=tracing,

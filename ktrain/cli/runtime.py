@@ -12,15 +12,12 @@ from .options import Outcome
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ktrain.api.meta import Key
-    from ktrain.api.trainer import RuntimeSpec, TrainJob
+    from ktrain.api.trainer import RuntimeSpec
     from ktrain.controllers.impact import Impact
-    from ktrain.controllers.trainjob.snapshot import Snapshot
     from ktrain.framework import Client
     from ktrain.framework.env import Env
 
 _TOUCHED: Final = 1
-_SNAPSHOTS_AT_ONCE: Final = 16
 _PATHS_SHOWN: Final = 5
 
 
@@ -89,6 +86,7 @@ async def _impacts(client: Client, env: Env, name: str, namespace: str, proposed
     from ktrain.api import trainer as api
     from ktrain.controllers.impact import impacts, refers_to
     from ktrain.controllers.trainjob import without_unserved
+    from ktrain.controllers.trainjob.fetching import fetch_snapshots
     from ktrain.framework import NotFound
     from ktrain.pipeline import Context, Registry
 
@@ -100,7 +98,7 @@ async def _impacts(client: Client, env: Env, name: str, namespace: str, proposed
         raise Refused(f'there is no {resource.kind} "{name}"; there are: {known or "none"}') from None
     listed = await client.list(api.TRAIN_JOBS, namespace=namespace)
     jobs = sorted((job for job in listed.items if refers_to(job, runtime)), key=lambda job: job.key)
-    snapshots = await _snapshots(client, jobs)
+    snapshots = await fetch_snapshots(client, namespace, jobs)
     registry = await without_unserved(Registry.load(), client)
     # What belongs to all is there before the job; what belongs to a job is not, as nothing of it is built.
     shared = {
@@ -111,35 +109,6 @@ async def _impacts(client: Client, env: Env, name: str, namespace: str, proposed
     kinds = {watch.resource for watch in registry.watches}
     context = Context.at_present(env, lambda resource, key: shared.get((resource, key)), kinds=kinds)
     return impacts(registry, runtime, proposed, jobs, snapshots, context)
-
-
-async def _snapshots(client: Client, jobs: Sequence[TrainJob]) -> dict[Key, Snapshot]:
-    """Fetch the snapshots of the jobs that can have one; what is not theirs, or cannot be read, is none."""
-    import anyio
-
-    from ktrain.api.core import CONFIG_MAPS
-    from ktrain.controllers.trainjob import snapshot
-    from ktrain.framework import NotFound
-    from ktrain.pipeline.errors import PlanError
-
-    found: dict[Key, Snapshot] = {}
-    limit = anyio.CapacityLimiter(_SNAPSHOTS_AT_ONCE)
-
-    async def fetch(job: TrainJob) -> None:
-        async with limit:
-            try:
-                config_map = await client.get(CONFIG_MAPS, *reversed(snapshot.snapshot_key(job)))
-            except NotFound:
-                return
-        read = snapshot.read(config_map, job)
-        if not isinstance(read, PlanError):
-            found[job.key] = read
-
-    async with anyio.create_task_group() as group:
-        for job in jobs:
-            if not job.is_finished:
-                group.start_soon(fetch, job, name=f"snapshot of {job.key}")
-    return found
 
 
 def _proposed(path: str, name: str) -> RuntimeSpec:

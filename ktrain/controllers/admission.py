@@ -28,6 +28,8 @@ Operation = Literal["CREATE", "UPDATE"]
 
 MISSING_RUNTIME: Final = "must be created before the TrainJob is created"
 """In every refusal of a TrainJob whose runtime is not there; whoever sees it can list those that are."""
+UNCHECKED_LABEL: Final = "trainer.kubeflow.org/webhook-validation"
+"""On a runtime, with the value `disabled`: its author asks not to have it checked."""
 
 _CONTAINERS: Final = {
     api.ANCESTOR_TRAINER: api.TRAINER_CONTAINER,
@@ -182,6 +184,18 @@ def validate_runtime(runtime: Json, operation: Operation) -> Verdict:
     if cluster and operation == "CREATE" and (metadata.get("labels") or {}).get(api.SUPPORT_LABEL) == "deprecated":
         warnings = (_DEPRECATED.format(metadata.get("name", "")),)
     return Verdict(Findings(tuple(errors)).message, warnings)
+
+
+def refusal_of_runtime(runtime: api.Runtime) -> str:
+    """
+    Say what is wrong with the steps of a runtime, whatever was asked when it was stored; empty if nothing is.
+
+    For clusters where the webhook is off or was down, and for what it does not look at.
+    """
+    if runtime.metadata.labels.get(UNCHECKED_LABEL) == "disabled":
+        return ""
+    document: Json = {"kind": runtime.kind, "spec": msgspec.json.decode(runtime.spec)}
+    return validate_runtime(document, "CREATE").message
 
 
 def _step_errors(replicated_job: Json, path: str) -> list[FieldError]:

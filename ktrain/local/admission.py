@@ -30,7 +30,6 @@ RUNTIME_PLURALS: Final = {
     trainer.CLUSTER_TRAINING_RUNTIMES.plural: "validator.clustertrainingruntime.trainer.kubeflow.org",
 }
 TRAIN_JOB_WEBHOOK: Final = "validator.trainjob.trainer.kubeflow.org"
-SKIP_LABEL: Final = "trainer.kubeflow.org/webhook-validation"
 
 
 class Find(Protocol):
@@ -62,7 +61,7 @@ def _validate_runtime(request: AdmissionRequest) -> AdmissionResponse | None:
     if webhook is None or request.resource.group != trainer.GROUP or request.object is None:
         return None
     labels = (request.object.get("metadata") or {}).get("labels") or {}
-    if request.operation not in ("CREATE", "UPDATE") or labels.get(SKIP_LABEL) == "disabled":
+    if request.operation not in ("CREATE", "UPDATE") or labels.get(trainer_rules.UNCHECKED_LABEL) == "disabled":
         return None
     return _answer(webhook, trainer_rules.validate_runtime(request.object, request.operation))
 

@@ -53,6 +53,16 @@ def test_crds_are_structural_and_small_enough_for_etcd():
         assert len(msgspec.json.encode(crd)) < 2**20
 
 
+def test_the_state_that_kubectl_shows_is_the_last_condition():
+    columns = {crd["spec"]["names"]["kind"]: crd["spec"]["versions"][0] for crd in assets.crds()}
+
+    assert [(c["name"], c["jsonPath"]) for c in columns["TrainJob"]["additionalPrinterColumns"]] == [
+        ("State", ".status.conditions[-1:].type"),
+        ("Age", ".metadata.creationTimestamp"),
+    ]
+    assert "additionalPrinterColumns" not in columns["TrainingRuntime"]
+
+
 def test_the_embedded_server_has_them_in_a_moment():
     started = time.process_time()
     for crd in assets.crds():
@@ -187,6 +197,10 @@ def test_patches_of_scheduling_may_change_and_those_of_containers_may_not(shippe
         (
             runtime(mlPolicy={"torch": {}, "plugin": {"name": "x"}}),
             "spec.mlPolicy: Invalid value: Only one of the policy can be configured",
+        ),
+        (
+            runtime(podGroupPolicy={"coscheduling": {}, "volcano": {}}),
+            "spec.podGroupPolicy: Invalid value: Only one of the policy can be configured",
         ),
         (
             runtime(mlPolicy={"flux": {"numProcPerNode": 0}}),

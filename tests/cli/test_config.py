@@ -45,6 +45,7 @@ def test_what_the_file_says_is_taken(tmp_path):
             "jobset.featureGates: no feature gate 'RestartJobs'",
         ),
         ("jobset: {featureGates: {RestartJob: true}}", "no effect unless jobset.enable is true"),
+        ("snapshots: none", "Invalid enum value 'none' - at `$.snapshots`"),
         ("kind: Pod", "kind Configuration"),
         ("a: [", "not YAML"),
     ],

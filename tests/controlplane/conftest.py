@@ -37,8 +37,10 @@ def running(control_plane):
         recorder = EventRecorder(client, env, component="test")
         registry = await trainjob.without_unserved(Registry.load(), client)
         gates = jobset.ELASTIC_TRAIN_JOBS
+        shared = trainjob.SharedSnapshots(client, cache, for_new_jobs="shared snapshots" in names)
         makers = {
-            "trainjob": lambda: [trainjob.make_controller(client, cache, env, recorder, registry)],
+            "shared snapshots": lambda: [trainjob.make_collector(shared, cache, env)],
+            "trainjob": lambda: [trainjob.make_controller(client, cache, env, recorder, registry, shared=shared)],
             "jobset": lambda: jobset.make_controllers(client, cache, env, recorder, gates=gates),
             "job": lambda: jobs.make_controllers(client, cache, env, recorder),
         }

@@ -7,6 +7,8 @@ from ktrain.api.core import CONFIG_MAPS, untyped
 from ktrain.api.jobset import JOBSETS
 from ktrain.api.meta import Key, is_condition_true
 from ktrain.api.trainer import TRAIN_JOBS
+from ktrain.controllers.trainjob.snapshot import SHARED, read_shared
+from ktrain.framework.errors import Invalid
 
 SNAPSHOT = "job-runtime-snapshot"
 
@@ -33,6 +35,25 @@ async def test_a_job_gets_a_snapshot_and_a_job_set_of_its_own(control_plane, run
         spec = job_set["spec"]["replicatedJobs"][0]["template"]["spec"]
         assert (spec["parallelism"], spec["completions"]) == (3, 3)
         assert spec["template"]["spec"]["containers"][0]["image"] == "mine"
+
+
+async def test_jobs_share_a_snapshot_that_cannot_be_changed(control_plane, running, client, create_train_job):
+    async with running("trainjob", "shared snapshots"):
+        names = ["one", "two"]
+        for name in names:
+            await create_train_job(name, suspend=True)
+        job_sets = [await control_plane.wait_for(JOBSETS, name, lambda found: found is not None) for name in names]
+        (on,) = {job_set.metadata.annotations[SHARED] for job_set in job_sets}
+        shared = await client.get(CONFIG_MAPS, on, control_plane.namespace)
+        with pytest.raises(Invalid, match="immutable"):
+            await client.patch(CONFIG_MAPS, shared.key, {"data": {"runtime": "mine"}})
+
+        assert read_shared(shared).name == "rt"
+        await client.delete(CONFIG_MAPS, shared.key)
+        again = await control_plane.wait_for(
+            CONFIG_MAPS, on, lambda found: found is not None and found.metadata.uid != shared.metadata.uid
+        )
+        assert again.data == shared.data
 
 
 async def test_suspending_and_resuming_a_job_does_so_with_its_job_set(

@@ -54,7 +54,10 @@ class Kit:
         return msgspec.json.decode(msgspec.json.encode(load(text)["spec"]), type=api.RuntimeSpec)
 
     def plan(self, runtime: str, job: str):
-        return plan(self.registry, self.job(job), self.runtime(runtime), self.context)
+        return self.plan_of(self.job(job), self.runtime(runtime))
+
+    def plan_of(self, job: api.TrainJob, runtime: api.RuntimeSpec):
+        return plan(self.registry, job, runtime, self.context)
 
     def job_set(self, runtime: str, job: str) -> dict:
         return self.objects_of(runtime, job)["JobSet"]

@@ -18,10 +18,11 @@ from ktrain.api import trainer as api
 from ktrain.api.meta import Key
 from ktrain.pipeline.errors import PipelineError, PlanError, PluginError
 from ktrain.pipeline.points import ApplyWhen
+from ktrain.plugins.jobset import JOB_SET_STATES
 
 from . import elastic
 from . import snapshot as snapshots
-from .observe import RUNTIMES, Check, Failure
+from .observe import RUNTIMES, SNAPSHOT_METADATA, Check, Failure
 
 if TYPE_CHECKING:
     from ktrain.api.meta import Object, Resource
@@ -76,6 +77,8 @@ class Decision:
     """With `Check.COMPONENTS`: what to compare."""
     snapshot: Snapshot | None = None
     """Create the snapshot."""
+    shared: bool = False
+    """As a shared one."""
     applies: tuple[Apply, ...] = ()
     removals: tuple[Removal, ...] = ()
     resize: Resize | None = None
@@ -122,23 +125,24 @@ def _build(observed: Observed, registry: Registry) -> Decision:
     job_set = _own(observed)
     running = job_set is not None and not (job_set.spec.suspend or observed.job.is_suspended)
     vanished = observed.memory.had_children or bool(observed.job.status.jobs_status)
-    if vanished and (job_set is None or observed.snapshot is None) and Check.JOB not in observed.checked:
+    lost = job_set is None or (observed.snapshot is None and observed.shared is None)
+    if vanished and lost and Check.JOB not in observed.checked:
         raise _Ask(Check.JOB)
     try:
-        snapshot = _snapshot(observed)
+        base = _base(observed)
     except PlanError as error:
         if running:
             return Decision()  # it needs its runtime no more
         raise _Stuck(Failure("RuntimeUnusable", str(error))) from error
     try:
-        size = pipeline.size(registry, observed.job, snapshot.spec, observed.context)
+        size = pipeline.size(registry, observed.job, base.snapshot.spec, observed.context)
     except PluginError as error:
         raise _Stuck(Failure("PluginFailed", str(error))) from error
-    decision = Decision(snapshot=snapshot if observed.snapshot is None else None, size=size)
+    decision = Decision(snapshot=None if base.exists else base.snapshot, shared=base.is_shared, size=size)
     if job_set is not None and (running or job_set.metadata.deletion_timestamp):
         return _resized(decision, observed, job_set) if running else decision
     try:
-        writing = _components(observed, registry, snapshot)
+        writing = _components(observed, registry, base)
         return replace(decision, applies=tuple(writing.applies), removals=tuple(writing.removals))
     except PipelineError as error:
         # The snapshot stays: the job runs on the runtime it was created with, also when it is mended later.
@@ -188,31 +192,46 @@ _PREFIXES: Final = {
 """Go's words for a runtime that is missing, and for a snapshot that is unusable."""
 
 
-def _snapshot(observed: Observed) -> Snapshot:
+class _Base(NamedTuple):
+    """What a job is built from."""
+
+    snapshot: Snapshot
+    exists: bool
+    is_shared: bool
+
+
+def _base(observed: Observed) -> _Base:
     """
-    Return the runtime this job runs on: its snapshot, or what shall become that.
+    Return the runtime this job runs on: the snapshot that it has, or what shall become that.
 
     Raises:
         PlanError: There is no usable one.
         _Ask: The content of the snapshot is not in memory.
     """
-    ref = observed.job.spec.runtime_ref
-    missing, unusable = _PREFIXES[ref.kind]
-    if observed.snapshot is None:
-        if observed.runtime is None:
-            raise PlanError(f'{missing}{ref.kind}.{ref.api_group} "{ref.name}" not found')
-        return snapshots.take(observed.runtime)
+    job, found, shared = observed.job, observed.snapshot, observed.shared
+    missing, unusable = _PREFIXES[job.spec.runtime_ref.kind]
+    is_own = found is not None and found.metadata.is_controlled_by(job.metadata.uid)
+    if shared is None and (found is None or (observed.shares and not is_own)):
+        return _Base(_taken(observed, missing), exists=False, is_shared=observed.shares)
+    exists = found is not None if shared is None else observed.context.lookup(SNAPSHOT_METADATA, shared) is not None
     try:
-        snapshot = _content(observed, observed.snapshot)
-        snapshots.check(snapshot, ref)
+        snapshot = _shared_content(observed, shared, exists=exists) if shared else _content(observed, found)
+        snapshots.check(snapshot, job.spec.runtime_ref)
     except PlanError as error:
         raise PlanError(f"{unusable}{error}") from error
-    return snapshot
+    return _Base(snapshot, exists, is_shared=shared is not None)
 
 
-def _content(observed: Observed, found: Object) -> Snapshot:
+def _taken(observed: Observed, missing: str) -> Snapshot:
+    ref = observed.job.spec.runtime_ref
+    if observed.runtime is None:
+        raise PlanError(f'{missing}{ref.kind}.{ref.api_group} "{ref.name}" not found')
+    return snapshots.take(observed.runtime, shared=observed.shares)
+
+
+def _content(observed: Observed, found: Object | None) -> Snapshot:
     memory = observed.memory
-    if not found.metadata.is_controlled_by(observed.job.metadata.uid):
+    if found is None or not found.metadata.is_controlled_by(observed.job.metadata.uid):
         raise PlanError(f"invalid runtime snapshot: {snapshots.FOREIGN}")
     current = memory.snapshot_version == found.metadata.resource_version or Check.SNAPSHOT in observed.checked
     if memory.snapshot is None or not current:
@@ -222,13 +241,31 @@ def _content(observed: Observed, found: Object) -> Snapshot:
     return memory.snapshot
 
 
+def _shared_content(observed: Observed, key: Key, *, exists: bool) -> Snapshot:
+    """Return what a shared snapshot holds: from memory, where its name proves it, or else as asked of the server."""
+    memory, name = observed.memory.snapshot, key.name
+    if memory is not None and not isinstance(memory, PlanError) and memory.shared_name == name:
+        return memory
+    if exists and Check.SNAPSHOT not in observed.checked:
+        raise _Ask(Check.SNAPSHOT)
+    if exists and isinstance(memory, PlanError):
+        raise memory
+    live = snapshots.take(observed.runtime, shared=True) if observed.runtime else None
+    if live is not None and live.shared_name == name:
+        return live
+    raise PlanError(
+        f'invalid runtime snapshot: the shared snapshot ConfigMap "{name}" is gone, and the runtime has changed since; '
+        "restore it, or delete the JobSet to go on with the runtime as it is now"
+    )
+
+
 _UNWATCHED: Final = (
     "{0} cannot be written, because {1} are not watched: the cluster does not serve them, or does not let the operator"
     " list them, or the plugin that builds it does not say that it does; mend that and restart the operator"
 )
 
 
-def _components(observed: Observed, registry: Registry, snapshot: Snapshot) -> _Writing:
+def _components(observed: Observed, registry: Registry, base: _Base) -> _Writing:
     """
     Build all components and return what is to be done about them.
 
@@ -236,15 +273,19 @@ def _components(observed: Observed, registry: Registry, snapshot: Snapshot) -> _
         PipelineError: They cannot be built.
         _Ask: Only a comparison can tell whether they are written already.
     """
-    job, ctx = observed.job, observed.context
+    job, ctx, snapshot = observed.job, observed.context, base.snapshot
     if observed.job_set is None:
         # The same rules as at admission, for clusters where the webhook is off or was down.
+        if snapshot.refusal:
+            ref = job.spec.runtime_ref
+            raise PlanError(f'{ref.kind} "{ref.name}" is invalid: {snapshot.refusal}')
         findings = pipeline.validate(registry, job, None, snapshot.spec, ctx)
         if findings.errors:
             raise PlanError(findings.message)
     writing = _Writing(observed)
     for component in pipeline.plan(registry, job, snapshot.spec, ctx).components:
-        writing.add(_apply(elastic.with_present_size(component, job, observed.job_set, observed.memory)))
+        sized = elastic.with_present_size(component, job, observed.job_set, observed.memory)
+        writing.add(_apply(_marked(sized, base)))
     if writing.unknown and Check.COMPONENTS not in observed.checked:
         raise _Ask(Check.COMPONENTS, tuple(writing.unknown))
     return writing
@@ -295,7 +336,36 @@ class _Writing:
             self.applies.append(apply)
 
 
+def _marked(component: Component, base: _Base) -> Component:
+    """Have the JobSet say which shared snapshot it runs on, and nothing if on none, whatever templates say."""
+    if component.resource != JOB_SET_STATES:
+        return component
+    metadata = component.body["metadata"]
+    annotations = {key: value for key, value in metadata.get("annotations", {}).items() if key != snapshots.SHARED}
+    if base.is_shared:
+        annotations[snapshots.SHARED] = base.snapshot.shared_name
+    marked = {key: value for key, value in metadata.items() if key != "annotations"}
+    if annotations:
+        marked["annotations"] = annotations
+    return replace(component, body=component.body | {"metadata": marked})
+
+
+_MAX_BYTES: Final = 3 * 512 * 1024
+"""What etcd takes in one request. The API server says of more that it is too large, and not what to do about it."""
+
+
 def _apply(component: Component) -> Apply:
-    meta = component.body["metadata"]
-    digest = blake2b(msgspec.json.encode(component.body), digest_size=16).digest()
+    """
+    Address a component.
+
+    Raises:
+        PlanError: It is larger than anything that can be stored.
+    """
+    meta, body = component.body["metadata"], msgspec.json.encode(component.body)
+    if len(body) > _MAX_BYTES:
+        raise PlanError(
+            f"{component.resource.kind}/{meta['name']} would have {len(body)} bytes, and at most {_MAX_BYTES} can be "
+            "stored; move what is long (variables, arguments, patches) from the TrainJob or its runtime into ConfigMaps"
+        )
+    digest = blake2b(body, digest_size=16).digest()
     return Apply(component, Key(meta.get("namespace", ""), meta["name"]), digest, exists=False)

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Container, Mapping
     from datetime import datetime
 
+    from ktrain.api.meta import Key
     from ktrain.pipeline.errors import PlanError
     from ktrain.pipeline.points import Context
     from ktrain.plugins.jobset import JobSetState
@@ -35,7 +36,7 @@ class Check(Flag):
 
     NONE = 0
     SNAPSHOT = auto()
-    """The content of our snapshot, after a restart."""
+    """The content of the snapshot, after a restart."""
     JOB = auto()
     """Whether the TrainJob still exists, before a child that vanished is made again."""
     COMPONENTS = auto()
@@ -69,7 +70,7 @@ class Memory:
     """What this process remembers of one TrainJob (by UID). Losing it costs reads, never a wrong write."""
 
     snapshot: Snapshot | PlanError | None = None
-    """The content of the job's ConfigMap at `snapshot_version`, or why it cannot be used."""
+    """The content of the ConfigMap the job runs on, its own at `snapshot_version`, or why it cannot be used."""
     snapshot_version: str = ""
     applied: Mapping[str, Applied] = field(default_factory=dict)
     """By kind and name of the component."""
@@ -77,6 +78,8 @@ class Memory:
     """Whether there ever was a snapshot or JobSet."""
     refused_nodes: int | None = None
     """The number of nodes that the JobSet could not be given."""
+    ended: JobSetState | None = None
+    """The JobSet, if it was deleted after its end. With a TTL of nothing that is before any pass could see it."""
     deleted: str = ""
     """UID of the JobSet whose deletion the API server accepted."""
     failure: Failure | None = None
@@ -100,3 +103,7 @@ class Observed:
     kinds: Container[Resource[Any]]
     """What `context.lookup` knows. Of any other kind nobody can say whether there is an object."""
     checked: Check = Check.NONE
+    shared: Key | None = None
+    """The shared snapshot that the job runs on, if it does."""
+    shares: bool = False
+    """Whether it gets a shared one if it has none yet."""

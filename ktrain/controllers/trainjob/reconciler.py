@@ -15,8 +15,10 @@ import structlog
 
 from ktrain.api import core
 from ktrain.api import trainer as api
+from ktrain.api.meta import Key
 from ktrain.framework.client.client import APPLY_TYPE, PatchType
 from ktrain.framework.errors import ApiError, ApplyConflict, Conflict, FrameworkError, NotFound
+from ktrain.pipeline.errors import PlanError
 from ktrain.pipeline.points import Context
 from ktrain.plugins.jobset import JOB_SET_STATES
 
@@ -30,14 +32,17 @@ from .observe import RUNTIMES, SNAPSHOT_METADATA, Applied, Check, Failure, Memor
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from ktrain.api.meta import Json, Key, Resource
+    from ktrain.api.meta import Json, Resource
     from ktrain.framework.cache.informer import Informer
     from ktrain.framework.client.client import Client
     from ktrain.framework.env import Env
     from ktrain.framework.events import EventRecorder
     from ktrain.pipeline import Registry
+    from ktrain.plugins.jobset import JobSetState
 
     from .build import Apply, Decision
+    from .shared import SharedSnapshots
+    from .snapshot import Snapshot
 
 log = structlog.get_logger(__name__)
 
@@ -70,6 +75,7 @@ class Reconciler:
         informers: Mapping[Resource[Any], Informer[Any]],
         *,
         config: Mapping[str, Json],
+        shared: SharedSnapshots,
         wake: Callable[[Key, float], None],
     ) -> None:
         self._client = client
@@ -78,6 +84,7 @@ class Reconciler:
         self._registry = registry
         self._informers = informers
         self._config = config
+        self._shared = shared
         self._wake = wake
         self._memories: dict[str, Memory] = {}
         self._uids: dict[Key, str] = {}
@@ -106,10 +113,26 @@ class Reconciler:
             self._remember(job, deleted=decision.delete.metadata.uid)
         for leftover in decision.leftovers:
             await self._delete(leftover.resource, leftover.found.key, leftover.found.metadata.uid)
-        if job.is_finished and self._memory(job).applied:
-            self._remember(job, snapshot=None, applied={})
+        if job.is_finished:
+            self._shared.release(job.metadata.uid)
+            if self._memory(job).applied:
+                self._remember(job, snapshot=None, applied={})
         if failure and not (failure.is_final and (cause is None or decision.resize)):
-            raise cause or JobFailed(failure.message)
+            raise cause if isinstance(cause, ApiError) else JobFailed(failure.message)
+
+    # A handler of JobSets
+
+    def on_add(self, obj: JobSetState, *, initial: bool) -> None:
+        """Its owner has a pass of its own."""
+
+    def on_update(self, old: JobSetState, new: JobSetState) -> None:
+        """Its owner has a pass of its own."""
+
+    def on_delete(self, obj: JobSetState) -> None:
+        """Remember how it ended: the pass to come finds it gone, and must not take finished work for lost."""
+        owner = obj.metadata.controller
+        if owner and owner.uid == self._uids.get(obj.key) and obj.has_ended:
+            self._memories[owner.uid] = replace(self._memories.get(owner.uid, _BLANK), ended=obj)
 
     # Observe and decide
 
@@ -120,6 +143,7 @@ class Reconciler:
         known = self._uids.get(key, "")
         if known != uid:
             self._memories.pop(known, None)
+            self._shared.release(known)
             self._uids.pop(key, None)
             if uid:
                 self._uids[key] = uid
@@ -139,16 +163,22 @@ class Reconciler:
         ref = job.spec.runtime_ref
         where, resource = runtime_key(job), RUNTIMES.get((ref.api_group, ref.kind))
         snapshot = self._lookup(SNAPSHOT_METADATA, snapshots.snapshot_key(job))
-        job_set = self._lookup(JOB_SET_STATES, job.key)
+        job_set = self._lookup(JOB_SET_STATES, job.key) or self._memory(job).ended
         if not self._memory(job).had_children and any(
             child and child.metadata.is_controlled_by(job.metadata.uid) for child in (snapshot, job_set)
         ):
             self._remember(job, had_children=True)
-        context = Context.at_present(self._env, self._lookup, self._config, self._informers)
-        runtime = self._lookup(resource, where) if resource and where else None
-        return Observed(job, runtime, snapshot, job_set, self._memory(job), context, self._informers, checked)
 
-    async def _decide(self, job: api.TrainJob) -> tuple[Decision | None, ApiError | None]:
+        def lookup(resource: Resource[Any], key: Key) -> Any:  # noqa: ANN401 -- any kind
+            return job_set if (resource, key) == (JOB_SET_STATES, job.key) else self._lookup(resource, key)
+
+        context = Context.at_present(self._env, lookup, self._config, self._informers)
+        runtime = self._lookup(resource, where) if resource and where else None
+        shared, shares = self._shared.of(job, job_set), self._shared.for_new_jobs and job_set is None
+        memory, kinds = self._memory(job), self._informers
+        return Observed(job, runtime, snapshot, job_set, memory, context, kinds, checked, shared, shares=shares)
+
+    async def _decide(self, job: api.TrainJob) -> tuple[Decision | None, ApiError | PlanError | None]:
         """
         Decide, asking the API server first where no cache can tell.
 
@@ -189,6 +219,9 @@ class Reconciler:
         return live.metadata.uid == job.metadata.uid and live.metadata.deletion_timestamp is None
 
     async def _read_snapshot(self, job: api.TrainJob) -> None:
+        if shared := self._shared.of(job, self._lookup(JOB_SET_STATES, job.key)):
+            self._remember(job, snapshot=await self._shared.read(shared))
+            return
         key = snapshots.snapshot_key(job)
         found = await self._client.get(core.CONFIG_MAPS, key.name, key.namespace)
         version = found.metadata.resource_version
@@ -213,23 +246,38 @@ class Reconciler:
 
     # Act
 
-    async def _write_components(self, job: api.TrainJob, decision: Decision) -> ApiError | None:
+    async def _write_components(self, job: api.TrainJob, decision: Decision) -> ApiError | PlanError | None:
         """Write what is to be written. Returns the refusal that ended it."""
         try:
+            if decision.snapshot:
+                await self._write_snapshot(job, decision.snapshot, shared=decision.shared)
             await self._write_all(job, decision)
+        except PlanError as error:
+            return error
         except ApiError as error:
             if _is_behind(error):
                 raise
             return error
         return None
 
+    async def _write_snapshot(self, job: api.TrainJob, snapshot: Snapshot, *, shared: bool) -> None:
+        if shared:
+            namespace = job.metadata.namespace
+            self._shared.bind(job.metadata.uid, Key(namespace, snapshot.shared_name))
+            self._remember(job, snapshot=snapshot)
+            try:
+                await self._shared.ensure(namespace, snapshot)
+            except PlanError:
+                self._shared.release(job.metadata.uid)
+                self._remember(job, snapshot=None)
+                raise
+            return
+        # Created, not applied: if somebody else's has the name, which the cache may not show yet, this fails.
+        written = await self._client.create(SNAPSHOT_METADATA, snapshots.config_map(job, snapshot))
+        version = written.metadata.resource_version
+        self._remember(job, snapshot=snapshot, snapshot_version=version, had_children=True)
+
     async def _write_all(self, job: api.TrainJob, decision: Decision) -> None:
-        if decision.snapshot:
-            # Created, not applied: if somebody else's has the name, which the cache may not show yet, this fails.
-            body = snapshots.config_map(job, decision.snapshot)
-            written = await self._client.create(SNAPSHOT_METADATA, body)
-            version = written.metadata.resource_version
-            self._remember(job, snapshot=decision.snapshot, snapshot_version=version, had_children=True)
         for apply in decision.applies:
             component = apply.component
             done = await self._client.apply(component.resource, component.body, force=apply.exists)
@@ -239,10 +287,10 @@ class Reconciler:
         if resize := decision.resize:
             await self._client.patch(JOB_SET_STATES, resize.job_set.key, resize.patch, type=PatchType.JSON)
 
-    def _refusal(self, job: api.TrainJob, cause: ApiError) -> Failure:
+    def _refusal(self, job: api.TrainJob, cause: ApiError | PlanError) -> Failure:
         """Say why the API server refused, and remember it where asking again would be no use."""
         job_set = self._lookup(JOB_SET_STATES, job.key)
-        if not elastic.is_refused(job, job_set, self._memory(job), cause):
+        if isinstance(cause, PlanError) or not elastic.is_refused(job, job_set, self._memory(job), cause):
             return _refusal(cause)
         self._remember(job, refused_nodes=elastic.refused(job))
         return elastic.unsupported(job, job_set)
@@ -330,7 +378,9 @@ def _is_behind(error: ApiError) -> bool:
     return isinstance(error, Conflict) and not isinstance(error, ApplyConflict)
 
 
-def _refusal(error: ApiError) -> Failure:
+def _refusal(error: ApiError | PlanError) -> Failure:
     """Say why the API server refused a child. What it calls the client's fault, time alone will not mend."""
+    if isinstance(error, PlanError):
+        return Failure("RuntimeUnusable", str(error))
     message = error.status.message or str(error)
     return Failure("Refused", message, at_once=error.code in _LASTING)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import structlog
@@ -9,11 +10,13 @@ import structlog
 from ktrain.api import trainer as api
 from ktrain.api.meta import Key, Resource
 from ktrain.framework.controller.controller import Controller
+from ktrain.framework.controller.predicates import Events, Matching
 from ktrain.framework.errors import Forbidden, FrameworkError, NotFound
 from ktrain.plugins.jobset import JOB_SET_STATES
 
 from .observe import SNAPSHOT_METADATA
 from .reconciler import Reconciler
+from .shared import Collector, SharedSnapshots, is_shared
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -47,18 +50,21 @@ def make_controller(
     registry: Registry,
     *,
     config: Mapping[str, Json] | None = None,
+    shared: SharedSnapshots | None = None,
     max_concurrent_reconciles: int = 16,
     metrics: Metrics | None = None,
     tracing: Tracing | None = None,
 ) -> Controller:
     """
-    Make the TrainJob controller. `config` holds the plugins' sections by plugin name.
+    Make the TrainJob controller. `config` holds the plugins' sections by plugin name; `shared` is also given to the
+    collector (`make_collector`), if snapshots are to be shared.
 
     Every kind that *registry* watches must be served, or the controller waits for it: see `without_unserved`.
 
     Passes are short and mostly wait for the API server, so many run at once: one slow call must not hold up the rest.
     """
     informers: dict[Resource[Any], Informer[Any]] = {}
+    shared = shared or SharedSnapshots(client, cache)
 
     def informer(resource: Resource[Any], label_selector: str = "") -> Informer[Any]:
         if resource not in informers:
@@ -72,6 +78,7 @@ def make_controller(
         registry,
         informers,
         config=config or {},
+        shared=shared,
         wake=lambda key, after_s: controller.enqueue(key, after_s=after_s),
     )
     controller = Controller(
@@ -90,6 +97,9 @@ def make_controller(
     for runtimes in (informer(api.TRAINING_RUNTIMES), informer(api.CLUSTER_TRAINING_RUNTIMES)):
         controller.watches(runtimes, lambda runtime: _waiting(jobs, runtime))
     controller.owns(informer(SNAPSHOT_METADATA), owner=api.TRAIN_JOBS)
+    # Before the handler that wakes the owner.
+    shared.job_sets.add_handler(reconciler)
+    controller.watches(shared.config_maps, partial(_on_shared, shared), predicate=_SHARED_GONE)
     for watch in dict.fromkeys(registry.watches):  # two plugins may want the same
         watched = informer(watch.resource, watch.label_selector)
         if watch.owned:
@@ -99,6 +109,32 @@ def make_controller(
         elif watch.suspended:
             controller.watches(watched, lambda obj: _suspended(jobs, obj))
     return controller
+
+
+def make_collector(
+    shared: SharedSnapshots,
+    cache: Cache,
+    env: Env,
+    *,
+    metrics: Metrics | None = None,
+    tracing: Tracing | None = None,
+) -> Controller:
+    """Make the controller that deletes shared snapshots which nobody needs any more, one at a time."""
+    reconcile = Collector(shared, cache, env).reconcile
+    controller = Controller("snapshot_collector", reconcile, env=env, cache=cache, metrics=metrics, tracing=tracing)
+    controller.for_(shared.config_maps, predicate=Matching(is_shared))
+    # Until both are known completely, nobody can tell what is unused.
+    controller.watches(shared.job_sets, predicate=_NEVER)
+    controller.watches(cache.informer(api.TRAIN_JOBS), predicate=_NEVER)
+    return controller
+
+
+_NEVER: Final[Matching[Any]] = Matching(lambda _: False)
+_SHARED_GONE: Final = Matching(is_shared) & Events(added=lambda _: False, updated=lambda _old, _new: False)
+
+
+def _on_shared(shared: SharedSnapshots, config_map: Object) -> Iterable[Key]:
+    return [job_set.key for job_set in shared.job_sets_on(config_map.key)]
 
 
 async def without_unserved(registry: Registry, client: Client) -> Registry:

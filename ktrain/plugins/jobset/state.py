@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from ktrain.api import jobset as api
-from ktrain.api.meta import Object, Resource, Struct
+from ktrain.api.meta import Object, Resource, Struct, is_condition_true
 
 
 class JobTemplateState(Struct, frozen=True):
@@ -33,6 +33,12 @@ class JobSetState(Object, frozen=True):
 
     spec: JobSetStateSpec = JobSetStateSpec()
     status: api.JobSetStatus | None = None
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether it says that it is completed or has failed."""
+        conditions = self.status.conditions if self.status else ()
+        return any(is_condition_true(conditions, end) for end in (api.CONDITION_COMPLETED, api.CONDITION_FAILED))
 
 
 JOB_SET_STATES: Final = Resource(api.GROUP, api.VERSION, "JobSet", "jobsets", namespaced=True, type=JobSetState)

@@ -16,7 +16,7 @@ from ktrain.api.meta import Condition, Key, Object, ObjectMeta, OwnerReference
 from ktrain.controllers.trainjob import snapshot as snapshots
 from ktrain.controllers.trainjob.decide import decide
 from ktrain.controllers.trainjob.observe import Check, Memory, Observed
-from ktrain.pipeline import Context, Registry
+from ktrain.pipeline import Context, Plugin, Registry
 from ktrain.plugins.jobset import JOB_SET_STATES, JobSet, JobSetState
 from ktrain.plugins.jobset.state import JobSetStateSpec
 from ktrain.plugins.plainml import PlainML
@@ -67,12 +67,14 @@ class Situation:
     job_set: JobSetState | None = None
     memory: Memory = field(default_factory=Memory)
     checked: Check = Check.NONE
+    plugins: tuple[Plugin, ...] = (JobSet(), PlainML())
 
     def but(self, **changes) -> Situation:
         return replace(self, **changes)
 
     @property
     def job(self) -> api.TrainJob:
+        spec = {"runtimeRef": {"name": "rt", "kind": "TrainingRuntime"}, "suspend": self.suspend}
         return api.TrainJob(
             metadata=ObjectMeta(
                 name="job",
@@ -82,10 +84,7 @@ class Situation:
                 creation_timestamp=NOW - timedelta(hours=1),
                 deletion_timestamp=NOW if self.deleting else None,
             ),
-            spec=msgspec.convert(
-                {"runtimeRef": {"name": "rt", "kind": "TrainingRuntime"}, "suspend": self.suspend} | self.spec,
-                api.TrainJobSpec,
-            ),
+            spec=msgspec.json.decode(msgspec.json.encode(spec | self.spec), type=api.TrainJobSpec),
             status=self.status,
         )
 
@@ -97,7 +96,7 @@ class Situation:
         observed = Observed(
             self.job, self.runtime, self.snapshot, self.job_set, self.memory, context, {JOB_SET_STATES}, self.checked
         )
-        return decide(observed, Registry([JobSet(), PlainML()]))
+        return decide(observed, Registry(self.plugins))
 
 
 def a_job_set(

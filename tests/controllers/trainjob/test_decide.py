@@ -3,6 +3,7 @@
 from dataclasses import replace
 from datetime import timedelta
 
+import msgspec
 import pytest
 
 from ktrain.api import trainer as api
@@ -102,6 +103,22 @@ def test_what_the_webhook_would_refuse_is_refused_here_too(fresh):
 
     assert decision.applies == ()
     assert "must be a domain-prefixed path" in decision.failure.message
+
+
+def test_a_jobset_that_cannot_be_stored_is_refused_with_what_to_do(fresh):
+    decision = fresh.but(spec={"trainer": {"args": ["x" * 1000] * 1600}}).decide()
+
+    assert decision.applies == ()
+    assert decision.failure.message.startswith("JobSet/job would have 16")
+    assert "at most 1572864 can be stored; move what is long" in decision.failure.message
+
+
+def test_a_thousand_nodes_are_no_larger_than_two(fresh):
+    def size(nodes):
+        (apply,) = fresh.but(spec={"trainer": {"numNodes": nodes}}).decide().applies
+        return len(msgspec.json.encode(apply.component.body))
+
+    assert size(1000) - size(2) == 6
 
 
 # Snapshots

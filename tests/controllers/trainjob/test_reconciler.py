@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import anyio
+import pytest
+
 from ktrain.api import core, jobset
 from ktrain.api import trainer as api
 from ktrain.api.meta import Key
@@ -36,6 +39,42 @@ def test_a_whole_life_costs_four_writes_and_no_read():
     play(scenario)
 
 
+@pytest.mark.parametrize("workers", [1, 5])
+def test_as_many_passes_run_at_a_time_as_are_configured(workers):
+    async def scenario(world: World) -> None:
+        async with world.operator(workers=workers):
+            world.counting.latch = anyio.Event()
+            for number in range(8):
+                await world.job(name=f"job-{number}", suspend=True)
+            await world.settle()
+
+            assert world.counting.waiting == workers
+            world.counting.latch.set()
+            await world.settle()
+            assert world.counting.waiting == 0
+
+    play(scenario)
+
+
+def test_what_pods_reported_stays_in_the_status():
+    async def scenario(world: World) -> None:
+        reported = {"progressPercentage": 40, "lastUpdatedTime": "2030-01-01T00:00:00Z"}
+        async with world.operator():
+            await world.job()
+            await world.patch(api.TRAIN_JOBS, subresource="status", status={"trainerStatus": reported})
+            await world.progress(active=1)
+            await world.settle()
+            await world.progress("Completed", succeeded=1)
+            await world.settle()
+
+            status = (await world.user.get(core.untyped(api.TRAIN_JOBS), "job", NS))["status"]
+            assert status["trainerStatus"] == reported
+            assert [each["succeeded"] for each in status["jobsStatus"]] == [1]
+            assert status["conditions"][0]["type"] == "Complete"
+
+    play(scenario)
+
+
 def test_a_restart_over_a_settled_world_writes_nothing():
     async def scenario(world: World) -> None:
         async with world.operator():
@@ -62,6 +101,75 @@ def test_suspending_and_resuming_write_the_jobset_once_each():
             assert not (await world.job_set()).spec.suspend
             assert world.counting.writes.count("PATCH jobsets/job") == 2
             assert world.counting.reads == []
+
+    play(scenario)
+
+
+@pytest.mark.parametrize(("end", "condition"), [("Completed", "Complete"), ("Failed", "Failed")])
+def test_finished_work_is_never_done_again(end, condition):
+    async def scenario(world: World) -> None:
+        async with world.operator():
+            await world.job()
+            await world.progress(end, succeeded=1)
+            await world.settle()
+            await world.user.delete(jobset.JOBSETS, KEY)
+            for number in range(10):
+                await world.patch(api.TRAIN_JOBS, metadata={"labels": {"look": str(number)}})
+            assert await world.job_set() is None
+        async with world.operator():
+            await world.settle(3600)
+
+            assert world.counting.writes == []
+            assert [c.type for c in (await world.read()).status.conditions] == [condition]
+            assert await world.job_set() is None
+
+    play(scenario)
+
+
+@pytest.mark.parametrize(("end", "condition"), [("Completed", "Complete"), ("Failed", "Failed")])
+def test_an_end_counts_also_if_the_jobset_is_deleted_before_anybody_looks(end, condition):
+    async def scenario(world: World) -> None:
+        async with world.operator():
+            await world.job()
+            world.counting.latch = anyio.Event()
+            await world.progress(active=1)
+            await world.settle(2)
+            await world.progress(end, succeeded=1)
+            await world.user.delete(jobset.JOBSETS, KEY)
+            await world.settle(2)
+            world.counting.latch.set()
+            await world.settle(60)
+
+            status = (await world.read()).status
+            assert [(c.type, c.reason) for c in status.conditions] == [(condition, "Because")]
+            assert status.jobs_status == (api.JobStatus("node", succeeded=1),)
+            assert await world.job_set() is None
+
+    play(scenario)
+
+
+def test_a_kind_of_runtime_that_nobody_knows_fails_the_job_in_one_write():
+    async def scenario(world: World) -> None:
+        async with world.operator():
+            await world.job(runtimeRef={"name": "rt", "kind": "Fancy", "apiGroup": "me.io"})
+            await world.settle(3600)
+
+            assert world.counting.writes == ["PATCH trainjobs/job/status"]
+            (condition,) = (await world.read()).status.conditions
+            assert (condition.type, condition.reason) == ("Failed", "TrainingRuntimeNotSupported")
+
+    play(scenario)
+
+
+def test_a_running_jobset_that_somebody_edits_is_left_alone():
+    async def scenario(world: World) -> None:
+        async with world.operator():
+            await world.job()
+            world.counting.calls.clear()
+            await world.patch(jobset.JOBSETS, metadata={"labels": {"a": "b"}}, spec={"ttlSecondsAfterFinished": 5})
+            await world.settle(60)
+
+            assert world.counting.writes == []
 
     play(scenario)
 

@@ -39,6 +39,91 @@ def test_what_the_api_server_refuses_is_explained_at_once_and_retried():
     play(scenario)
 
 
+def test_what_is_refused_for_hours_is_tried_with_ever_longer_waits():
+    async def scenario(world: World) -> None:
+        async with world.operator():
+            world.quota_exceeded = True
+            await world.job()
+            await world.settle(3600)
+            tries = world.counting.writes.count("PATCH jobsets/job")
+            statuses = world.counting.writes.count("PATCH trainjobs/job/status")
+
+            assert 15 <= tries <= 40
+            assert statuses == 1
+
+    play(scenario)
+
+
+class Broken:
+    """A plugin that fails for the jobs that have a trainer."""
+
+    name = "Broken"
+
+    def enforce_ml_policy(self, info, ctx):
+        if info.job.spec.trainer:
+            raise ZeroDivisionError("oops")
+
+
+def test_a_plugin_that_raises_costs_its_own_jobs_and_is_named_in_their_diagnosis():
+    async def scenario(world: World) -> None:
+        world.plugins += (Broken(),)
+        async with world.operator():
+            await world.job(trainer={"numNodes": 1})
+            await world.job(name="fine")
+            await world.settle(5)
+
+            diagnosis = (await world.read()).status.diagnosis
+            assert diagnosis.reason == "PluginFailed"
+            assert "plugin Broken failed in EnforceMLPolicy" in diagnosis.message
+            assert "ZeroDivisionError: oops" in diagnosis.message
+            assert await world.job_set() is None
+            assert await world.user.get(jobset.JOBSETS, "fine", NS)
+
+    play(scenario)
+
+
+class Contrary:
+    """A plugin that wants another number of nodes than everybody."""
+
+    name = "Contrary"
+    after = ("PlainML",)
+
+    def enforce_ml_policy(self, info, ctx):
+        info.trainer.set_count(77)
+
+
+def test_a_plugin_that_writes_what_another_one_wrote_is_named_with_that_one():
+    async def scenario(world: World) -> None:
+        world.plugins += (Contrary(),)
+        async with world.operator():
+            await world.job(trainer={"numNodes": 3})
+            await world.settle(5)
+
+            message = (await world.read()).status.diagnosis.message
+            assert "plugin Contrary" in message
+            assert "which plugin PlainML has set differently; disable one of the two" in message
+
+    play(scenario)
+
+
+def test_a_storm_of_changes_by_others_neither_loses_the_last_state_nor_costs_many_writes():
+    async def scenario(world: World) -> None:
+        async with world.operator():
+            await world.job()
+            world.counting.calls.clear()
+            for number in range(1, 301):
+                await world.progress(active=1, ready=number)
+                await world.user.patch(api.TRAIN_JOBS, KEY, {"metadata": {"labels": {"n": str(number)}}})
+                await world.env.clock.sleep(0.01)
+            await world.settle(5)
+
+            assert (await world.read()).status.jobs_status == (api.JobStatus("node", active=1, ready=300),)
+            assert len(world.counting.writes) <= 10
+            assert (await world.user.list(core.untyped(core.EVENTS), NS)).items == []
+
+    play(scenario)
+
+
 def test_a_deadline_outlives_a_server_that_refuses_the_deletion():
     async def scenario(world: World) -> None:
         async with world.operator():

@@ -1,14 +1,18 @@
 """Runtime snapshots."""
 
+import copy
+import json
+
 import msgspec
 import pytest
 
 from ktrain.api import trainer as api
 from ktrain.api.core import ConfigMap
+from ktrain.controllers.admission import UNCHECKED_LABEL
 from ktrain.controllers.trainjob import snapshot
 from ktrain.pipeline import PlanError
 
-from .conftest import Situation, meta, typed_runtime
+from .conftest import RUNTIME, Situation, meta, typed_runtime
 
 GOS = """
 apiVersion: trainer.kubeflow.org/v1alpha1
@@ -117,3 +121,45 @@ def test_reading_says_what_is_wrong():
     assert str(foreign) == "invalid runtime snapshot: a snapshot configmap exists but is owned by another object"
     assert str(empty) == 'invalid runtime snapshot: snapshot ConfigMap missing "runtime" data key'
     assert snapshot.read(ConfigMap(metadata=meta("s"), data={"runtime": GOS}), job).name == "rt"
+
+
+def refused(kind: str = "TrainingRuntime", labels: dict | None = None, **step) -> str:
+    """What a snapshot says against its runtime, whose only step is different."""
+    runtime = copy.deepcopy(RUNTIME)
+    runtime["metadata"] = {"name": "rt", "labels": labels or {}}
+    runtime["kind"] = kind
+    runtime["spec"]["template"]["spec"]["replicatedJobs"][0] |= step
+    return snapshot.parse(json.dumps(runtime)).refusal
+
+
+@pytest.mark.parametrize("kind", ["TrainingRuntime", "ClusterTrainingRuntime"])
+def test_a_runtime_that_admission_would_refuse_is_refused_in_its_words(kind):
+    path = "spec.template.spec.replicatedJobs[0]"
+
+    assert refused(kind) == ""
+    assert refused(kind, replicas=2) == f"{path}.replicas: Invalid value: 2: always must be 1"
+    assert refused(kind, replicas=2, labels={UNCHECKED_LABEL: "disabled"}) == ""
+    assert refused(kind, replicas=2, labels={UNCHECKED_LABEL: "enabled"}) != ""
+
+
+def test_a_shared_snapshot_knows_that_its_runtime_is_not_to_be_checked():
+    metadata = meta("rt", labels={UNCHECKED_LABEL: "disabled", "team": "a"})
+    shared = snapshot.take(msgspec.structs.replace(typed_runtime(), metadata=metadata), shared=True)
+
+    assert json.loads(shared.text)["metadata"] == {
+        "name": "rt",
+        "namespace": "team",
+        "labels": {UNCHECKED_LABEL: "disabled"},
+    }
+
+
+def large(characters: int) -> api.Runtime:
+    """A runtime of many short numbers, which take more room when they are written for people."""
+    spec = msgspec.json.encode({"template": {"spec": {"x": [1] * (characters // 2)}}})
+    return msgspec.structs.replace(typed_runtime(), metadata=meta("rt"), spec=msgspec.Raw(spec))
+
+
+def test_a_runtime_that_no_config_map_holds_is_refused_with_what_to_do():
+    assert len(snapshot.take(large(1_000_000)).text) < 1024 * 1024
+    with pytest.raises(PlanError, match=r'TrainingRuntime "rt" has 110.* bytes, .* a ConfigMap, which holds 1048576'):
+        snapshot.take(large(1_100_000))

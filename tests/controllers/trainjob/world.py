@@ -38,19 +38,26 @@ class Counting:
     """
     Passes everything to the server, and keeps what the controller asked for.
 
-    `refused` are words in paths of reads that get a 403. While there is a `gate`, the TrainJobs' watch waits for it.
+    `refused` are words in paths of reads that get a 403. While there is a `gate`, the TrainJobs' watch waits for it;
+    while there is a `latch`, writes of their status do.
     """
 
     inner: object
     calls: list[tuple[str, str]] = field(default_factory=list)
     refused: tuple[str, ...] = ()
     gate: anyio.Event | None = None
+    latch: anyio.Event | None = None
+    waiting: int = 0
 
     async def request(self, method, path, **more):
         if method == "GET" and any(word in path for word in self.refused):
             return Response(403, {}, msgspec.json.encode({"code": 403, "message": f"may not get {path}"}))
         if "/events" not in path and ("dryRun", "All") not in more.get("query", ()):
             self.calls.append((method, path))
+        if self.latch and path.endswith("/status"):
+            self.waiting += 1
+            await self.latch.wait()
+            self.waiting -= 1
         return await self.inner.request(method, path, **more)
 
     @asynccontextmanager
@@ -93,16 +100,22 @@ class World:
             raise StatusError(403, "Forbidden", "exceeded quota: gpus")
 
     @asynccontextmanager
-    async def operator(self):
-        """Run the controller; leaving stops it, as a crash would: nothing is remembered."""
+    async def operator(self, *, shared: bool = False, workers: int = 16):
+        """Run the controller; leaving stops it, as a crash would: nothing is remembered. `shared`: its snapshots."""
         self.counting.calls.clear()
         client = Client(self.counting, self.env, field_manager="trainer")
         cache = Cache(client, self.env)
         recorder = EventRecorder(client, self.env, component="trainer-trainjob-controller")
         registry = await trainjob.without_unserved(Registry(self.plugins), client)
-        controller = trainjob.make_controller(client, cache, self.env, recorder, registry)
+        snapshots = trainjob.SharedSnapshots(client, cache, for_new_jobs=shared)
+        controllers = [
+            trainjob.make_controller(
+                client, cache, self.env, recorder, registry, shared=snapshots, max_concurrent_reconciles=workers
+            ),
+            trainjob.make_collector(snapshots, cache, self.env),
+        ]
         async with anyio.create_task_group() as tasks:
-            await tasks.start(Manager(cache=cache, controllers=[controller], recorder=recorder).run)
+            await tasks.start(Manager(cache=cache, controllers=controllers, recorder=recorder).run)
             yield
             tasks.cancel_scope.cancel()
 
@@ -110,11 +123,11 @@ class World:
         metadata = {"name": "rt", "namespace": NS}
         await self.user.create(core.untyped(api.TRAINING_RUNTIMES), RUNTIME | {"metadata": metadata})
 
-    async def job(self, **spec) -> None:
+    async def job(self, name: str = "job", **spec) -> None:
         body = {
             "apiVersion": api.API_VERSION,
             "kind": "TrainJob",
-            "metadata": {"name": "job", "namespace": NS},
+            "metadata": {"name": name, "namespace": NS},
             "spec": {"runtimeRef": {"name": "rt", "kind": "TrainingRuntime"}} | spec,
         }
         await self.user.create(api.TRAIN_JOBS, body)
@@ -127,14 +140,14 @@ class World:
         await self.user.patch(resource, Key(NS, name), fields, subresource=subresource)
         await self.settle()
 
-    async def progress(self, condition: str | None = None, **counters: int) -> None:
+    async def progress(self, condition: str | None = None, name: str = "job", **counters: int) -> None:
         """Play the JobSet controller."""
         zeros = dict.fromkeys(("ready", "succeeded", "failed", "active", "suspended"), 0)
         status = {"replicatedJobsStatus": [{"name": "node"} | zeros | counters], "restarts": 0}
         if condition:
             entry = {"type": condition, "status": "True", "reason": "Because", "message": "it is so"}
             status["conditions"] = [entry | {"lastTransitionTime": "2030-01-01T00:00:00Z"}]
-        await self.user.patch(jobset.JOBSETS, KEY, {"status": status}, subresource="status")
+        await self.user.patch(jobset.JOBSETS, Key(NS, name), {"status": status}, subresource="status")
 
     async def read(self) -> api.TrainJob:
         return await self.user.get(api.TRAIN_JOBS, "job", NS)

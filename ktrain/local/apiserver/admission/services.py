@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ktrain.api.meta import Key
-from ktrain.local.apiserver.builtins.pods.defaults import containers
 
 if TYPE_CHECKING:
     from ktrain.api.meta import Json
@@ -60,6 +59,9 @@ def _address(pod: Json, selector: dict[str, str], port: Json) -> str:
         return ""
     target = port.get("targetPort", port["port"])
     if isinstance(target, str):
+        # The built-in kinds import admission.
+        from ktrain.local.apiserver.builtins.pods.defaults import containers
+
         ports = [one for container in containers(pod["spec"]) for one in container.get("ports") or ()]
         target = next((one["containerPort"] for one in ports if one.get("name") == target), None)
     host = status["podIP"]

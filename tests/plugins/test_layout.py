@@ -1,0 +1,67 @@
+"""Where things are looked for, and where they do not go."""
+
+import pytest
+
+RUNTIME = """
+spec:
+  mlPolicy: {numNodes: 2}
+  template:
+    spec:
+      replicatedJobs:
+      - name: dataset-initializer
+        replicas: 3
+        template:
+          metadata: {labels: {trainer.kubeflow.org/trainjob-ancestor-step: dataset-initializer}}
+          spec: {template: {spec: {containers: [{name: dataset-initializer, image: d}]}}}
+      - name: node
+        template:
+          metadata: {labels: {%s}}
+          spec: {template: {metadata: {labels: {%s}}, spec: {containers: [{name: node, image: i}]}}}
+"""
+STEP = "trainer.kubeflow.org/trainjob-ancestor-step: trainer"
+JOB = """
+metadata: {name: job, namespace: ns, uid: u, labels: {team: a}, annotations: {note: b}}
+spec: {runtimeRef: {name: rt}, trainer: {image: mine%s}}
+"""
+
+
+@pytest.mark.parametrize(("labels", "image", "pods"), [((STEP, "a: b"), "mine", 2), (("a: b", STEP), "i", 1)])
+def test_a_step_is_known_by_the_label_of_its_job_and_not_of_its_pods(kit, labels, image, pods):
+    node = kit.job_set(RUNTIME % labels, JOB % "")["spec"]["replicatedJobs"][1]["template"]["spec"]
+
+    assert node["template"]["spec"]["containers"][0]["image"] == image
+    assert node["parallelism"] == node["completions"] == pods
+
+
+def test_a_trainjobs_own_labels_and_annotations_go_nowhere(kit):
+    job_set = kit.job_set(RUNTIME % (STEP, "a: b"), JOB % "")
+
+    assert job_set["metadata"].keys() == {"name", "namespace", "ownerReferences"}
+    assert "team" not in str(job_set)
+    assert "note" not in str(job_set)
+
+
+def test_an_initializer_of_the_runtime_runs_as_it_is_for_jobs_that_say_nothing_of_it(kit):
+    initializer, _ = kit.job_set(RUNTIME % (STEP, "a: b"), JOB % "")["spec"]["replicatedJobs"]
+
+    assert initializer["replicas"] == 1
+    assert initializer["template"]["spec"]["template"]["spec"]["containers"] == [
+        {"name": "dataset-initializer", "image": "d"}
+    ]
+
+
+@pytest.mark.parametrize(
+    ("written", "built"),
+    [
+        ("{name: A, value: ''}", {"name": "A", "value": ""}),
+        ("{name: A}", {"name": "A", "value": ""}),
+        (
+            "{name: A, valueFrom: {secretKeyRef: {name: s, key: k}}}",
+            {"name": "A", "valueFrom": {"secretKeyRef": {"name": "s", "key": "k"}}},
+        ),
+    ],
+)
+def test_variables_pass_through_with_their_sources_and_also_when_they_are_empty(kit, written, built):
+    env = kit.container(RUNTIME % (STEP, "a: b"), JOB % f", env: [{written}]", index=1)["env"]
+
+    assert env == [built]
