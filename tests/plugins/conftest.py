@@ -12,6 +12,7 @@ import yaml
 
 from ktrain.api import trainer as api
 from ktrain.pipeline import Context, Registry, plan, validate
+from ktrain.plugins.flux import Flux
 from ktrain.plugins.jax import JAX
 from ktrain.plugins.jobset import JobSet
 from ktrain.plugins.mpi import MPI
@@ -26,7 +27,7 @@ class Kit:
     """Turns YAML into what the pipeline takes, and runs it over the built-in plugins. `L` is the trainer's label."""
 
     def __init__(self) -> None:
-        self.registry = Registry([JobSet(), Torch(), PlainML(), JAX(), XGBoost(), MPI()])
+        self.registry = Registry([JobSet(), Torch(), PlainML(), JAX(), XGBoost(), MPI(), Flux()])
         self.objects: dict = {}
 
     @property
