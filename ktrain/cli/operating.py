@@ -20,6 +20,7 @@ from ktrain.pipeline import Registry
 
 from .durations import parse_duration
 from .jobsets import add_jobsets
+from .statuses import add_status_server
 
 if TYPE_CHECKING:
     from .config import Configuration
@@ -58,6 +59,7 @@ async def _operate(configuration: Configuration, kubeconfig: str | None) -> None
                 env,
                 operator.recorder,
                 registry,
+                config=add_status_server(operator, configuration),
                 max_concurrent_reconciles=workers,
                 metrics=metrics,
                 tracing=tracing,

@@ -50,7 +50,8 @@ def make_controller(
     tracing: Tracing | None = None,
 ) -> Controller:
     """
-    Make the TrainJob controller. `config` holds the plugins' sections by plugin name.
+    Make the TrainJob controller. `config` holds the plugins' sections by plugin name; whoever made it may replace a
+    section, and the next pass sees the new one.
 
     Every kind that *registry* watches must be served, or the controller waits for it: see `without_unserved`.
 

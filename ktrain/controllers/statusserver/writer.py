@@ -1,0 +1,205 @@
+"""
+Stores reports: at a bounded rate, of each job the newest.
+
+10,000 jobs that report every five seconds would be 2,000 writes a second, each of which every watcher of TrainJobs is
+told. So a report waits for its turn, and one that comes meanwhile takes its place: a job costs memory once, however
+often it reports, and the API server sees at most `qps` writes a second, after at most `burst` at once. Reports of jobs
+that are done go first; the others in the order in which their jobs began to wait. A job's reports are stored one after
+the other.
+
+A report was answered when it was taken, so nobody tries again for its sender: what could not be stored for want of an
+answer waits again, unless a newer one has come. A report on a job that is gone, or on another of the same name, is
+dropped. At the end there are five seconds to store what waits; what is left then is dropped, and in a moment its
+senders report again, to another replica.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import OrderedDict
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import anyio
+import structlog
+
+from ktrain.api import trainer as api
+from ktrain.framework.backoff import Backoff
+from ktrain.framework.errors import ApiError, Conflict, FrameworkError, Invalid, NotFound, ServerError, TooManyRequests
+from ktrain.framework.metrics import Metrics
+from ktrain.framework.workqueue.limiters import Bucket
+
+if TYPE_CHECKING:
+    from anyio.abc import TaskStatus
+    from structlog.typing import FilteringBoundLogger
+
+    from ktrain.api.meta import Json, Key
+    from ktrain.framework.client.client import Client
+    from ktrain.framework.env import Env
+
+log: FilteringBoundLogger = structlog.get_logger(__name__)
+
+FIELD_MANAGER: Final = "trainer-status"
+QPS: Final = 180.0
+BURST: Final = 20
+"""Together at most 200 writes in any second."""
+AT_A_TIME: Final = 16
+FLUSH_S: Final = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class _Entry:
+    """What waits for a job, by its UID: the status to apply, and whether it is the last."""
+
+    uid: str
+    status: Json
+    terminal: bool
+
+
+@dataclass(frozen=True, slots=True)
+class WriterStatistics:
+    """What has become of reports."""
+
+    waiting: int
+    stored: int
+    replaced: int
+    """By newer ones, before they were stored."""
+    dropped: int
+
+
+class Writer:
+    """
+    Owns all writes of `status.trainerStatus`.
+
+    Args:
+        client: Without a guard: every replica writes.
+        env: Time and randomness.
+        qps: Writes a second.
+        burst: Writes at once, after a while without any.
+        metrics: For what has become of reports.
+    """
+
+    def __init__(
+        self, client: Client, env: Env, *, qps: float = QPS, burst: int = BURST, metrics: Metrics | None = None
+    ) -> None:
+        self._client = client.with_options(field_manager=FIELD_MANAGER)
+        self._env = env
+        self._bucket = Bucket(env, rate=qps, burst=burst)
+        self._urgent: OrderedDict[Key, _Entry] = OrderedDict()
+        self._others: OrderedDict[Key, _Entry] = OrderedDict()
+        self._held: dict[Key, _Entry] = {}
+        """Newer reports of jobs one of whose reports is being stored."""
+        self._storing: set[Key] = set()
+        self._changed = anyio.Event()
+        self._slots = anyio.Semaphore(AT_A_TIME)
+        self._scope = anyio.CancelScope(shield=True)
+        self._closing = False
+        self._stored = self._replaced = self._dropped = 0
+        registry = metrics or Metrics()
+        self._count = registry.counter_by("ktrain_trainer_status_reports", "What has become of reports.", "result")
+        registry.gauge_read("ktrain_trainer_status_waiting", "Jobs whose report waits.", {}, lambda: self._waiting)
+
+    def put(self, job: Key, uid: str, status: Json, *, terminal: bool) -> None:
+        """Store this soon: it takes the place of what waits for the job. Never waits."""
+        entry = _Entry(uid, status, terminal)
+        replaced = job in self._held or job in self._urgent or job in self._others
+        if job in self._storing:
+            self._held[job] = entry
+        elif terminal:
+            self._others.pop(job, None)
+            self._urgent[job] = entry
+        elif job in self._urgent:
+            self._urgent[job] = entry
+        else:
+            self._others[job] = entry
+        if replaced:
+            self._replaced += 1
+            self._count("replaced")
+        self._changed.set()
+
+    def statistics(self) -> WriterStatistics:
+        """Return what has become of reports so far."""
+        return WriterStatistics(self._waiting, self._stored, self._replaced, self._dropped)
+
+    def close(self) -> None:
+        """Take nothing more: `run` stores what waits, for at most five seconds, and returns. Never waits."""
+        self._closing = True
+        self._scope.deadline = anyio.current_time() + FLUSH_S
+        self._changed.set()
+
+    async def run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
+        """Store reports until `close`. Cancellation does not end it: whoever starts it must close it."""
+        task_status.started()
+        with self._scope:
+            async with anyio.create_task_group() as tasks:
+                while await self._wait_for_work():
+                    await self._slots.acquire()
+                    await self._env.clock.sleep(self._bucket.delay_s("any"))
+                    # What is newest now, after the wait.
+                    if (found := self._next()) is None:
+                        self._slots.release()
+                        continue
+                    tasks.start_soon(self._store, *found, name=f"trainer status of {found[0]}")
+        if self._scope.cancelled_caught:
+            self._drop("stopped", self._waiting)
+            log.warning("statusserver.reports_lost", jobs=self._waiting)
+
+    @property
+    def _waiting(self) -> int:
+        return len(self._urgent) + len(self._others) + len(self._held)
+
+    async def _wait_for_work(self) -> bool:
+        """Wait until a report can be stored; False if none will be any more."""
+        while not (self._urgent or self._others):
+            if self._closing and not self._storing:
+                return False
+            self._changed = anyio.Event()
+            await self._changed.wait()
+        return True
+
+    def _next(self) -> tuple[Key, _Entry] | None:
+        for queue in (self._urgent, self._others):
+            if queue:
+                job, entry = queue.popitem(last=False)
+                self._storing.add(job)
+                return job, entry
+        return None
+
+    async def _store(self, job: Key, entry: _Entry) -> None:
+        try:
+            await self._client.apply(api.TRAIN_JOBS, _body(job, entry), subresource="status")
+        except (NotFound, Conflict, Invalid) as error:
+            self._drop("gone" if isinstance(error, NotFound | Conflict) else "refused")
+            log.info("statusserver.report_dropped", trainjob=str(job), error=str(error))
+        except FrameworkError as error:
+            log.warning("statusserver.report_not_stored", trainjob=str(job), error=str(error))
+            if isinstance(error, ApiError) and not isinstance(error, ServerError | TooManyRequests):
+                self._drop("refused")
+            else:
+                # The slot is kept meanwhile: an API server that is away is not asked by all.
+                await Backoff(self._env).sleep()
+                self._held.setdefault(job, entry)
+        except asyncio.CancelledError:  # the time for it was over
+            self._drop("stopped")
+            raise
+        else:
+            self._stored += 1
+            self._count("stored")
+        finally:
+            self._storing.discard(job)
+            self._slots.release()
+            if job in self._held:
+                newer = self._held.pop(job)
+                (self._urgent if newer.terminal else self._others)[job] = newer
+            self._changed.set()
+
+    def _drop(self, result: str, number: int = 1) -> None:
+        self._dropped += number
+        for _ in range(number):
+            self._count(result)
+
+
+def _body(job: Key, entry: _Entry) -> Json:
+    # With its UID a report cannot land on another job of the same name.
+    metadata = {"name": job.name, "namespace": job.namespace, "uid": entry.uid}
+    return {"apiVersion": api.API_VERSION, "kind": "TrainJob", "metadata": metadata, "status": entry.status}
