@@ -42,11 +42,11 @@ def add_status_server(operator: Operator, configuration: Configuration) -> dict[
     def use(ca: str) -> None:
         plugins[plugin] = {**plugins[plugin], trainjobstatus.CA: ca}
 
-    client = operator.main.unguarded
+    client, jobs = operator.main.unguarded, operator.cache.informer(TRAIN_JOBS)
     server = StatusServer(
-        operator.cache.informer(TRAIN_JOBS),
+        jobs,
         Tokens(client, operator.env),
-        Writer(client, operator.env, qps=settings.qps, burst=settings.burst, metrics=operator.metrics),
+        Writer(client, operator.env, jobs, qps=settings.qps, burst=settings.burst, metrics=operator.metrics),
         CertificateDirectory(directory, operator.env, metrics=operator.metrics),
         operator.env,
         host=configuration.webhook.host,

@@ -80,10 +80,11 @@ class Pods:
 async def serving(control_plane, **options):
     client, env = control_plane.client(), control_plane.env
     cache = Cache(client, env)
+    jobs = cache.informer(TRAIN_JOBS)
     server = StatusServer(
-        cache.informer(TRAIN_JOBS),
+        jobs,
         Tokens(client, env),
-        Writer(client, env),
+        Writer(client, env, jobs),
         SelfSigned(env),
         env,
         host="127.0.0.1",

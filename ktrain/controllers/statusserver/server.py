@@ -174,7 +174,9 @@ class StatusServer:
                 raise Refused(HTTPStatus.NOT_FOUND, "NotFound", "Train job not found")
             if wrong := problem(key, answer):
                 raise _invalid(wrong)
-            self._writer.put(key, job.metadata.uid, answer, terminal=report.is_terminal)
+            # The schema wants it.
+            when = report.trainer_status.last_updated_time or self._env.clock.now()
+            self._writer.put(key, job.metadata.uid, answer, when=when, terminal=report.is_terminal)
         return msgspec.json.encode(answer)
 
     async def _authorize(self, authorization: str, key: Key) -> None:

@@ -7,6 +7,10 @@ often it reports, and the API server sees at most `qps` writes a second, after a
 that are done go first; the others in the order in which their jobs began to wait. A job's reports are stored one after
 the other.
 
+Replicas know of each other only what the TrainJob says. When another one has stored something newer since a report
+came, that report is dropped: it must not turn the clock back. (By the senders' clocks, and only against what was stored
+meanwhile: a pod whose clock is ahead cannot silence the others.)
+
 A report was answered when it was taken, so nobody tries again for its sender: what could not be stored for want of an
 answer waits again, unless a newer one has come. A report on a job that is gone, or on another of the same name, is
 dropped. At the end there are five seconds to store what waits; what is left then is dropped, and in a moment its
@@ -18,18 +22,20 @@ from __future__ import annotations
 import asyncio
 from collections import OrderedDict
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 import anyio
 import structlog
 
 from ktrain.api import trainer as api
 from ktrain.framework.backoff import Backoff
-from ktrain.framework.errors import ApiError, Conflict, FrameworkError, Invalid, NotFound, ServerError, TooManyRequests
+from ktrain.framework.errors import ApiError, Conflict, FrameworkError, NotFound, ServerError, TooManyRequests
 from ktrain.framework.metrics import Metrics
 from ktrain.framework.workqueue.limiters import Bucket
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from anyio.abc import TaskStatus
     from structlog.typing import FilteringBoundLogger
 
@@ -45,6 +51,14 @@ BURST: Final = 20
 """Together at most 200 writes in any second."""
 AT_A_TIME: Final = 16
 FLUSH_S: Final = 5.0
+_STORED: Final = "stored"
+
+
+class Jobs(Protocol):
+    """Which TrainJobs there are: an informer."""
+
+    def get(self, key: Key, /) -> api.TrainJob | None:
+        """Return the TrainJob as it was seen last, or None."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +68,10 @@ class _Entry:
     uid: str
     status: Json
     terminal: bool
+    when: datetime
+    """When the sender says that it was so."""
+    stored: datetime | None
+    """The same of what was stored when it came."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,16 +92,26 @@ class Writer:
     Args:
         client: Without a guard: every replica writes.
         env: Time and randomness.
+        jobs: Which TrainJobs there are, with what is stored.
         qps: Writes a second.
         burst: Writes at once, after a while without any.
         metrics: For what has become of reports.
     """
 
     def __init__(
-        self, client: Client, env: Env, *, qps: float = QPS, burst: int = BURST, metrics: Metrics | None = None
+        self,
+        client: Client,
+        env: Env,
+        jobs: Jobs,
+        *,
+        qps: float = QPS,
+        burst: int = BURST,
+        metrics: Metrics | None = None,
     ) -> None:
         self._client = client.with_options(field_manager=FIELD_MANAGER)
         self._env = env
+        self._jobs = jobs
+        self._backoff = Backoff(env, cap_s=10.0)
         self._bucket = Bucket(env, rate=qps, burst=burst)
         self._urgent: OrderedDict[Key, _Entry] = OrderedDict()
         self._others: OrderedDict[Key, _Entry] = OrderedDict()
@@ -99,9 +127,9 @@ class Writer:
         self._count = registry.counter_by("ktrain_trainer_status_reports", "What has become of reports.", "result")
         registry.gauge_read("ktrain_trainer_status_waiting", "Jobs whose report waits.", {}, lambda: self._waiting)
 
-    def put(self, job: Key, uid: str, status: Json, *, terminal: bool) -> None:
+    def put(self, job: Key, uid: str, status: Json, *, when: datetime, terminal: bool) -> None:
         """Store this soon: it takes the place of what waits for the job. Never waits."""
-        entry = _Entry(uid, status, terminal)
+        entry = _Entry(uid, status, terminal, when, self._last_stored(job))
         replaced = job in self._held or job in self._urgent or job in self._others
         if job in self._storing:
             self._held[job] = entry
@@ -159,32 +187,37 @@ class Writer:
 
     def _next(self) -> tuple[Key, _Entry] | None:
         for queue in (self._urgent, self._others):
-            if queue:
+            while queue:
                 job, entry = queue.popitem(last=False)
+                last = self._last_stored(job)
+                if last is not None and last != entry.stored and last > entry.when:
+                    self._drop("outdated")
+                    continue
                 self._storing.add(job)
                 return job, entry
         return None
 
+    def _last_stored(self, job: Key) -> datetime | None:
+        found = self._jobs.get(job)
+        reported = found.status.trainer_status if found else None
+        return reported.last_updated_time if reported else None
+
     async def _store(self, job: Key, entry: _Entry) -> None:
         try:
-            await self._client.apply(api.TRAIN_JOBS, _body(job, entry), subresource="status")
-        except (NotFound, Conflict, Invalid) as error:
-            self._drop("gone" if isinstance(error, NotFound | Conflict) else "refused")
-            log.info("statusserver.report_dropped", trainjob=str(job), error=str(error))
-        except FrameworkError as error:
-            log.warning("statusserver.report_not_stored", trainjob=str(job), error=str(error))
-            if isinstance(error, ApiError) and not isinstance(error, ServerError | TooManyRequests):
-                self._drop("refused")
+            result = await self._apply(job, entry)
+            if result == _STORED:
+                self._stored += 1
+                self._count(_STORED)
+                self._backoff.reset()
+            elif result is not None:
+                self._drop(result)
             else:
-                # The slot is kept meanwhile: an API server that is away is not asked by all.
-                await Backoff(self._env).sleep()
+                # The slot is kept meanwhile: an API server that is away is asked by few.
+                await self._backoff.sleep()
                 self._held.setdefault(job, entry)
         except asyncio.CancelledError:  # the time for it was over
             self._drop("stopped")
             raise
-        else:
-            self._stored += 1
-            self._count("stored")
         finally:
             self._storing.discard(job)
             self._slots.release()
@@ -192,6 +225,19 @@ class Writer:
                 newer = self._held.pop(job)
                 (self._urgent if newer.terminal else self._others)[job] = newer
             self._changed.set()
+
+    async def _apply(self, job: Key, entry: _Entry) -> str | None:
+        """Apply a report. Returns what has become of it; None if nobody knows."""
+        try:
+            await self._client.apply(api.TRAIN_JOBS, _body(job, entry), subresource="status")
+        except (NotFound, Conflict) as error:
+            log.info("statusserver.job_gone", trainjob=str(job), error=str(error))
+            return "gone"
+        except FrameworkError as error:
+            log.warning("statusserver.report_not_stored", trainjob=str(job), error=str(error))
+            is_final = isinstance(error, ApiError) and not isinstance(error, ServerError | TooManyRequests)
+            return "refused" if is_final else None
+        return _STORED
 
     def _drop(self, result: str, number: int = 1) -> None:
         self._dropped += number

@@ -2,17 +2,19 @@
 
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field
+from datetime import datetime, timedelta
 
 import anyio
 import msgspec
 import pytest
 
+from ktrain.api import trainer as api
 from ktrain.api.meta import Key
 from ktrain.controllers.statusserver.writer import AT_A_TIME, FLUSH_S, Writer
 from ktrain.framework.client.client import Client
 from ktrain.framework.client.transport import Response
 from ktrain.framework.errors import TransportError
-from ktrain.testing.time import simulate
+from ktrain.testing.time import EPOCH, simulate
 
 JOBS = 10_000
 EVERY_S = 5
@@ -30,6 +32,13 @@ class Server:
     requests: list[tuple[dict, dict]] = field(default_factory=list)
     under_way: Counter = field(default_factory=Counter)
     most: int = 0
+
+    times: dict[str, datetime] = field(default_factory=dict)
+    """By name of a job: what the writer's cache says of the last report that was stored."""
+
+    def get(self, key):
+        reported = api.Reported(self.times[key.name]) if key.name in self.times else None
+        return api.TrainJob(status=api.TrainJobStatus(trainer_status=reported))
 
     async def request(self, method, path, *, query=(), headers=None, body=None, timeout_s=30.0):
         applied = msgspec.json.decode(body)
@@ -66,10 +75,11 @@ def writing(scenario, **options):
 
     async def run(env):
         server = Server(env)
-        writer = Writer(Client(server, env, field_manager="x", retry_budget_s=0), env, **options)
+        writer = Writer(Client(server, env, field_manager="x", retry_budget_s=0), env, server, **options)
 
-        def put(name, percentage, uid="u"):
-            writer.put(Key("team", name), uid, report(percentage), terminal=percentage == 100)
+        def put(name, percentage, uid="u", at_s=0):
+            when = EPOCH + timedelta(seconds=at_s)
+            writer.put(Key("team", name), uid, report(percentage), when=when, terminal=percentage == 100)
 
         async with anyio.create_task_group() as tasks:
             await tasks.start(writer.run)
@@ -206,6 +216,30 @@ def test_a_report_without_an_answer_waits_again_unless_a_newer_one_has_come(code
     assert writer.statistics().dropped == 0
 
 
+def test_what_another_replica_stored_since_is_not_turned_back():
+    async def scenario(env, server, put):
+        put("x", 1)
+        put("a", 40, at_s=1)
+        put("b", 41, at_s=5)
+        await env.clock.sleep(0.5)
+        server.times = {name: EPOCH + timedelta(seconds=3) for name in "ab"}
+        await env.clock.sleep(10)
+
+    server, writer = writing(scenario, qps=1, burst=1)
+    assert server.order == [("x", 1), ("b", 41)]
+    assert writer.statistics().dropped == 1
+
+
+def test_a_clock_that_is_ahead_does_not_silence_others():
+    async def scenario(env, server, put):
+        server.times["a"] = EPOCH + timedelta(hours=1)
+        put("a", 40, at_s=1)
+        await env.clock.sleep(1)
+
+    server, _ = writing(scenario)
+    assert server.order == [("a", 40)]
+
+
 def test_at_the_end_what_waits_is_stored_for_as_long_as_there_is_time_and_the_rest_counted():
     async def scenario(_env, _server, put):
         for job in range(1000):
@@ -218,14 +252,20 @@ def test_at_the_end_what_waits_is_stored_for_as_long_as_there_is_time_and_the_re
     assert looked_at.stored + looked_at.dropped == 1000
 
 
-def test_with_nothing_to_store_the_end_comes_at_once():
-    async def scenario(env, _server, put):
+def test_what_waits_for_an_answer_at_the_end_is_counted_as_lost():
+    async def scenario(env, server, put):
+        server.answers["a"] = [0] * 10
         put("a", 1)
-        await env.clock.sleep(3)
+        await env.clock.sleep(0.1)
 
+    _, writer = writing(scenario)
+    assert (writer.statistics().stored, writer.statistics().dropped, writer.statistics().waiting) == (0, 1, 0)
+
+
+def test_with_nothing_to_store_the_end_comes_at_once():
     async def run(env):
         server = Server(env)
-        writer = Writer(Client(server, env, field_manager="x"), env)
+        writer = Writer(Client(server, env, field_manager="x"), env, server)
         async with anyio.create_task_group() as tasks:
             await tasks.start(writer.run)
             await env.clock.sleep(3)
