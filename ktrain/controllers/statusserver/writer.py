@@ -189,13 +189,24 @@ class Writer:
         for queue in (self._urgent, self._others):
             while queue:
                 job, entry = queue.popitem(last=False)
-                last = self._last_stored(job)
-                if last is not None and last != entry.stored and last > entry.when:
-                    self._drop("outdated")
-                    continue
-                self._storing.add(job)
-                return job, entry
+                if (result := self._vain(job, entry)) is None:
+                    self._storing.add(job)
+                    return job, entry
+                self._drop(result)
         return None
+
+    def _vain(self, job: Key, entry: _Entry) -> str | None:
+        """
+        Say why a report need not be stored any more, if so.
+
+        That a job is still the same is seen in the cache, moments late: an API server takes a UID in a write to a
+        status for no precondition.
+        """
+        found = self._jobs.get(job)
+        if found is None or found.metadata.uid != entry.uid:
+            return "gone"
+        last = self._last_stored(job)
+        return "outdated" if last is not None and last != entry.stored and last > entry.when else None
 
     def _last_stored(self, job: Key) -> datetime | None:
         found = self._jobs.get(job)
@@ -246,6 +257,5 @@ class Writer:
 
 
 def _body(job: Key, entry: _Entry) -> Json:
-    # With its UID a report cannot land on another job of the same name.
-    metadata = {"name": job.name, "namespace": job.namespace, "uid": entry.uid}
+    metadata = {"name": job.name, "namespace": job.namespace}
     return {"apiVersion": api.API_VERSION, "kind": "TrainJob", "metadata": metadata, "status": entry.status}

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from ktrain.api import trainer as api
-from ktrain.api.meta import Key
+from ktrain.api.meta import Key, ObjectMeta
 from ktrain.controllers.statusserver.writer import AT_A_TIME, FLUSH_S, Writer
 from ktrain.framework.client.client import Client
 from ktrain.framework.client.transport import Response
@@ -36,9 +36,14 @@ class Server:
     times: dict[str, datetime] = field(default_factory=dict)
     """By name of a job: what the writer's cache says of the last report that was stored."""
 
+    gone: set[str] = field(default_factory=set)
+
     def get(self, key):
+        """The writer's cache: all jobs are there and have the UID `u`."""
+        if key.name in self.gone:
+            return None
         reported = api.Reported(self.times[key.name]) if key.name in self.times else None
-        return api.TrainJob(status=api.TrainJobStatus(trainer_status=reported))
+        return api.TrainJob(metadata=ObjectMeta(uid="u"), status=api.TrainJobStatus(trainer_status=reported))
 
     async def request(self, method, path, *, query=(), headers=None, body=None, timeout_s=30.0):
         applied = msgspec.json.decode(body)
@@ -170,9 +175,9 @@ def test_a_slow_server_is_asked_for_few_things_at_a_time():
     assert len(server.stored) == 100
 
 
-def test_it_is_applied_by_its_own_manager_to_this_very_job():
+def test_it_is_applied_by_its_own_manager():
     async def scenario(env, _server, put):
-        put("a", 7, uid="the-uid")
+        put("a", 7)
         await env.clock.sleep(1)
 
     server, _ = writing(scenario)
@@ -181,9 +186,22 @@ def test_it_is_applied_by_its_own_manager_to_this_very_job():
     assert applied == {
         "apiVersion": "trainer.kubeflow.org/v1alpha1",
         "kind": "TrainJob",
-        "metadata": {"name": "a", "namespace": "team", "uid": "the-uid"},
+        "metadata": {"name": "a", "namespace": "team"},
         "status": report(7),
     }
+
+
+def test_a_report_on_a_job_that_went_meanwhile_is_not_sent_not_even_to_its_successor():
+    async def scenario(env, server, put):
+        put("x", 1)
+        put("a", 1)
+        put("b", 1, uid="of-before")
+        server.gone.add("a")
+        await env.clock.sleep(10)
+
+    server, writer = writing(scenario, qps=1, burst=1)
+    assert server.order == [("x", 1)]
+    assert writer.statistics().dropped == 2
 
 
 @pytest.mark.parametrize("code", [404, 409, 422, 403, 400])
