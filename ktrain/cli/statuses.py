@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from ktrain.api.trainer import TRAIN_JOBS
-from ktrain.controllers.statusserver import AuthorityFile, StatusServer, Tokens, Writer
 from ktrain.framework.election.lease import own_namespace
 from ktrain.framework.webhook.certificates import CertificateDirectory
 from ktrain.plugins import trainjobstatus
@@ -34,6 +33,9 @@ def add_status_server(operator: Operator, configuration: Configuration) -> dict[
     """
     if not configuration.feature_gates.get(GATE):
         return {}
+    # With all of schema validation: only those who take reports need it.
+    from ktrain.controllers.statusserver import AuthorityFile, StatusServer, Tokens, Writer
+
     settings = configuration.status_server
     directory = Path(configuration.webhook.cert_dir)
     plugin = trainjobstatus.TrainJobStatus.name

@@ -9,15 +9,20 @@ import anyio
 import pytest
 from msgspec import json
 
-from ktrain.api.core import untyped
+from ktrain.api.core import CONFIG_MAPS, untyped
+from ktrain.api.jobset import JOBSETS
 from ktrain.api.meta import Key
 from ktrain.api.trainer import TRAIN_JOBS, TRAINING_RUNTIMES
+from ktrain.controllers import trainjob
 from ktrain.controllers.statusserver import StatusServer, Tokens, Writer
-from ktrain.framework import Cache
+from ktrain.framework import Cache, EventRecorder, Manager
 from ktrain.framework.errors import AlreadyExists, Invalid
 from ktrain.framework.serving.connections import Limits
 from ktrain.framework.serving.self_signed import SelfSigned
+from ktrain.pipeline import Registry
 from ktrain.plugins import trainjobstatus
+from ktrain.plugins.jobset import JobSet
+from ktrain.plugins.plainml import PlainML
 
 API = "trainer.kubeflow.org/v1alpha1"
 JOBS = untyped(TRAIN_JOBS)
@@ -206,6 +211,14 @@ async def test_a_body_that_does_not_say_its_length_is_bounded_too(reporting):
             assert (answer.status, json.decode(await answer.read())["message"]) == (422, "Invalid payload")
 
 
+async def test_a_client_that_asks_before_it_sends_is_told_to_go_on(reporting):
+    async with reporting() as pods, asyncio.timeout(10):
+        url = f"https://127.0.0.1:{pods.server.port}{trainjobstatus.path(Key(pods.namespace, 'job'))}"
+        headers = {"Authorization": f"Bearer {await pods.token()}"}
+        async with pods.session.post(url, data=json.encode(REPORT), headers=headers, expect100=True) as answer:
+            assert (answer.status, json.decode(await answer.read())) == (200, REPORT)
+
+
 async def test_what_was_taken_is_stored_before_the_server_ends(control_plane, reporting):
     async with reporting() as pods:
         assert await pods.send(REPORT, token=await pods.token()) == (200, REPORT)
@@ -244,3 +257,27 @@ async def test_silent_clients_and_one_too_many_are_let_go(control_plane):
 async def test_it_says_that_it_serves(reporting):
     async with reporting() as pods:
         assert pods.server.check() is None
+
+
+async def test_the_controller_gives_pods_what_a_report_takes(control_plane, reporting):
+    plane, env, client = control_plane, control_plane.env, control_plane.client("trainer")
+    section = {trainjobstatus.URL: "https://here:1", trainjobstatus.CA: "first"}
+    config = {"TrainJobStatus": section}
+    cache = Cache(client, env)
+    recorder = EventRecorder(client, env, component="test")
+    registry = Registry([JobSet(), PlainML(), trainjobstatus.TrainJobStatus()])
+    controller = trainjob.make_controller(client, cache, env, recorder, registry, config=config)
+    async with reporting(), anyio.create_task_group() as tasks:
+        await tasks.start(Manager(cache=cache, controllers=[controller], recorder=recorder).run)
+        job_set = await plane.wait_for(untyped(JOBSETS), "job", lambda found: found is not None)
+        spec = job_set["spec"]["replicatedJobs"][0]["template"]["spec"]["template"]["spec"]
+        assert spec["volumes"][0]["projected"]["sources"][1]["configMap"]["name"] == "job-tls-config"
+        assert spec["containers"][0]["env"][0]["value"] == "https://here:1" + trainjobstatus.path(
+            Key(plane.namespace, "job")
+        )
+        await plane.wait_for(CONFIG_MAPS, "job-tls-config", lambda found: found and found.data == {"ca.crt": "first"})
+
+        config["TrainJobStatus"] = {**section, trainjobstatus.CA: "second"}
+        await client.patch(JOBS, Key(plane.namespace, "job"), {"metadata": {"labels": {"touched": "yes"}}})
+        await plane.wait_for(CONFIG_MAPS, "job-tls-config", lambda found: found.data == {"ca.crt": "second"})
+        tasks.cancel_scope.cancel()

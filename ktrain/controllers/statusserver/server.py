@@ -203,6 +203,9 @@ async def _read(request: web.BaseRequest) -> bytes:
     """
     body = bytearray()
     async with asyncio.timeout(BODY_S):
+        if request.headers.get("Expect", "").lower() == "100-continue":  # some curls ask before they send
+            await request.writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+            request.writer.output_size = 0
         while chunk := await request.content.readany():
             body += chunk
             if len(body) > MAX_BODY_BYTES:
