@@ -13,6 +13,7 @@ from ktrain.cli.config import CertManagement, Configuration, StatusServer, Webho
 from ktrain.cli.statuses import add_status_server, server_url
 from ktrain.controllers import statusserver
 from ktrain.framework import Operator, Settings, system_env
+from ktrain.framework.election import lease
 from ktrain.framework.webhook.authority import issue
 from ktrain.local.apiserver.server import ApiServer
 
@@ -26,8 +27,9 @@ PLUGIN = "TrainJobStatus"
         ("ops", "https://kubeflow-trainer-controller-manager.ops.svc:10443"),
     ],
 )
-def test_pods_reach_the_server_by_the_service_in_the_operators_namespace(monkeypatch, namespace, expected):
+def test_pods_reach_the_server_by_the_service_in_the_operators_namespace(monkeypatch, tmp_path, namespace, expected):
     monkeypatch.setenv("POD_NAMESPACE", namespace)
+    monkeypatch.setattr(lease, "NAMESPACE_FILE", tmp_path / "namespace")  # outside of a pod
 
     assert server_url(Configuration()) == expected
 
