@@ -139,13 +139,20 @@ class ElasticStatus(Struct, frozen=True):
     selector: str = ""
 
 
+class Reported(Struct, frozen=True):
+    """`status.trainerStatus`, of which only its age is read: its writer must not go back to an older one."""
+
+    last_updated_time: datetime | None = None
+
+
 class TrainJobStatus(Struct, frozen=True):
-    """What was observed of a TrainJob. `trainerStatus` is another writer's and is not read."""
+    """What was observed of a TrainJob. `trainerStatus` is the status server's: nobody else writes it."""
 
     conditions: tuple[Condition, ...] = ()
     jobs_status: tuple[JobStatus, ...] = ()
     diagnosis: Diagnosis | None = None
     elastic: ElasticStatus | None = None
+    trainer_status: Reported | None = None
 
 
 class TrainJob(Object, frozen=True):

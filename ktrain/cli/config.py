@@ -27,6 +27,7 @@ RECONCILED_KINDS: Final = (
     "ClusterTrainingRuntime.trainer.kubeflow.org",
     "JobSet.jobset.x-k8s.io",
 )
+FEATURE_GATES: Final = ("TrainJobStatus",)
 
 
 class Section(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
@@ -90,6 +91,23 @@ class JobSets(Section, frozen=True):
     """RestartJob, ElasticJobSet, InPlaceRestart: off unless set here."""
 
 
+class CertManagement(Section, frozen=True):
+    """How others know the operator."""
+
+    webhook_service_name: str = "kubeflow-trainer-controller-manager"
+    """The Service in front of the operator, by which pods reach the status server."""
+
+
+class StatusServer(Section, frozen=True):
+    """Where pods report their progress, with the feature gate TrainJobStatus. Its certificate is the webhooks'."""
+
+    port: int = 10443
+    qps: float = 180.0
+    """Reports stored a second, by one replica; a report waits for its turn, and the newest of a job is stored."""
+    burst: int = 20
+    """Reports stored at once, after a while without any."""
+
+
 class Configuration(Section, frozen=True):
     """The whole file."""
 
@@ -103,6 +121,10 @@ class Configuration(Section, frozen=True):
     jobset: JobSets = JobSets()
     snapshots: Literal["perJob", "shared"] = "perJob"
     """What a new TrainJob's runtime is copied to: a ConfigMap of its own, or one for all jobs of its namespace."""
+    cert_management: CertManagement = CertManagement()
+    status_server: StatusServer = StatusServer()
+    feature_gates: dict[str, bool] = {}
+    """TrainJobStatus: off unless set here."""
 
 
 class ConfigError(Exception):
@@ -158,6 +180,7 @@ def check(configuration: Configuration, source: str) -> None:
         raise ConfigError(f"{source}: webhook.port: must be between 1 and 65535")
     _check_metrics(configuration.metrics, source)
     _check_jobset(configuration.jobset, source)
+    _check_status_server(configuration, source)
     for kind, number in configuration.controller.group_kind_concurrency.items():
         if kind not in RECONCILED_KINDS:
             known = ", ".join(RECONCILED_KINDS)
@@ -185,20 +208,35 @@ def _check_jobset(jobset: JobSets, source: str) -> None:
         raise ConfigError(f"{source}: jobset.featureGates: they have no effect unless jobset.enable is true")
 
 
+def _check_status_server(configuration: Configuration, source: str) -> None:
+    for gate in configuration.feature_gates:
+        if gate not in FEATURE_GATES:
+            raise ConfigError(f"{source}: featureGates: no feature gate {gate!r}; there is {', '.join(FEATURE_GATES)}")
+    server = configuration.status_server
+    if not 1 <= server.port <= 65535:
+        raise ConfigError(f"{source}: statusServer.port: must be between 1 and 65535")
+    if server.qps <= 0:
+        raise ConfigError(f"{source}: statusServer.qps: must be greater than 0")
+    if server.burst < 0:
+        raise ConfigError(f"{source}: statusServer.burst: must be greater than or equal to 0")
+
+
 def msgspec_name(name: str) -> str:
     """The field's name in the file: camelCase."""
     first, *rest = name.split("_")
     return first + "".join(word.capitalize() for word in rest)
 
 
+_SECTIONS: Final = (
+    *(Configuration, Webhook, LeaderElection, Metrics, Health, ControllerSection, JobSets, CertManagement),
+    StatusServer,
+)
+
+
 def _suggestion(message: str) -> str:
     unknown = re.search(r"unknown field `([^`]+)`", message)
     if unknown is None:
         return ""
-    names = [
-        field.encode_name
-        for section in (Configuration, Webhook, LeaderElection, Metrics, Health, ControllerSection, JobSets)
-        for field in msgspec.structs.fields(section)
-    ]
+    names = [field.encode_name for section in _SECTIONS for field in msgspec.structs.fields(section)]
     close = difflib.get_close_matches(unknown.group(1), names, n=1)
     return f'; did you mean "{close[0]}"?' if close else ""

@@ -20,6 +20,7 @@ from ktrain.pipeline import Registry
 
 from .durations import parse_duration
 from .jobsets import add_jobsets
+from .statuses import add_status_server
 
 if TYPE_CHECKING:
     from .config import Configuration
@@ -61,6 +62,7 @@ async def _operate(configuration: Configuration, kubeconfig: str | None) -> None
                 operator.recorder,
                 registry,
                 shared=shared,
+                config=add_status_server(operator, configuration),
                 max_concurrent_reconciles=workers,
                 metrics=metrics,
                 tracing=tracing,

@@ -13,6 +13,7 @@ import yaml
 from ktrain.api import trainer as api
 from ktrain.pipeline import Context, Registry, plan, validate
 from ktrain.plugins.coscheduling import CoScheduling
+from ktrain.plugins.flux import Flux
 from ktrain.plugins.initializers import DatasetInitializer, ModelInitializer
 from ktrain.plugins.jax import JAX
 from ktrain.plugins.jobset import JobSet
@@ -30,7 +31,7 @@ class Kit:
     """Turns YAML into what the pipeline takes, and runs it over the built-in plugins. `L` is the trainer's label."""
 
     def __init__(self) -> None:
-        frameworks = [Torch(), PlainML(), JAX(), XGBoost(), MPI(), ElasticTorch()]
+        frameworks = [Torch(), PlainML(), JAX(), XGBoost(), MPI(), Flux(), ElasticTorch()]
         gangs, initializers = [CoScheduling(), Volcano(), Workload()], [DatasetInitializer(), ModelInitializer()]
         self.registry = Registry([JobSet(), *frameworks, *gangs, *initializers])
         self.objects: dict = {}

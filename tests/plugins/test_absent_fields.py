@@ -18,6 +18,7 @@ POLICIES = {
     "torchtune": "{numNodes: 2, torch: {}}",
     "jax": "{numNodes: 2, jax: {}}",
     "xgboost": "{numNodes: 2, xgboost: {}}",
+    "flux": "{numNodes: 2, flux: {numProcPerNode: 2}}",
     "mpi": "{numNodes: 2, mpi: {numProcPerNode: 2, mpiImplementation: OpenMPI, sshAuthMountPath: /s,"
     " runLauncherAsNode: true, variant: MPICH}}",
 }

@@ -56,8 +56,9 @@ def make_controller(
     tracing: Tracing | None = None,
 ) -> Controller:
     """
-    Make the TrainJob controller. `config` holds the plugins' sections by plugin name; `shared` is also given to the
-    collector (`make_collector`), if snapshots are to be shared.
+    Make the TrainJob controller. `config` holds the plugins' sections by plugin name; whoever made it may replace a
+    section, and the next pass sees the new one. `shared` is also given to the collector (`make_collector`), if
+    snapshots are to be shared.
 
     Every kind that *registry* watches must be served, or the controller waits for it: see `without_unserved`.
 

@@ -12,9 +12,8 @@ guard: every replica is scraped.
 from __future__ import annotations
 
 import hashlib
-from collections import OrderedDict
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Generic, TypeVar
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 import structlog
@@ -23,16 +22,14 @@ from ktrain.api.meta import Struct
 from ktrain.framework.backoff import Backoff
 from ktrain.framework.errors import ApiError, FrameworkError, TooManyRequests
 
-if TYPE_CHECKING:
-    from collections.abc import Hashable
+from .remembered import Remembered
 
+if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger
 
     from ktrain.api.meta import Json
     from ktrain.framework.client.client import Client
     from ktrain.framework.env import Env
-
-V = TypeVar("V")
 
 log: FilteringBoundLogger = structlog.get_logger("ktrain.framework.serving")
 
@@ -95,8 +92,8 @@ class Authorizer:
     def __init__(self, client: Client, env: Env) -> None:
         self._client = client
         self._env = env
-        self._users: _Remembered[User | None] = _Remembered(env)
-        self._decisions: _Remembered[bool] = _Remembered(env)
+        self._users: Remembered[User | None] = Remembered(env, REMEMBERED)
+        self._decisions: Remembered[bool] = Remembered(env, REMEMBERED)
 
     async def check(self, authorization: str, method: str, path: str) -> Verdict:
         """
@@ -162,28 +159,3 @@ class Authorizer:
                 if is_final or not attempts_left:
                     raise
             await backoff.sleep()
-
-
-class _Remembered(Generic[V]):
-    """Values for a while, the least lately used dropped first."""
-
-    def __init__(self, env: Env) -> None:
-        self._env = env
-        self._kept: OrderedDict[Hashable, tuple[V, float]] = OrderedDict()
-
-    def __contains__(self, key: Hashable) -> bool:
-        if key not in self._kept:
-            return False
-        if self._env.clock.monotonic() >= self._kept[key][1]:
-            del self._kept[key]
-            return False
-        self._kept.move_to_end(key)
-        return True
-
-    def __getitem__(self, key: Hashable) -> V:
-        return self._kept[key][0]
-
-    def keep(self, key: Hashable, value: V, for_s: float) -> None:
-        self._kept[key] = value, self._env.clock.monotonic() + for_s
-        if len(self._kept) > REMEMBERED:
-            self._kept.popitem(last=False)

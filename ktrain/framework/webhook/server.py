@@ -7,9 +7,7 @@ it ask the API server who it is. What is larger than a review can be is refused 
 
 from __future__ import annotations
 
-import asyncio
 import re
-import ssl
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -19,6 +17,7 @@ import structlog
 
 from ktrain.framework.metrics import Metrics
 from ktrain.framework.metrics.webhook import WebhookMetrics
+from ktrain.framework.serving.dial import DIAL_S, dial
 from ktrain.framework.serving.site import serving
 
 from .admission import HANDLER_LIMIT_S, Denied, refusal, respond
@@ -46,8 +45,6 @@ MAX_BODY_BYTES: Final = 7 << 20
 MAX_CONVERSION_BYTES: Final = 64 << 20
 """The API server converts a list in one request, whatever its size; this much a replica can hold."""
 CONVERT: Final = "/convert"
-DIAL_S: Final = 10.0
-"""Between looks at ourselves, and for one of them."""
 _TIMEOUT: Final = re.compile(r"(\d+)s")
 
 
@@ -187,23 +184,7 @@ class WebhookServer:
         return await respond_conversion(self._conversions, body, on_panic=self._metrics[CONVERT].panics)
 
     async def _dial(self, tls: ServingContext) -> None:
-        """Connect to ourselves as an API server would, and see whether the certificate is the latest."""
-        context = ssl.create_default_context()
-        # What is checked is which certificate is served, not who vouches for it.
-        context.check_hostname = False
-        context.verify_mode = ssl.CERT_NONE
-        before = tls.certificate
-        try:
-            async with asyncio.timeout(DIAL_S):
-                _, writer = await asyncio.open_connection(self.host or "localhost", self.port, ssl=context)
-        except (OSError, TimeoutError) as error:
-            self._problem = f"no TLS connection to port {self.port}: {error or 'timeout'}"
-            log.warning("webhook.unreachable", port=self.port, error=str(error))
-            return
-        served = writer.get_extra_info("ssl_object").getpeercert(binary_form=True)
-        writer.transport.abort()
-        good = served in {ssl.PEM_cert_to_DER_cert(_first(one)) for one in (before, tls.certificate)}
-        self._problem = None if good else f"port {self.port} serves another certificate than it should"
+        self._problem = await dial(self.host, self.port, tls)
 
 
 async def _read(request: web.Request, limit: int) -> bytes | None:
@@ -214,9 +195,3 @@ async def _read(request: web.Request, limit: int) -> bytes | None:
         return await request.clone(client_max_size=limit).read()
     except web.HTTPRequestEntityTooLarge:
         return None
-
-
-def _first(pem: bytes) -> str:
-    """The first certificate of a chain."""
-    begin, end = "-----BEGIN CERTIFICATE-----", "-----END CERTIFICATE-----"
-    return begin + pem.decode("ascii", "replace").partition(begin)[2].partition(end)[0] + end

@@ -72,16 +72,17 @@ def _metadata(info: Info) -> Json:
 
 
 def _trainer(info: Info, pod_set: PodSet) -> None:
-    trainer = info.job.spec.trainer
-    if trainer is None:
-        return
+    trainer, program = info.job.spec.trainer, info.program
     for container in pod_set.containers:
         if container.name != api.TRAINER_CONTAINER:
             continue
+        # A plugin's program also runs where the TrainJob says nothing of its trainer.
+        if program.command is not None:
+            container.set_command(program.command)
+        if program.args is not None:
+            container.set_args(program.args)
+        if trainer is None:
+            continue
         if trainer.image is not None:
             container.set_image(trainer.image)
-        if info.program.command is not None:
-            container.set_command(info.program.command)
-        if info.program.args is not None:
-            container.set_args(info.program.args)
         container.set_env(*environment(trainer.env))

@@ -1,0 +1,127 @@
+"""The Flux plugin's hooks."""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from typing import TYPE_CHECKING, Final
+
+from ktrain.api import trainer as api
+from ktrain.api.core import CONFIG_MAP_METADATA, SECRETS
+from ktrain.api.meta import owner_reference
+from ktrain.pipeline.findings import Findings, invalid
+from ktrain.pipeline.info import Program
+from ktrain.pipeline.points import BUILT, Component, Rule, Watch
+
+from . import curve, scripts
+from .job import FluxJob
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ktrain.api.meta import Json
+    from ktrain.pipeline.info import Info
+    from ktrain.pipeline.points import Context
+
+_INSTALLER: Final = "flux-installer"
+_INSTALL: Final = "flux-install"
+_SOFTWARE: Final = "spack-install"
+_MEMORY: Final = "shared-memory"
+_CURVE: Final = "flux-curve"
+_SCRIPTS: Final = "/etc/flux-config"
+
+
+class Flux:
+    """Has the brokers of one Flux instance start on the nodes, and the user's program run in it."""
+
+    name: Final = "Flux"
+    after: Final = ("PlainML",)
+    """The number of brokers is that of its nodes; and settings may be among the user's variables."""
+    before: Final = ("JobSet",)
+    """Pods wait for their volumes, but not for long without saying so: what is mounted is written first."""
+
+    rbac: Final = (Rule(("",), (SECRETS.plural, CONFIG_MAP_METADATA.plural), BUILT),)
+
+    def watches(self) -> Sequence[Watch]:
+        """What it builds, by metadata only."""
+        return (Watch(SECRETS, owned=True), Watch(CONFIG_MAP_METADATA, owned=True))
+
+    def enforce_ml_policy(self, info: Info, ctx: Context) -> None:  # noqa: ARG002 -- the hook's signature
+        """Start the entry point instead of the user's program, and bring Flux into the pods."""
+        job = FluxJob.of(info)
+        if job is None:
+            return
+        # The runtime's arguments stay: they follow the program.
+        info.set_program(Program(("/bin/bash", f"{_SCRIPTS}/entrypoint.sh", " ".join(job.words).strip())))
+        scripts_volume = scripts_name(info.job)
+        job.nodes.set_volume({"name": _SOFTWARE, "emptyDir": {}})
+        job.nodes.set_volume({"name": _INSTALL, "emptyDir": {}})
+        job.nodes.set_volume(
+            {"name": scripts_volume, "configMap": {"name": scripts_volume, "defaultMode": 0o755}},
+        )
+        job.nodes.set_volume({"name": _MEMORY, "emptyDir": {"medium": "Memory"}})
+        job.nodes.set_volume({"name": _CURVE, "secret": {"secretName": curve_name(info.job), "defaultMode": 0o400}})
+        installer = job.nodes.add_init_container(
+            {
+                "name": _INSTALLER,
+                "image": job.setting("FLUX_VIEW_IMAGE"),
+                "command": ["/bin/bash", f"{_SCRIPTS}/init.sh"],
+            }
+        )
+        installer.mount(_INSTALL, scripts.ROOT)
+        installer.mount(scripts_volume, _SCRIPTS, read_only=True)
+        if container := job.nodes.main_container(api.TRAINER_CONTAINER):
+            container.mount(_INSTALL, scripts.ROOT)
+            container.mount(_SOFTWARE, "/opt/software")
+            container.mount(scripts_volume, _SCRIPTS, read_only=True)
+            container.mount(_CURVE, "/curve", read_only=True)
+            container.mount(_MEMORY, "/dev/shm", read_only=True)  # noqa: S108 -- a path in the container
+
+    def validate(
+        self,
+        info: Info | None,
+        job: api.TrainJob,  # noqa: ARG002 -- the hook's signature
+        old: api.TrainJob | None,  # noqa: ARG002 -- the hook's signature
+        ctx: Context,  # noqa: ARG002 -- the hook's signature
+    ) -> Findings:
+        """Refuse a runtime that has the installer already."""
+        flux = FluxJob.of(info)
+        if flux is None or all(container.name != _INSTALLER for container in flux.nodes.init_containers):
+            return Findings()
+        detail = f"InitContainer '{_INSTALLER}' is reserved"
+        return Findings((invalid("spec.trainer.initContainers", _INSTALLER, detail),))
+
+    def build(self, info: Info, ctx: Context) -> Sequence[Component]:  # noqa: ARG002 -- the hook's signature
+        """Return the scripts and the certificate."""
+        job = FluxJob.of(info)
+        if job is None:
+            return ()
+        certificate = curve.certificate(info.job.metadata.name, info.job.metadata.uid)
+        programs = {"entrypoint.sh": scripts.entrypoint(job), "init.sh": scripts.init(job)}
+        return (
+            Component(CONFIG_MAP_METADATA, _object("ConfigMap", scripts_name(info.job), info.job, programs)),
+            Component(
+                SECRETS,
+                _object(
+                    "Secret",
+                    curve_name(info.job),
+                    info.job,
+                    {"curve.cert": b64encode(certificate.encode()).decode()},
+                ),
+            ),
+        )
+
+
+def scripts_name(job: api.TrainJob) -> str:
+    """Name the ConfigMap with the scripts; its volume has the same name."""
+    return f"{job.metadata.name}-flux-entrypoint"
+
+
+def curve_name(job: api.TrainJob) -> str:
+    """Name the Secret with the certificate."""
+    return f"{job.metadata.name}-flux-curve"
+
+
+def _object(kind: str, name: str, job: api.TrainJob, data: dict[str, str]) -> Json:
+    owner = owner_reference(api.API_VERSION, "TrainJob", job.metadata.name, job.metadata.uid)
+    metadata = {"name": name, "namespace": job.metadata.namespace, "ownerReferences": [owner]}
+    return {"apiVersion": "v1", "kind": kind, "metadata": metadata, "data": data}
