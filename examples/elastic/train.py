@@ -9,6 +9,7 @@ import argparse
 import os
 import random
 import time
+from datetime import timedelta
 from pathlib import Path
 
 import torch
@@ -68,7 +69,8 @@ def main():
     parser.add_argument("--pause", type=float, default=0.0, help="seconds to wait after each epoch, to look like work")
     options = parser.parse_args()
 
-    dist.init_process_group("gloo")
+    # A node may leave before all have met. Who waits for it has to fail for torchrun to start the others anew.
+    dist.init_process_group("gloo", timeout=timedelta(seconds=60))
     torch.manual_seed(0)
     torch.set_num_threads(1)
     digits = load_digits()

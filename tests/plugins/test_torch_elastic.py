@@ -38,6 +38,7 @@ def test_torchrun_is_told_the_range_and_where_to_meet_and_no_rank(kit):
         {"name": "PET_RDZV_ENDPOINT", "value": "mnist-node-0-0.mnist:29500"},
         {"name": "PET_RDZV_ID", "value": "u-1"},
         {"name": "PET_MAX_RESTARTS", "value": "7"},
+        {"name": "TORCH_DISABLE_SHARE_RDZV_TCP_STORE", "value": "1"},
     ]
     assert container["ports"] == [{"containerPort": 29500, "protocol": "TCP"}]
 

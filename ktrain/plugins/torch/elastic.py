@@ -29,6 +29,11 @@ RDZV_BACKEND: Final = "PET_RDZV_BACKEND"
 RDZV_ENDPOINT: Final = "PET_RDZV_ENDPOINT"
 RDZV_ID: Final = "PET_RDZV_ID"
 MAX_RESTARTS: Final = "PET_MAX_RESTARTS"
+SHARED_STORE_OFF: Final = "TORCH_DISABLE_SHARE_RDZV_TCP_STORE"
+"""
+Have rank 0 open a new store for the workers in each round. PyTorch otherwise keeps that of the first round, without
+telling those who join later where it is: they wait for it, and all others for them.
+"""
 RESERVED: Final = frozenset((RDZV_BACKEND, RDZV_ENDPOINT, RDZV_ID, MAX_RESTARTS))
 
 _RESTARTS: Final = 3
@@ -71,6 +76,7 @@ def variables(info: Info, policy: api.ElasticPolicy) -> list[Json]:
         # A job made again under its name must not meet what is left of the first.
         literal(RDZV_ID, info.job.metadata.uid or info.job.metadata.name),
         literal(MAX_RESTARTS, str(restarts)),
+        literal(SHARED_STORE_OFF, "1"),
     ]
 
 
