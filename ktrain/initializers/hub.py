@@ -37,7 +37,8 @@ class HubRepository:
         Name the repository; nothing is fetched yet.
 
         Args:
-            uri: Without `hf://`. Of a dataset what follows the name is ignored, as in Kubeflow's image.
+            uri: Without `hf://`. Of a dataset what follows the name is ignored, as in Kubeflow's image: the SDK puts
+                there what the trainer is to read.
             kind: `dataset` or `model`.
             token: Without one, the environment's `HF_TOKEN`.
             endpoint: Without one, the environment's `HF_ENDPOINT`.
@@ -45,16 +46,15 @@ class HubRepository:
         Raises:
             ConfigurationError: The URI names nothing.
         """
-        name, _, revision = uri.strip("/").partition("@")
-        parts = name.split("/")
-        self.repository = "/".join(parts[:2]) if kind == "dataset" else name
+        parts = uri.strip("/").split("/")
+        self.repository, _, revision = "/".join(parts[:2] if kind == "dataset" else parts).partition("@")
         self._kind = kind
         self._revision = unquote(revision) or None
         self._token = token
         self._endpoint = endpoint
         self._commit = ""
         self._digests: dict[str, Digest] = {}
-        if not name:
+        if not self.repository:
             raise ConfigurationError(f"hf://{uri} names no {kind}: expected hf://<organization>/<name>")
 
     def items(self) -> Iterator[Item]:

@@ -19,7 +19,7 @@ class HubServer:
     Repositories by `KIND/NAME`, each a dict of path to content.
 
     Files of `large` bytes and more are told with their SHA-256, as from LFS; `told` overrides what is announced of a
-    file. `refusals` holds answers given instead, one for each request whose path contains the key.
+    file. `refusals` holds answers given instead, one for each request whose path contains the key; None is no refusal.
     """
 
     def __init__(self, large=1000):
@@ -58,8 +58,8 @@ class HubServer:
                 path = urlsplit(self.path).path
                 hub.requests.append((path, self.headers.get("Range"), self.headers.get("Authorization")))
                 answers = next((answers for part, answers in hub.refusals.items() if part in path and answers), None)
-                if answers:
-                    status, headers = answers.pop(0)
+                if answers and (answer := answers.pop(0)):
+                    status, headers = answer
                     self.answer(status, b"", headers)
                 else:
                     self.answer(*hub.answer(path, self.headers.get("Range")))

@@ -33,7 +33,8 @@ def fetch(hub, tmp_path):
     [
         ("org/name", "dataset", "dataset/org/name"),
         ("org/name/", "dataset", "dataset/org/name"),
-        ("org/name/and/more", "dataset", "dataset/org/name"),
+        ("org/name/and/more@x.csv", "dataset", "dataset/org/name"),
+        ("org/name@v1/more", "dataset", "dataset/org/name"),
         ("squad", "dataset", "dataset/squad"),
         ("org/name", "model", "model/org/name"),
         ("gpt2", "model", "model/gpt2"),

@@ -11,6 +11,8 @@ import pytest
 from ktrain.initializers.errors import ConfigurationError
 from ktrain.initializers.settings import Settings
 
+from .servers import BadLine
+
 PATIENCE_S = 60
 
 
@@ -107,6 +109,23 @@ def test_sigterm_ends_a_program_that_waits_for_its_source(hub, start):
     assert "download.retry" in process.stderr.readline()
     process.send_signal(signal.SIGTERM)
     assert process.wait(PATIENCE_S) == 128 + signal.SIGTERM
+
+
+def test_a_program_that_was_killed_goes_on_in_the_middle_of_the_file(hub, start, tmp_path):
+    body = os.urandom(8 << 20)
+    hub.repositories["dataset/org/name"] = {"x": body}
+    hub.refusals["/resolve/"] = [None, (503, {"Retry-After": "600"})]
+    with BadLine(hub.url, after=5 << 20, times=1) as line:
+        killed = start("dataset", STORAGE_URI="hf://org/name", HF_ENDPOINT=line.url)
+        for awaited in ("download.started", "broke off", "503"):
+            assert awaited in killed.stderr.readline()
+        killed.kill()
+        code, lines = ended(start("dataset", STORAGE_URI="hf://org/name", HF_ENDPOINT=line.url))
+
+    assert code == 0, lines
+    assert (tmp_path / "data/x").read_bytes() == body
+    assert lines[0]["resumed_bytes"] >= 4 << 20
+    assert lines[-1]["bytes"] == len(body) - lines[0]["resumed_bytes"]
 
 
 @pytest.mark.parametrize(
