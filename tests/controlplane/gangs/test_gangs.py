@@ -10,7 +10,7 @@ import ctypes
 import os
 import signal
 import subprocess
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
 import anyio
@@ -21,6 +21,7 @@ from ktrain.api.meta import Key
 from ktrain.api.trainer import ANCESTOR_LABEL, TRAIN_JOBS, TRAINING_RUNTIMES
 from ktrain.controllers import jobset, trainjob
 from ktrain.framework import Cache, EventRecorder, Manager
+from ktrain.framework.errors import NotFound
 from ktrain.pipeline import Registry
 from ktrain.plugins.jobset import JobSet
 from ktrain.plugins.plainml import PlainML
@@ -131,23 +132,18 @@ class Stage:
     async def pods(self):
         return [dict(pod) for pod in (await self.client.list(ANY_PODS, self.namespace)).items]
 
-    async def placed(self):
-        """How many pods of each job have a node and have not ended."""
-        found = {"one": 0, "two": 0}
-        for pod in await self.pods():
-            if pod["spec"].get("nodeName") and pod["status"].get("phase") != "Succeeded":
-                found[job_of(pod)] += 1
-        return found
-
     async def until(self, condition):
         with anyio.fail_after(PATIENCE_S):
-            while not condition(await self.pods()):
+            while True:
+                if condition(await self.pods()):
+                    return
                 await asyncio.sleep(0.2)
 
     async def until_placed(self, total):
-        with anyio.fail_after(PATIENCE_S):
-            while sum((await self.placed()).values()) != total:
-                await asyncio.sleep(0.2)
+        await self.until(lambda pods: sum(placed(pods).values()) == total)
+
+    async def placed(self):
+        return placed(await self.pods())
 
     async def end(self, job):
         """Have the pods of a job succeed, as a kubelet would say."""
@@ -160,9 +156,19 @@ class Stage:
         for name in ("one", "two"):
             await self.client.delete(TRAIN_JOBS, Key(self.namespace, name), propagation="Background")
         for pod in await self.pods():
-            await self.client.delete(PODS, Key(self.namespace, pod["metadata"]["name"]), grace_period_s=0)
+            with suppress(NotFound):  # the garbage collector works, too
+                await self.client.delete(PODS, Key(self.namespace, pod["metadata"]["name"]), grace_period_s=0)
         for number in range(NODE_COUNT):
             await self.client.delete(NODES, Key("", f"n{number}"))
+
+
+def placed(pods):
+    """How many pods of each job have a node and have not ended."""
+    found = {"one": 0, "two": 0}
+    for pod in pods:
+        if pod["spec"].get("nodeName") and pod["status"].get("phase") != "Succeeded":
+            found[job_of(pod)] += 1
+    return found
 
 
 def job_of(pod):
@@ -190,10 +196,10 @@ async def test_one_job_is_placed_whole_and_the_other_waits_and_then_runs(cluster
         await stage.release()
         await stage.until_placed(JOB_SIZE)
         await asyncio.sleep(STAYS_S)
-        placed = await stage.placed()
-        assert sorted(placed.values()) == [0, JOB_SIZE]
+        seen = await stage.placed()
+        assert sorted(seen.values()) == [0, JOB_SIZE]
 
-        first, second = sorted(placed, key=lambda name: -placed[name])
+        first, second = sorted(seen, key=lambda name: -seen[name])
         await stage.end(first)
         await stage.until_placed(JOB_SIZE)
         assert await stage.placed() == {first: 0, second: JOB_SIZE}
