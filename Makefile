@@ -4,12 +4,13 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 MPICH  := $(VENV)-mpich
 
-.PHONY: help demo examples test test-real check bench docs clean
+.PHONY: help demo examples test test-real test-gang check bench docs clean
 help:
 	@echo "make demo       train a real model with one command (installs PyTorch into $(VENV))"
 	@echo "make examples   run JAX, XGBoost, MPI, elastic torch and a dataset from S3 (into $(VENV) and $(MPICH))"
 	@echo "make test       format, lint, types, layers and tests"
 	@echo "make test-real  the tests of tests/controlplane on a real kube-apiserver, built with Go if need be, and kubectl's"
+	@echo "make test-gang  gangs of two jobs on a real kube-scheduler"
 	@echo "make bench      the benchmarks of benchmarks/"
 	@echo "make docs       the API reference, from the docstrings, into build/docs"
 	@echo "make clean      remove $(VENV) and caches"
@@ -58,6 +59,14 @@ test-real: $(VENV)/.installed-dev
 	  KUBEBUILDER_ASSETS=$$(hack/controlplane/build) || exit; export KUBEBUILDER_ASSETS; \
 	fi; \
 	$(BIN)/python -m pytest tests/controlplane tests/e2e/kubectl
+
+# Those of them that also need kube-scheduler.
+test-gang: $(VENV)/.installed-dev
+	@if [ -z "$$KUBEBUILDER_ASSETS" ]; then \
+	  command -v go >/dev/null || { echo "set KUBEBUILDER_ASSETS to a directory with kube-apiserver and kube-scheduler, or install Go" >&2; exit 1; }; \
+	  KUBEBUILDER_ASSETS=$$(hack/controlplane/build) || exit; export KUBEBUILDER_ASSETS; \
+	fi; \
+	$(BIN)/python -m pytest -rs tests/controlplane/gangs
 
 bench: $(VENV)/.installed-dev
 	$(BIN)/python -m benchmarks

@@ -35,7 +35,7 @@ from .envtest import ASSETS, Binaries, Settings
 from .users import Authority
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
 CONTROLLERS: Final = "job,garbagecollector,namespace,serviceaccount,pvc-protection,pv-protection,ttl-after-finished"
 ATTEMPTS: Final = 5
@@ -89,20 +89,23 @@ def real_server(
     *,
     settings: Settings | None = None,
     keep_logs: Callable[[], Path | None] = lambda: None,
+    arguments: Mapping[str, Sequence[str]] | None = None,
 ) -> Iterator[RealServer]:
     """
     Start a control plane; stop it and remove its directory at the end.
 
     `prepare` is called when the API server answers and no controller runs yet. It is the place to install CRDs: the
     garbage collector looks for new kinds only every 30 seconds. `keep_logs` is asked at the end; logs are copied to the
-    directory that it names.
+    directory that it names. `arguments` are more of them by program, for example feature gates; those that are repeated
+    win over the usual ones.
 
     Blocks for some seconds, so it belongs into a session fixture, not into a coroutine.
 
     Raises:
         StartFailed: A process ended, or did not become ready in time.
     """
-    plane = _ControlPlane(Binaries.inside(binaries) if isinstance(binaries, Path) else binaries, settings or Settings())
+    found = Binaries.inside(binaries) if isinstance(binaries, Path) else binaries
+    plane = _ControlPlane(found, settings or Settings(), arguments or {})
     try:
         server = plane.start()
         prepare(server)
@@ -118,9 +121,10 @@ def real_server(
 class _ControlPlane:
     """Processes and their directory."""
 
-    def __init__(self, binaries: Binaries, settings: Settings) -> None:
+    def __init__(self, binaries: Binaries, settings: Settings, arguments: Mapping[str, Sequence[str]]) -> None:
         self._binaries = binaries
         self._settings = settings
+        self._arguments = arguments
         self._directory = Path(tempfile.mkdtemp(prefix="ktrain-real-"))
         self._processes: list[subprocess.Popen[bytes]] = []
 
@@ -181,7 +185,7 @@ class _ControlPlane:
         with (self._directory / f"{name}.log").open("ab") as log:
             output = None if self._settings.attach_output else log
             process = subprocess.Popen(  # noqa: S603 -- the programs that the environment names
-                [binary, *options],
+                [binary, *options, *self._arguments.get(name, ())],
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,

@@ -5,7 +5,7 @@ import pytest
 import yaml
 
 from ktrain.api import assets
-from ktrain.api.crds import all_crds
+from ktrain.api.crds import all_crds, pod_group_crds
 from ktrain.api.crds.__main__ import files
 from ktrain.api.schema import Schema, structural_causes
 
@@ -45,8 +45,17 @@ def test_yaml_and_json_files_say_the_same():
     assert all_crds() == assets.crds()
 
 
+def test_what_other_projects_define_is_for_the_embedded_server_only():
+    applied = {path.stem for path in (assets.config_directory() / "crd").glob("*.yaml")}
+    names = {crd["metadata"]["name"] for crd in assets.pod_group_crds()}
+
+    assert names == {"podgroups.scheduling.x-k8s.io", "podgroups.scheduling.volcano.sh"}
+    assert not names & applied
+    assert assets.pod_group_crds() == pod_group_crds()
+
+
 def test_crds_are_structural_and_small_enough_for_etcd():
-    for crd in assets.crds():
+    for crd in [*assets.crds(), *assets.pod_group_crds()]:
         [version] = crd["spec"]["versions"]
 
         assert structural_causes(version["schema"]["openAPIV3Schema"], "schema") == []

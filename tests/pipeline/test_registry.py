@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ktrain.api.jobset import JOBSETS
+from ktrain.api.meta import Object, Resource
 from ktrain.pipeline import Registry, RegistryError, Watch
 from ktrain.pipeline.registry import GROUP
 
@@ -163,3 +164,23 @@ def test_a_kind_left_out_is_watched_no_more_and_its_plugin_stays():
 
     assert (without.names, without.watches) == (("a",), ())
     assert registry.watches != ()
+
+
+def version(name):
+    return Resource("acme.io", name, "Thing", "things", namespaced=True, type=Object)
+
+
+@pytest.mark.parametrize(
+    ("unserved", "watched"),
+    [(set(), "v2"), ({"v2"}, "v1"), ({"v1"}, "v2"), ({"v1", "v2"}, None)],
+)
+def test_of_the_versions_of_a_kind_the_first_that_is_served_is_watched(unserved, watched):
+    class Things:
+        name = "things"
+
+        def watches(self):
+            return (Watch(version("v2"), owned=True, otherwise=Watch(version("v1"), owned=True)),)
+
+    registry = Registry([Things()]).without_kinds({version(name) for name in unserved})
+
+    assert [watch.resource.version for watch in registry.watches] == ([watched] if watched else [])

@@ -239,8 +239,7 @@ def test_the_priority_of_the_pods_is_that_of_their_group(kit):
         (V1ALPHA2, gang(3), gang(3), True),
         (V1ALPHA2, gang(4), gang(3), True),
         (V1BETA1, gang(3), gang(3), False),
-        (V1BETA1, gang(4, priority="high"), gang(4), True),
-        (V1BETA1, gang(4), gang(4, priority="high"), True),
+        (V1BETA1, gang(4, priority="the-clusters-default"), gang(4, priority="the-clusters-default"), False),
         (V1BETA1, Template("trainer"), gang(4), True),
         (V1BETA1, gang(4, name="other"), gang(4), True),
     ],
@@ -252,6 +251,13 @@ def test_groups_that_cannot_become_what_is_wanted_are_replaced_together(kit, ver
     kit.objects["podgroups", Key("ns", name)] = PodGroupState(metadata=meta(name), spec=group)
 
     assert [c.replaces for c in kit.plan(runtime(), job()).components] == [replaced, replaced, False]
+
+
+def test_another_priority_is_another_gang(kit):
+    kit.objects["workloads", Key("ns", "my-job")] = existing_workload(gang(4, priority="low"))
+    text = runtime(NODE.replace("containers", "priorityClassName: high, containers") % ("", ""))
+
+    assert [c.replaces for c in kit.plan(text, job()).components] == [True, True, False]
 
 
 def test_what_a_server_fills_in_is_no_difference():

@@ -117,6 +117,7 @@ def _fits(version: Version, existing: WorkloadState | None, groups: Sequence[Gro
         return False
     for group in groups:
         found = ctx.lookup(version.pod_groups, Key(group.info.job.metadata.namespace, group.name))
-        if found and not version.fits(found.spec, group.wanted):
+        # One that is going already is waited for; the new Workload has nothing to do with it.
+        if found and not found.metadata.deletion_timestamp and not version.fits(found.spec, group.wanted):
             return False
     return True

@@ -93,7 +93,9 @@ class Version:
         before, after = existing.scheduling_policy.gang, wanted.scheduling_policy.gang
         same_kind = (before is None) == (after is None)
         same_count = before == after or self.count_changes
-        return same_kind and same_count and existing.priority_class_name == wanted.priority_class_name
+        # Where the pods name none, the server may fill in the cluster's default.
+        same_priority = wanted.priority_class_name in ("", existing.priority_class_name)
+        return same_kind and same_count and same_priority
 
 
 VERSIONS: Final = (

@@ -18,9 +18,9 @@ from ktrain.framework.client.transport import Response
 from ktrain.framework.errors import NotFound
 from ktrain.framework.events import EventRecorder
 from ktrain.framework.manager.manager import Manager
+from ktrain.local.apiserver import server as apiserver  # first: its parts import each other
 from ktrain.local.apiserver.admission.chain import AdmissionPlugin
 from ktrain.local.apiserver.errors import StatusError
-from ktrain.local.apiserver.server import ApiServer
 from ktrain.pipeline import Plugin, Registry
 from ktrain.plugins.jobset import JobSet
 from ktrain.plugins.plainml import PlainML
@@ -91,7 +91,7 @@ class World:
         self.quota_exceeded = False
         self.plugins: tuple[Plugin, ...] = (JobSet(), PlainML(), Torch())
         plugin = AdmissionPlugin("quota", self._quota)
-        self.server = ApiServer(env, crds=assets.crds(), admission=[plugin], **server)
+        self.server = apiserver.ApiServer(env, crds=assets.crds(), admission=[plugin], **server)
         self.user = Client(self.server.transport(), env, field_manager="test")
         self.counting = Counting(self.server.transport())
 
