@@ -89,6 +89,7 @@ def _compared(name: str, files: dict[str, str], wanted: tuple[str, str, int, int
 
     found = in_turns(runs, *map(rate, files.values()))
     rates = dict(zip(files, found, strict=True))
+    print(name, {server: [round(one) for one in several] for server, several in rates.items()}, file=sys.stderr)
     if "real" not in rates:
         return [Figure(name, "/s", rates["embedded"])]
     real = Figure("real", "/s", rates["real"])
