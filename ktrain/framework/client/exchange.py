@@ -9,6 +9,10 @@ the protocol of that reads one answer for each `set_response_params`.
 Fencing: all of a request is one write, with a look at the clock right before it. So nothing leaves a process that was
 stopped and continued after its time.
 
+Kept connections: one that the server closed, or on which it said what nobody asked for, is dropped before anything is
+written. If the server closes one just when it was taken, a read is sent once more on another; a write is not, as it may
+have been done, and somebody else may have changed the object since.
+
 This module imports aiohttp, so it is imported where a connection is about to be made, not before.
 """
 
@@ -16,6 +20,7 @@ from __future__ import annotations
 
 import asyncio
 from typing import TYPE_CHECKING, Final
+from weakref import WeakSet
 
 import aiohttp
 from aiohttp.http import HttpProcessingError
@@ -26,15 +31,15 @@ from .transport import Response
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from aiohttp.client_proto import ResponseHandler
     from aiohttp.connector import Connection
 
     from .connector import Connector
 
 FAILURES: Final = (aiohttp.ClientError, HttpProcessingError, TimeoutError, OSError)
 """What `Exchanges.call` raises if there is no answer."""
-_REPEATABLE: Final = frozenset({"GET", "HEAD", "OPTIONS", "PUT", "DELETE"})
-"""Methods of requests that may reach the server twice."""
-_BODILESS: Final = frozenset({"GET", "HEAD", "OPTIONS"})
+_READS: Final = frozenset({"GET", "HEAD", "OPTIONS"})
+"""Methods of requests that may reach the server twice. They also need no length if they have no body."""
 
 
 class Exchanges:
@@ -73,6 +78,7 @@ class Exchanges:
         self._origin = str(self._like.url.origin()) if self._goes_plainly_by_proxy else ""
         self._timeout = aiohttp.ClientTimeout(total=None, sock_connect=connect_s)
         self._buffer_bytes = buffer_bytes
+        self._kept: WeakSet[ResponseHandler] = WeakSet()
 
     async def call(
         self, method: str, target: str, *, headers: Mapping[str, str], body: bytes | None, deadline_s: float
@@ -84,16 +90,17 @@ class Exchanges:
             FAILURES: There was no answer.
             ValueError: A header or the target holds a line break.
         """
-        may_repeat = method in _REPEATABLE
+        may_repeat = method in _READS
         async with asyncio.timeout_at(deadline_s):
             while True:
-                connection = await self.connector.connect(self._like, [], self._timeout)
+                connection, was_kept = await self._connection()
                 try:
+                    # Only now: connecting may bring the login for a proxy.
                     request = self._request(method, target, headers, body)
                     return await self._exchange(connection, method, request, deadline_s)
                 except (aiohttp.ClientOSError, aiohttp.ServerDisconnectedError):
                     # The server may have closed a kept connection just when it was taken.
-                    if not may_repeat:
+                    if not (may_repeat and was_kept):
                         raise
                     may_repeat = False
                 finally:
@@ -102,6 +109,18 @@ class Exchanges:
     async def aclose(self) -> None:
         """Close all connections, also those in use."""
         await self.connector.close()
+
+    async def _connection(self) -> tuple[Connection, bool]:
+        """A connection to write to, and whether it was kept from an earlier call."""
+        while True:
+            connection = await self.connector.connect(self._like, [], self._timeout)
+            protocol = connection.protocol
+            was_kept = protocol in self._kept
+            if protocol is not None and protocol.is_connected() and not protocol.should_close:
+                return connection, was_kept
+            connection.close()
+            if not was_kept:
+                raise aiohttp.ServerDisconnectedError("the server closed the connection, or spoke first")
 
     async def _exchange(self, connection: Connection, method: str, request: bytes, deadline_s: float) -> Response:
         protocol, transport = connection.protocol, connection.transport
@@ -118,7 +137,8 @@ class Exchanges:
         while 100 <= message.code < 200:
             message, payload = await protocol.read()
         content = await payload.read()
-        connection.release()
+        self._kept.add(protocol)
+        connection.release()  # which closes it if more than the answer came
         return Response(message.code, lowered(message.headers), content)
 
     def _request(self, method: str, target: str, headers: Mapping[str, str], body: bytes | None) -> bytes:
@@ -127,7 +147,7 @@ class Exchanges:
         lines += [f"{name}: {value}" for name, value in headers.items()]
         if self._goes_plainly_by_proxy and (login := self._like.headers.get("Proxy-Authorization")):
             lines.append(f"Proxy-Authorization: {login}")
-        if body or method not in _BODILESS:
+        if body or method not in _READS:
             lines.append(f"Content-Length: {len(body or b'')}")
         head = "\r\n".join(lines)
         if head.count("\n") >= len(lines) or head.count("\r") >= len(lines):
