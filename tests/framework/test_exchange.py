@@ -1,6 +1,7 @@
 """What calls do without aiohttp's session: a request and its answer on a connection to a server of few words."""
 
 import asyncio
+import gzip
 from contextlib import asynccontextmanager, suppress
 
 import pytest
@@ -199,14 +200,64 @@ async def test_a_redirect_says_where_it_leads():
             await http.request("GET", "/api")
 
 
-@pytest.mark.parametrize("headers", [{"Accept": "a\r\nX-Remote-User: root"}, {"Accept": "a\nb: c"}, {"a\rb": "c"}])
-async def test_a_line_break_begins_no_header(headers):
+@pytest.mark.parametrize(
+    "header", [{"Accept": "a\r\nX-Remote-User: root"}, {"a": "b\nc: d"}, {"a\rb": "c"}, {"a": "\0"}]
+)
+async def test_a_line_break_begins_no_header(header):
     async with answering(OK) as (http, requests):
         with pytest.raises(ValueError, match="line break"):
-            await http.request("GET", "/", headers=headers)
-        with pytest.raises(ValueError, match="line break"):
-            await http.request("GET", "/\r\nX: y")
+            await http.request("GET", "/", headers=header)
 
         assert (await http.request("GET", "/")).body == b"ok"
+
+    assert len(requests) == 1
+
+
+@pytest.mark.parametrize("target", ["/\r\nX: y", "/a b", "/a\tb", "/\0"])
+async def test_a_target_ends_where_the_caller_meant_it_to(target):
+    async with answering(OK) as (http, requests):
+        with pytest.raises(ValueError, match=r"blank|control character"):
+            await http.request("GET", target)
+
+    assert not requests
+
+
+@pytest.mark.parametrize("name", ["Content-Length", "transfer-encoding"])
+async def test_where_a_request_ends_is_not_for_the_caller_to_say(name):
+    async with answering(OK) as (http, requests):
+        with pytest.raises(ValueError, match="where a request ends"):
+            await http.request("POST", "/", headers={name: "1"}, body=b"{}")
+
+    assert not requests
+
+
+async def test_a_switch_of_protocols_is_an_error_at_once():
+    async with answering(b"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\n") as (http, _):
+        async with asyncio.timeout(5):
+            with pytest.raises(TransportError, match="switches to a protocol"):
+                await http.request("GET", "/")
+
+
+async def test_a_compressed_answer_is_refused_not_unpacked():
+    packed = gzip.compress(bytes(1 << 20))
+    answer = b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: %d\r\n\r\n%b" % (len(packed), packed)
+    async with answering(answer, answer) as (http, _):
+        with pytest.raises(TransportError, match="compressed"):
+            await http.request("GET", "/")
+        with pytest.raises(TransportError, match="compressed"):
+            async with http.stream("/"):
+                pass
+
+
+async def test_after_its_end_a_transport_connects_no_more():
+    async with answering(OK) as (http, requests):
+        await http.request("GET", "/")
+        await http.aclose()
+
+        with pytest.raises(TransportError, match="closed"):
+            await http.request("GET", "/")
+        with pytest.raises(TransportError, match="closed"):
+            async with http.stream("/"):
+                pass
 
     assert len(requests) == 1

@@ -19,6 +19,7 @@ This module imports aiohttp, so it is imported where a connection is about to be
 from __future__ import annotations
 
 import asyncio
+import re
 from typing import TYPE_CHECKING, Final
 from weakref import WeakSet
 
@@ -40,6 +41,10 @@ FAILURES: Final = (aiohttp.ClientError, HttpProcessingError, TimeoutError, OSErr
 """What `Exchanges.call` raises if there is no answer."""
 _READS: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 """Methods of requests that may reach the server twice. They also need no length if they have no body."""
+_FRAMING: Final = frozenset({"content-length", "transfer-encoding"})
+"""Headers that say where a request ends."""
+_CONTROL: Final = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
+_BLANK: Final = re.compile(r"\s")
 
 
 class Exchanges:
@@ -88,7 +93,8 @@ class Exchanges:
 
         Raises:
             FAILURES: There was no answer.
-            ValueError: A header or the target holds a line break.
+            ValueError: A header or the target holds a line break or another control character, the target a blank, or
+                a header says where the request ends.
         """
         may_repeat = method in _READS
         async with asyncio.timeout_at(deadline_s):
@@ -130,18 +136,27 @@ class Exchanges:
             connection.release()
             raise TimeoutError("the time was over before the request could be sent")
         protocol.set_response_params(
-            skip_payload=method == "HEAD", read_until_eof=True, read_bufsize=self._buffer_bytes
+            skip_payload=method == "HEAD", read_until_eof=True, auto_decompress=False, read_bufsize=self._buffer_bytes
         )
         transport.write(request)
         message, payload = await protocol.read()
         while 100 <= message.code < 200:
+            if message.code == 101:  # nothing more comes that could be read
+                raise aiohttp.ClientConnectionError("the server switches to a protocol that nobody asked for")
             message, payload = await protocol.read()
+        received = lowered(message.headers)
+        if is_encoded(received):
+            raise aiohttp.ClientPayloadError("the answer is compressed, which nobody asked for")
         content = await payload.read()
         self._kept.add(protocol)
         connection.release()  # which closes it if more than the answer came
-        return Response(message.code, lowered(message.headers), content)
+        return Response(message.code, received, content)
 
     def _request(self, method: str, target: str, headers: Mapping[str, str], body: bytes | None) -> bytes:
+        if _BLANK.search(target):
+            raise ValueError(f"{method} {target!r}: a blank or line break would end the target")
+        if not _FRAMING.isdisjoint(map(str.lower, headers)):
+            raise ValueError(f"{method} {target}: where a request ends is not for its headers to say")
         lines = [f"{method} {self._origin}{target} HTTP/1.1"]
         lines += [f"{name}: {value}" for name, value in self._headers.items()]
         lines += [f"{name}: {value}" for name, value in headers.items()]
@@ -149,10 +164,9 @@ class Exchanges:
             lines.append(f"Proxy-Authorization: {login}")
         if body or method not in _READS:
             lines.append(f"Content-Length: {len(body or b'')}")
-        head = "\r\n".join(lines)
-        if head.count("\n") >= len(lines) or head.count("\r") >= len(lines):
-            raise ValueError(f"{method} {target}: a line break would begin another header")
-        return f"{head}\r\n\r\n".encode() + (body or b"")
+        if _CONTROL.search("".join(lines)):
+            raise ValueError(f"{method} {target!r}: a header holds a line break or another control character")
+        return "\r\n".join([*lines, "\r\n"]).encode() + (body or b"")
 
 
 def lowered(headers: Mapping[str, str]) -> dict[str, str]:
@@ -163,3 +177,10 @@ def lowered(headers: Mapping[str, str]) -> dict[str, str]:
         # A header that comes several times means the same as one with a list (RFC 9110, 5.3); warnings do.
         found[key] = f"{found[key]}, {value}" if key in found else value
     return found
+
+
+def is_encoded(headers: Mapping[str, str]) -> bool:
+    """
+    Whether an answer (names in lower case) is compressed. None is asked to be; what is has no limit once decompressed.
+    """
+    return headers.get("content-encoding", "").strip().lower() not in {"", "identity"}

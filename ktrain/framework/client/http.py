@@ -99,7 +99,7 @@ class HttpTransport:
         """Open a GET that answers line by line (see `Transport`)."""
         import aiohttp
 
-        from .exchange import lowered
+        from .exchange import is_encoded, lowered
 
         # sock_read is the longest silence between two reads, not the length of the stream.
         timeout = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_TIMEOUT_S, sock_read=idle_timeout_s)
@@ -123,6 +123,8 @@ class HttpTransport:
                 try:
                     received = lowered(answer.headers)
                     self._stay("GET", path, answer.status, received)
+                    if is_encoded(received):
+                        raise TransportError(f"GET {path}: the answer is compressed, which nobody asked for")
                     newer = await self._newer(ours, pools, deadline) if answer.status == 401 else None
                     if newer is None:
                         yield Stream(answer.status, received, _lines(answer, path))
