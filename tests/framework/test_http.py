@@ -108,6 +108,27 @@ async def test_a_silent_stream_and_a_silent_call_end_with_a_transport_error(tran
         release.set()
 
 
+@pytest.mark.parametrize("status", [301, 302, 307, 308])
+async def test_a_stream_follows_no_redirect_so_nobody_else_learns_whom_we_act_for(server, transport, status):
+    elsewhere = []
+
+    async def other(request):
+        elsewhere.append(request.headers)
+        return web.Response()
+
+    async with server(other) as url:
+
+        async def handler(request):
+            return web.Response(status=status, headers={"Location": f"{url}/watch"})
+
+        async with transport(handler, headers=(("Impersonate-User", "jane"),)) as http:
+            with pytest.raises(TransportError, match=f"GET /watch: .* sends us to {url}/watch"):
+                async with http.stream("/watch"):
+                    pass
+
+    assert not elsewhere
+
+
 async def test_a_refused_connection_is_a_transport_error(server):
     async def handler(request):
         return web.Response()

@@ -87,8 +87,7 @@ class HttpTransport:
                 raise _transport_error(method, path, error) from error
             finally:
                 await self._connections.give_back(pools)
-            if 300 <= response.status < 400 and (elsewhere := response.headers.get("location")):
-                raise TransportError(f"{method} {path}: the server at {self.endpoint.url} sends us to {elsewhere}")
+            self._stay(method, path, response.status, response.headers)
             if response.status != 401 or (newer := await self._newer(ours, pools, deadline)) is None:
                 return response
             ours = newer
@@ -100,7 +99,7 @@ class HttpTransport:
         """Open a GET that answers line by line (see `Transport`)."""
         import aiohttp
 
-        from .exchange import lowered
+        from .exchange import is_encoded, lowered
 
         # sock_read is the longest silence between two reads, not the length of the stream.
         timeout = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_TIMEOUT_S, sock_read=idle_timeout_s)
@@ -115,14 +114,20 @@ class HttpTransport:
                         url,
                         headers=self._merged(headers, ours),
                         timeout=timeout,
+                        # Else who we act for would be told to whomever the server names.
+                        allow_redirects=False,
                         **self._extra,
                     )
                 except (aiohttp.ClientError, TimeoutError, OSError) as error:
                     raise _transport_error("GET", path, error) from error
                 try:
+                    received = lowered(answer.headers)
+                    self._stay("GET", path, answer.status, received)
+                    if is_encoded(received):
+                        raise TransportError(f"GET {path}: the answer is compressed, which nobody asked for")
                     newer = await self._newer(ours, pools, deadline) if answer.status == 401 else None
                     if newer is None:
-                        yield Stream(answer.status, lowered(answer.headers), _lines(answer, path))
+                        yield Stream(answer.status, received, _lines(answer, path))
                         return
                     ours = newer
                 finally:
@@ -135,6 +140,11 @@ class HttpTransport:
         if not self._closed:
             self._closed = True
             await self.endpoint.credentials.release()
+
+    def _stay(self, method: str, path: str, status: int, headers: Mapping[str, str]) -> None:
+        """Follow no redirect."""
+        if 300 <= status < 400 and (elsewhere := headers.get("location")):
+            raise TransportError(f"{method} {path}: the server at {self.endpoint.url} sends us to {elsewhere}")
 
     async def _identity(self, deadline: float, *, refused: Mapping[str, str] | None = None) -> Mapping[str, str]:
         try:

@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Final
 import anyio.to_thread
 import structlog
 
-from ktrain.framework.errors import ConfigError
+from ktrain.framework.errors import ConfigError, TransportError
 
 if TYPE_CHECKING:
     import ssl
@@ -127,6 +127,7 @@ class Connections:
         self._retired: set[Pools] = set()
         self._looked_at_s = 0.0
         self._changing = asyncio.Lock()
+        self._closed = False
 
     async def take(self) -> Pools:
         """
@@ -134,6 +135,7 @@ class Connections:
 
         Raises:
             ConfigError: The certificates cannot be loaded, and never could.
+            TransportError: `aclose` was called.
         """
         now_s = asyncio.get_running_loop().time()
         pools = self._current
@@ -163,9 +165,11 @@ class Connections:
         Return the current pools, or new ones if the certificates have changed.
 
         Raises:
-            ConfigError: As `take`.
+            ConfigError, TransportError: As `take`.
         """
         async with self._changing:
+            if self._closed:
+                raise TransportError(f"the connections to {self._endpoint.url} are closed")
             # Who comes meanwhile uses the old ones; only the first of all waits.
             self._looked_at_s = asyncio.get_running_loop().time()
             old = self._current
@@ -190,8 +194,9 @@ class Connections:
             return made
 
     async def aclose(self) -> None:
-        """Close all connections. Idempotent."""
+        """Close all connections, and make no more. Idempotent."""
         async with self._changing:
+            self._closed = True
             if self._current is not None:
                 self._retired.add(self._current)
                 self._current = None
@@ -225,6 +230,7 @@ class Connections:
             cookie_jar=aiohttp.DummyCookieJar(),
             headers=self._headers,
             read_bufsize=STREAM_BUFFER_BYTES,
+            auto_decompress=False,
         )
         return Pools(calls, streams, stamp)
 
