@@ -234,16 +234,12 @@ def test_fields_of_the_lease_that_are_not_ours_stay():
     async def scenario(env):
         async with candidates(env, "a") as (_, _, server):
             client = Client(server.transport(), env, field_manager="somebody")
-            patch = {
-                "metadata": {"labels": {"x": "y"}},
-                "spec": {"preferredHolder": "c", "strategy": "OldestEmulationVersion"},
-            }
-            await client.patch(LEASES, LEASE, patch)
+            await client.patch(LEASES, LEASE, {"metadata": {"labels": {"x": "y"}, "annotations": {"a": "b"}}})
             await env.clock.sleep(10)
-            stored = msgspec.json.decode((await client.raw("GET", LEASES.path(*LEASE))).body)
-            return stored["metadata"]["labels"], stored["spec"]["preferredHolder"]
+            stored = await client.get(LEASES, *reversed(LEASE))
+            return stored.metadata.labels, stored.metadata.annotations
 
-    assert simulate(scenario) == ({"x": "y"}, "c")
+    assert simulate(scenario) == ({"x": "y"}, {"a": "b"})
 
 
 def test_times_under_which_two_could_lead_are_refused():
