@@ -6,6 +6,7 @@ Runs on every write, so the common case (nothing unusual) takes dictionary look-
 
 from __future__ import annotations
 
+import json
 import re
 import uuid
 from typing import TYPE_CHECKING, Final
@@ -124,16 +125,17 @@ def dedup_owners(metadata: Json) -> str:
     references = metadata.get("ownerReferences")
     if not references or len(references) < 2:
         return ""
-    kept: list[Json] = []
+    kept: dict[str, Json] = {}
     doubled: list[str] = []
     for reference in references:
-        if reference in kept:
+        text = json.dumps(reference, sort_keys=True)
+        if text in kept:
             doubled.append(str(reference.get("uid")))
         else:
-            kept.append(reference)
+            kept[text] = reference
     if not doubled:
         return ""
-    metadata["ownerReferences"] = kept
+    metadata["ownerReferences"] = list(kept.values())
     return (
         ".metadata.ownerReferences contains duplicate entries; API server dedups owner references in 1.20+, and may "
         "reject such requests as early as 1.24; please fix your requests; duplicate UID(s) observed: "

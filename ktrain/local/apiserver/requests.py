@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 JSON_TYPE: Final = "application/json"
 _MANAGER_LIMIT: Final = 128
+_MOST_WARNINGS: Final = 100
 _VALIDATIONS: Final = ("", "Ignore", "Strict", "Warn")
 
 
@@ -181,8 +182,11 @@ def check_dry_run(values: Sequence[str]) -> list[Cause]:
 
 
 def warning_headers(warnings: Sequence[str]) -> list[tuple[str, str]]:
-    """Return one Warning header for each text, duplicates dropped, cut when together they get long."""
+    """Return one Warning header for each text, duplicates dropped; cut when they are long together or many."""
     unique = list(dict.fromkeys(warnings))
+    if len(unique) > _MOST_WARNINGS:
+        left = len(unique) - _MOST_WARNINGS + 1
+        unique[_MOST_WARNINGS - 1 :] = [f"at least {left} more warnings are left out"]
     if sum(map(len, unique)) > 4096:
         unique = [text[:256] for text in unique]
     return [("warning", f'299 - "{_quote(text)}"') for text in unique]

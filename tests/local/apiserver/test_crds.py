@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import time
 
+import pytest
+
 URL = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 
 
@@ -122,3 +124,55 @@ async def test_rules_that_would_take_too_long_are_stopped(api):
     assert time.monotonic() - begun < 5
     assert (answer.status, [one["field"] for one in answer.body["details"]["causes"]]) == (422, ["spec.l"])
     assert "no further validation rules will be run due to call cost exceeds limit" in answer.body["message"]
+
+
+ODD = {
+    "allOf": [0, "a", {}, [0], ["a"], [[]]],
+    "properties": ["a", 0, [], {"a": 0}, {"k": "a"}],
+    "pattern": [0, {}],
+    "required": [0, "a", [0]],
+    "not": [0, "a"],
+    "type": [{}, 0, []],
+    "x-kubernetes-validations": [0, [0], [{"rule": 0}]],
+    "x-kubernetes-list-map-keys": [0, [{}]],
+    "maxItems": ["a"],
+    "enum": [0],
+}
+NULLS = {
+    name: [None, *more]
+    for name, more in {
+        "allOf": [[None]], "properties": [{"a": None}], "pattern": [], "required": [[None]], "not": [], "type": [],
+        "x-kubernetes-validations": [[None], [{"rule": "true", "message": None}]], "items": [], "enum": [],
+    }.items()
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ODD)
+@pytest.mark.parametrize("place", ["items", "additionalProperties", "not", "deep"])
+async def test_a_schema_is_of_the_right_shape_however_deep_it_is(api, name, place):
+    for value in ODD[name]:
+        item = {"type": "object", "properties": {"k": {"type": "string"}}, "required": ["k"], name: value}
+        answer = await api.send("POST", URL, api.widget_crd(around(item, place)))
+
+        assert answer.status in {400, 422}, (value, answer)
+
+
+@pytest.mark.parametrize("name", NULLS)
+@pytest.mark.parametrize("place", ["items", "additionalProperties", "deep"])
+async def test_nulls_in_a_schema_are_as_good_as_nothing(api, name, place):
+    for value in NULLS[name]:
+        item = {"type": "object", "properties": {"k": {"type": "string"}}, "required": ["k"], name: value}
+        answer = await api.send("POST", URL, api.widget_crd(around(item, place)), dryRun="All")
+
+        assert answer.status in {201, 400, 422}, (value, answer)
+
+
+def around(item, place):
+    if place == "items":
+        keys = {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["k"]}
+        field = {"type": "array", "items": item, **keys}
+    elif place == "deep":
+        field = {"type": "array", "items": {"type": "array", "items": item}}
+    else:
+        field = {"type": "object", place: item}
+    return {"type": "object", "properties": {"f": field}}

@@ -87,6 +87,17 @@ async def test_bad_options_are_refused(api, source):
     assert answer.body["message"].startswith('PodLogOptions "p" is invalid: tailLines')
 
 
+@pytest.mark.parametrize("time", ["x", "2026-01-01T00:00:00", "2026-13-01T00:00:00Z"])
+async def test_times_that_are_none_are_refused_before_anything_is_sent(api, source, time):
+    await api.create("pods", pod("c"))
+
+    answer = await api.send("GET", api.path("pods", "p", "log"), sinceTime=time)
+
+    assert (answer.status, answer.body["message"]) == (400, f"sinceTime '{time}' is not an RFC 3339 time")
+    assert source.asked == []
+    assert (await api.send("GET", api.path("pods", "p", "log"), sinceTime="2026-01-01T00:00:00Z")).status == 200
+
+
 async def test_each_node_is_asked_for_its_own_pods(api, source, server):
     other = Source()
     server.nodes.register("other", SimpleNamespace(logs=other))

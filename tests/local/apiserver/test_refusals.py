@@ -165,3 +165,45 @@ async def test_what_does_not_fit_the_schema_cannot_be_applied(api):
 
     assert answer.status == 500
     assert answer.body["message"].endswith(".data.b: expected string, got &value.valueUnstructured{Value:1}")
+
+
+SCALED = {"selector": {"matchLabels": {"a": "b"}}}
+SCALED["template"] = {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
+
+
+@pytest.mark.parametrize("type_", ["MERGE", "STRATEGIC"])
+@pytest.mark.parametrize(
+    "patch",
+    [
+        {"metadata": 1},
+        {"metadata": "x"},
+        {"metadata": {"resourceVersion": 1}},
+        {"metadata": {"labels": {"a": 1}}},
+        {"spec": "x"},
+        {"spec": [None]},
+        {"spec": 0},
+    ],
+)
+async def test_a_patch_that_makes_no_scale_of_a_scale_is_refused(api, patch, type_):
+    await api.create("deployments", {"metadata": {"name": "d"}, "spec": SCALED}, "apps/v1")
+    kinds = {"MERGE": "application/merge-patch+json", "STRATEGIC": "application/strategic-merge-patch+json"}
+    path = api.path("deployments", "d", "scale", "apps/v1")
+    answer = await api.send("PATCH", path, patch, kinds[type_])
+
+    assert answer.status in {400, 422}, answer
+    if answer.status == 422:
+        assert answer.body["details"]["causes"][0]["field"] == "patch"
+    put = await api.send("PUT", path, {"apiVersion": "autoscaling/v1", "kind": "Scale", **patch})
+    assert put.status in {400, 422}, put
+
+
+@pytest.mark.parametrize("size", ["9" * 400, "-" + "9" * 400])
+async def test_amounts_larger_than_floats_are_compared(api, size):
+    volume = {"capacity": {"storage": size}, "accessModes": ["ReadWriteOnce"], "hostPath": {"path": "/x"}}
+    made = await api.send("POST", "/api/v1/persistentvolumes", {"metadata": {"name": "v"}, "spec": volume})
+    rules = {"tolerance": size, "policies": [{"type": "Pods", "value": 1, "periodSeconds": 1}]}
+    spec = {"scaleTargetRef": {"kind": "D", "name": "d"}, "maxReplicas": 2, "behavior": {"scaleUp": rules}}
+    scaler = {"metadata": {"name": "h"}, "spec": spec}
+    scaled = await api.send("POST", api.path("horizontalpodautoscalers", api="autoscaling/v2"), scaler)
+
+    assert {made.status, scaled.status} <= {201, 422}, (made, scaled)

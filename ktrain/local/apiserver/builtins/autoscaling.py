@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from ktrain.api import quantity
 from ktrain.local.apiserver import causes, names
+from ktrain.local.apiserver.builtins.storage_amounts import amount
 from ktrain.local.apiserver.strategy import Strategy
 
 if TYPE_CHECKING:
@@ -160,7 +161,7 @@ def _validate_target(target: Json, field: str) -> Iterator[Cause]:
     if kind not in _TARGETS:
         yield causes.invalid(f"{field}.type", kind, "must be either Utilization, Value, or AverageValue")
     for name in ("value", "averageValue"):
-        if name in target and _amount(target[name]) <= 0:
+        if name in target and amount(target[name]) <= 0:
             yield causes.invalid(f"{field}.{name}", target[name], "must be positive")
     if target.get("averageUtilization", 1) < 1:
         yield causes.invalid(f"{field}.averageUtilization", target["averageUtilization"], "must be greater than 0")
@@ -197,7 +198,7 @@ def _validate_rules(rules: Json, field: str) -> Iterator[Cause]:
         yield causes.not_supported(f"{field}.selectPolicy", choice, ["Disabled", "Max", "Min"])
     if not rules.get("policies"):
         yield causes.required(f"{field}.policies", "must specify at least one Policy")
-    if (tolerance := rules.get("tolerance")) is not None and _amount(tolerance) < 0:
+    if (tolerance := rules.get("tolerance")) is not None and amount(tolerance) < 0:
         yield causes.invalid(f"{field}.tolerance", tolerance, "must be greater than or equal to 0")
     for index, policy in enumerate(rules.get("policies") or ()):
         path = f"{field}.policies[{index}]"
@@ -218,10 +219,3 @@ def _canonicalise(target: Json) -> None:
                 target[name] = quantity.canonical(target[name])
             except ValueError:
                 continue  # validation names the field
-
-
-def _amount(value: object) -> float:
-    try:
-        return float(quantity.parse(value if isinstance(value, str | float | int) else ""))
-    except ValueError:
-        return -1.0

@@ -189,6 +189,6 @@ def _without_size(spec: Json) -> Json:
 def _size_warnings(spec: Json, field: str) -> Iterator[str]:
     for part in ("requests", "limits"):
         size = ((spec.get("resources") or {}).get(part) or {}).get("storage")
-        if size is not None and not amount(size).is_integer():
+        if size is not None and amount(size).denominator != 1:
             path = f"{field}.resources.{part}[storage]"
             yield f'{path}: fractional byte value "{size}" is invalid, must be an integer'

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from ktrain.api.meta import format_time
+from ktrain.local.apiserver.builtins import definition_schemas
 from ktrain.local.apiserver.builtins.definition_validation import validate_definition, validate_transition
 from ktrain.local.apiserver.strategy import WHOLE_METADATA, Strategy
 
@@ -32,8 +33,13 @@ class DefinitionStrategy(Strategy):
 
     unconditional_update = False
 
+    def check_types(self, obj: Json) -> str:
+        """Check the schemas where the kind's own ends."""
+        return definition_schemas.shape_error(obj)
+
     def default(self, obj: Json) -> None:
         """Fill in derived names and the strategy of conversion."""
+        definition_schemas.drop_nulls(obj)
         spec = obj.setdefault("spec", {})
         conversion = spec.setdefault("conversion", {"strategy": "None"})
         if service := ((conversion.get("webhook") or {}).get("clientConfig") or {}).get("service"):

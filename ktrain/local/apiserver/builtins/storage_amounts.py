@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from typing import TYPE_CHECKING, Final
 
 from ktrain.api import quantity
@@ -49,12 +50,12 @@ def canonicalise(amounts: Json) -> None:
             continue  # validation names the field
 
 
-def amount(size: object) -> float:
-    """Return a quantity as a number; -1 for what is none."""
+def amount(size: object) -> Fraction:
+    """Return a quantity as a number, which may be larger than floats go; -1 for what is none."""
     try:
-        return float(quantity.parse(size if isinstance(size, str | float | int) else ""))
+        return quantity.parse(size if isinstance(size, str | float | int) else "")
     except ValueError:
-        return -1.0
+        return Fraction(-1)
 
 
 def class_warnings(obj: Json) -> Iterator[str]:

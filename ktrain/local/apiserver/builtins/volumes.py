@@ -21,6 +21,7 @@ from ktrain.local.apiserver.strategy import Strategy
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+    from fractions import Fraction
 
     from ktrain.api.meta import Json
     from ktrain.api.schema import Cause
@@ -202,5 +203,5 @@ def _validate_attributes(spec: Json) -> Iterator[Cause]:
         yield causes.required("spec.csi", "has to be specified when using volumeAttributesClassName")
 
 
-def _no_amount(field: str, size: float) -> Cause:
+def _no_amount(field: str, size: Fraction) -> Cause:
     return causes.invalid(field, int(size), "must be a valid resource quantity")

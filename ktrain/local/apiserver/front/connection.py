@@ -18,7 +18,18 @@ import structlog
 
 from ktrain.local.apiserver.front.inprocess import aclose_chunks
 
-from .messages import CONTINUE, HEAD_END, LAST_CHUNK, BadMessage, Chunks, Head, answer_head, chunk, parse_head
+from .messages import (
+    CONTINUE,
+    HEAD_END,
+    HEAD_LIMIT,
+    LAST_CHUNK,
+    BadMessage,
+    Chunks,
+    Head,
+    answer_head,
+    chunk,
+    parse_head,
+)
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable
@@ -59,7 +70,6 @@ STALLED_S: Final = 60.0
 """How long an answer waits for its reader, with all buffers full."""
 LINGER_S: Final = 1.0
 """How long a client may read why it was refused, while it still sends."""
-HEAD_LIMIT: Final = 1 << 20
 BODY_LIMIT: Final = 3 << 20
 _AHEAD: Final = 1 << 16
 """Bytes of later requests that are taken from the socket while one is in progress."""

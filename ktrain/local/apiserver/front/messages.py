@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 HEAD_END: Final = b"\r\n\r\n"
+HEAD_LIMIT: Final = 1 << 20
+"""Bytes of a head, and of the trailers behind the last chunk."""
 LAST_CHUNK: Final = b"0\r\n\r\n"
 CONTINUE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
 
@@ -111,7 +113,9 @@ class Chunks:
     def __init__(self) -> None:
         self._parts: list[bytes] = []
         self._left = 0
+        self._scanned = 0
         self._ending = False
+        self._trailers = 0
         self.size = 0
 
     @property
@@ -126,36 +130,48 @@ class Chunks:
         Raises:
             BadMessage: It is not chunked as said.
         """
-        while True:
+        taken, complete = 0, False
+        while not complete:
             if self._left:
-                if len(buffer) < self._left:
-                    return False
-                self._take(buffer)
+                if len(buffer) - taken < self._left:
+                    break
+                taken = self._take(buffer, taken)
                 continue
-            line, found, _ = buffer.partition(b"\r\n")
-            if not found:
-                if len(buffer) > _LONGEST_LINE:
+            end = buffer.find(b"\r\n", taken + self._scanned)
+            if end < 0:
+                if len(buffer) - taken > _LONGEST_LINE:
                     raise BadMessage("malformed chunk")
-                return False
-            del buffer[: len(line) + 2]
-            if self._ending:
-                if not line:
-                    return True
-                continue  # a trailer, which nobody reads
-            size = _CHUNK_SIZE.fullmatch(line)
-            if size is None:
-                raise BadMessage("malformed chunk size")
-            number = int(size[1], 16)
-            self.size += number
-            self._ending = number == 0
-            self._left = number + 2 if number else 0
+                self._scanned = max(len(buffer) - taken - 1, 0)
+                break
+            self._scanned = 0
+            complete = self._read_line(bytes(buffer[taken:end]))
+            taken = end + 2
+        del buffer[:taken]
+        return complete
 
-    def _take(self, buffer: bytearray) -> None:
-        if buffer[self._left - 2 : self._left] != b"\r\n":
+    def _read_line(self, line: bytes) -> bool:
+        """Take the size of a chunk, or a trailer, which nobody reads; True at the line that ends the body."""
+        if self._ending:
+            self._trailers += len(line) + 2
+            if self._trailers > HEAD_LIMIT:
+                raise BadMessage("trailers too large")
+            return not line
+        size = _CHUNK_SIZE.fullmatch(line)
+        if size is None:
+            raise BadMessage("malformed chunk size")
+        number = int(size[1], 16)
+        self.size += number
+        self._ending = number == 0
+        self._left = number + 2 if number else 0
+        return False
+
+    def _take(self, buffer: bytearray, start: int) -> int:
+        end = start + self._left
+        if buffer[end - 2 : end] != b"\r\n":
             raise BadMessage("malformed chunk")
-        self._parts.append(bytes(buffer[: self._left - 2]))
-        del buffer[: self._left]
+        self._parts.append(bytes(buffer[start : end - 2]))
         self._left = 0
+        return end
 
 
 _LONGEST_LINE: Final = 4096

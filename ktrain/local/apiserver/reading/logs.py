@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import datetime
 from typing import TYPE_CHECKING, Protocol
 
 from ktrain.local.apiserver import causes
@@ -57,6 +58,8 @@ async def serve(backend: Backend, call: Call) -> Answer:
         StatusError: 404, or 400 and 422 for what was asked.
     """
     options = _read_options(call)
+    if options.since_time and not _is_time(options.since_time):
+        raise bad_request(f"sinceTime {options.since_time!r} is not an RFC 3339 time")
     pod = listing.get_object(backend, call).obj
     container = choose_container(call, pod, call.parameters.text("container"))
     agent = backend.nodes.of(pod)
@@ -68,6 +71,14 @@ async def serve(backend: Backend, call: Call) -> Answer:
     except LogUnavailable as error:
         raise bad_request(str(error)) from error
     return Answer(200, headers=_TEXT, chunks=chunks)
+
+
+def _is_time(text: str) -> bool:
+    """Whether it is a time of a place: one without a zone could be any of several."""
+    try:
+        return datetime.fromisoformat(text).tzinfo is not None
+    except ValueError:
+        return False
 
 
 def choose_container(call: Call, pod: Json, asked: str) -> str:

@@ -6,13 +6,13 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ktrain.api.schema import builtin
-from ktrain.local.apiserver import causes, codec, errors
+from ktrain.local.apiserver import causes, codec, errors, metadata
 from ktrain.local.apiserver.builtins.selectors import text
 from ktrain.local.apiserver.errors import bad_request, invalid, invalid_for
 from ktrain.local.apiserver.forms import views
 from ktrain.local.apiserver.reading import listing
 from ktrain.local.apiserver.requests import WriteOptions, write_options
-from ktrain.local.apiserver.storage.store import RevisionMismatch
+from ktrain.local.apiserver.storage.store import RevisionMismatch, encode
 from ktrain.local.apiserver.verbs import accepting, writing
 from ktrain.local.apiserver.verbs.patches import APPLY_PATCH, JSON_PATCH, MERGE_PATCH, read_patch
 from ktrain.local.apiserver.verbs.patching import check_patch_type
@@ -98,7 +98,10 @@ def _desired(call: Call, current: Json, old: Item, *, is_put: bool) -> int:
 
 
 def _replicas(call: Call, desired: Json) -> int:
-    replicas = (desired.get("spec") or {}).get("replicas", 0)
+    spec = desired.get("spec") or {}
+    if not isinstance(spec, dict):
+        raise bad_request("Scale.spec must be an object")
+    replicas = spec.get("replicas", 0)
     if not isinstance(replicas, int) or isinstance(replicas, bool):
         raise bad_request("Scale.spec.replicas must be an integer")
     _check_replicas(call, replicas)
@@ -118,6 +121,8 @@ def _read_put(call: Call) -> Json:
     body = codec.decode_object(call.request.body, call.header("content-type"), kind="Scale").obj
     if body.get("kind", "Scale") != "Scale":
         raise bad_request(f"the object in the body is a {body['kind']}, not a Scale")
+    if wrong := _shape_error(body):
+        raise bad_request(f'Scale in version "v1" cannot be handled as a Scale: {wrong}')
     return body
 
 
@@ -127,7 +132,19 @@ def _read_patch(call: Call, current: Json) -> Json:
         # Upstream takes it, and then fails over it.
         raise errors.unsupported_media_type(", ".join((JSON_PATCH, MERGE_PATCH)))
     schema = builtin(f"{_SCALE_GROUP}/v1", "Scale")
-    return read_patch(kind, call.request.body, schema or call.resource.schema).apply(current)
+    patch = read_patch(kind, call.request.body, schema or call.resource.schema)
+    patched = patch.apply(current)
+    if wrong := _shape_error(patched):
+        raise errors.invalid_result(patch.text or encode(patched).decode(), wrong)
+    return patched
+
+
+def _shape_error(patched: Json) -> str:
+    """Return what keeps a decoder from seeing a Scale in an object."""
+    if not isinstance(patched.get("spec"), dict | None):
+        return "json: cannot unmarshal a value that is no object into Go struct field Scale.spec of type v1.ScaleSpec"
+    meta = patched.get("metadata")
+    return metadata.shape_error(dict(meta) if isinstance(meta, dict) else {} if meta is None else meta)
 
 
 def _view(call: Call, paths: Scale, item: Item) -> Json:

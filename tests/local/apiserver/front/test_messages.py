@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -111,3 +113,21 @@ def test_answers_without_a_body_by_their_status_have_no_length(status, has_lengt
     made = answer_head(status, [], date="D", length=0, keep_alive=True)
 
     assert (b"content-length: 0" in made) is has_length
+
+
+def test_many_small_chunks_are_taken_off_at_once():
+    data = b"1\r\nx\r\n" * 500_000 + b"0\r\n\r\nrest"
+    chunks, buffer, begun = Chunks(), bytearray(data), time.monotonic()
+
+    assert chunks.feed(buffer)
+    assert (chunks.body, bytes(buffer)) == (b"x" * 500_000, b"rest")
+    assert time.monotonic() - begun < 5
+
+
+def test_trailers_are_no_longer_than_a_head():
+    line = b"a: " + b"x" * 1000 + b"\r\n"
+    chunks = Chunks()
+    assert not chunks.feed(bytearray(b"0\r\n" + line * 1000))
+
+    with pytest.raises(BadMessage, match="trailers too large"):
+        chunks.feed(bytearray(line * 50))

@@ -54,8 +54,9 @@ def validate_label_keys(term: Json, field: str) -> Iterator[Cause]:
             # Upstream leaves out the list that the index is of.
             yield causes.invalid(f"{field}[{places[key]}]", key, "exists in both matchLabelKeys and labelSelector")
         seen.add(key)
+    others = set(other)
     for index, key in enumerate(same):
-        if key in other:
+        if key in others:
             detail = "exists in both matchLabelKeys and mismatchLabelKeys"
             yield causes.invalid(f"{field}.matchLabelKeys[{index}]", key, detail)
 

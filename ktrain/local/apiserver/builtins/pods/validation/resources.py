@@ -8,6 +8,7 @@ overcommitment: what is asked for is what may be used.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from typing import TYPE_CHECKING, Final
 
 from ktrain.api import quantity
@@ -134,6 +135,8 @@ def _validate_pod_name(name: str, field: str) -> Iterator[Cause]:
 
 def _validate_claims(used: list[Json], field: str, claims: Collection[str]) -> Iterator[Cause]:
     seen: set[str] = set()
+    counts: Counter[str] = Counter()
+    among = set(claims)
     for index, claim in enumerate(used):
         here, name, request = f"{field}[{index}]", claim.get("name", ""), claim.get("request", "")
         if not name:
@@ -149,11 +152,12 @@ def _validate_claims(used: list[Json], field: str, claims: Collection[str]) -> I
             if key in seen:
                 yield causes.duplicate(here, key)
             elif not request:
-                for other in seen:
-                    if other.partition("/")[0] == name:
-                        yield causes.duplicate(here, name)
+                for _ in range(counts[name]):
+                    yield causes.duplicate(here, name)
+            if key not in seen:
+                counts[key.partition("/")[0]] += 1
             seen.add(key)
-        if name not in claims:
+        if name not in among:
             known = ": " + ", ".join(sorted(claims)) if claims else " which is empty"
             yield causes.missing_reference(here, name, f"must be one of the names in pod.spec.resourceClaims{known}")
 

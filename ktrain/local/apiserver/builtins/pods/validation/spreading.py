@@ -24,6 +24,7 @@ _NOT_POSITIVE: Final = "must be greater than zero"
 def validate_spreading(constraints: list[Json], field: str) -> Iterator[Cause]:
     """Yield what is wrong with constraints on the spreading over a topology."""
     kinds = [(one.get("topologyKey", ""), one.get("whenUnsatisfiable", "")) for one in constraints]
+    last = {kind: index for index, kind in enumerate(kinds)}
     for index, constraint in enumerate(constraints):
         here, (key, action) = f"{field}[{index}]", kinds[index]
         if (skew := constraint.get("maxSkew", 0)) <= 0:
@@ -32,7 +33,7 @@ def validate_spreading(constraints: list[Json], field: str) -> Iterator[Cause]:
             yield causes.required(f"{here}.topologyKey", "can not be empty")
         if action not in _ACTIONS:
             yield causes.not_supported(f"{here}.whenUnsatisfiable", action, _ACTIONS)
-        if kinds[index] in kinds[index + 1 :]:
+        if last[kinds[index]] > index:
             yield causes.duplicate(f"{here}.{{topologyKey, whenUnsatisfiable}}", f"{{{key}, {action}}}")
         yield from _validate_domains(constraint.get("minDomains"), action, f"{here}.minDomains")
         for name in ("nodeAffinityPolicy", "nodeTaintsPolicy"):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from heapq import merge
+from operator import itemgetter
 from typing import TYPE_CHECKING
 
 from ktrain.local.apiserver.access.quoting import quote
@@ -16,7 +18,7 @@ if TYPE_CHECKING:
 
 def warn_of_containers(spec: Json, field: str) -> Iterator[str]:
     """Yield warnings of the containers of a pod, and of what they do to each other."""
-    ports: list[tuple[str, Json]] = []
+    ports = _Ports()
     named: dict[str, str] = {}
     for path, container in placed(spec, field):
         resources = container.get("resources", {})
@@ -27,7 +29,7 @@ def warn_of_containers(spec: Json, field: str) -> Iterator[str]:
         for index, port in enumerate(container.get("ports", ())):
             here, name = f"{path}.ports[{index}]", port.get("name", "")
             yield from _warn_of_port(port, here, ports)
-            ports.append((here, port))
+            ports.add(port, here)
             if name and (first := named.setdefault(name, here)) != here:
                 what = f"{here}: duplicate port name {quote(name)} with {first}"
                 yield f"{what}, services and probes that select ports by name will use {first}"
@@ -45,18 +47,47 @@ def _warn_of_variables(variables: list[Json], field: str) -> Iterator[str]:
         seen.add(name)
 
 
-def _warn_of_port(port: Json, field: str, others: list[tuple[str, Json]]) -> Iterator[str]:
+class _Ports:
+    """Ports seen so far, by what makes others conflict with them: a look-up finds those and passes by no other."""
+
+    def __init__(self) -> None:
+        self._seen: dict[tuple[object, ...], list[tuple[int, str, Json]]] = {}
+        self._count = 0
+
+    def add(self, port: Json, field: str) -> None:
+        """Remember a port."""
+        inside, host, host_port = _place(port)
+        for key in (inside, (*inside, host_port), (*inside, host_port, host)):
+            self._seen.setdefault(key, []).append((self._count, field, port))
+        self._count += 1
+
+    def conflicting(self, port: Json) -> Iterator[tuple[str, Json]]:
+        """Yield, in their order, the ports that are in the way of this one."""
+        inside, host, host_port = _place(port)
+        if not host_port:
+            keys: list[tuple[object, ...]] = [inside]
+        elif not host:
+            keys = [(*inside, 0), (*inside, host_port)]
+        else:
+            keys = [(*inside, 0), (*inside, host_port, host), (*inside, host_port, "")]
+        for _, field, other in merge(*(self._seen.get(key, ()) for key in keys), key=itemgetter(0)):
+            yield field, other
+
+
+def _place(port: Json) -> tuple[tuple[object, object], str, int]:
+    return (port.get("containerPort"), port.get("protocol")), port.get("hostIP", ""), port.get("hostPort", 0)
+
+
+def _warn_of_port(port: Json, field: str, others: _Ports) -> Iterator[str]:
     host, host_port = port.get("hostIP", ""), port.get("hostPort", 0)
     if host and not host_port:
         shown = f"{{Name:{port.get('name', '')} HostPort:0 ContainerPort:{port.get('containerPort', 0)}"
         yield f"{field}: hostIP set without hostPort: {shown} Protocol:{port.get('protocol', '')} HostIP:{host}}}"
-    for where, other in others:
-        if any(port.get(part) != other.get(part) for part in ("containerPort", "protocol")):
-            continue
+    for where, other in others.conflicting(port):
         theirs, their_port = other.get("hostIP", ""), other.get("hostPort", 0)
         if (host, host_port) == (theirs, their_port):
             yield f"{field}: duplicate port definition with {where}"
         elif not host_port or not their_port:
             yield f"{field}: overlapping port definition with {where}"
-        elif host_port == their_port and bool(host) != bool(theirs):
+        else:
             yield f"{field}: dangerously ambiguous port definition with {where}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
+from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 from ktrain.local.apiserver import names
@@ -20,6 +21,7 @@ from ktrain.local.apiserver.builtins.pods.validation.addresses import read_addre
 from ktrain.local.apiserver.builtins.pods.warnings.amounts import warn_of_fraction
 from ktrain.local.apiserver.builtins.pods.warnings.containers import warn_of_containers
 from ktrain.local.apiserver.builtins.pods.warnings.labels import warn_of_labels
+from ktrain.local.apiserver.builtins.pods.warnings.limits import MOST_WARNINGS
 from ktrain.local.apiserver.builtins.pods.warnings.volumes import warn_of_volumes
 
 if TYPE_CHECKING:
@@ -43,13 +45,13 @@ def warn_of_pod(pod: Json) -> list[str]:
     if problems := names.label(meta.get("name", "")):
         risk = "this is used in the Pod's hostname, which can result in surprising behavior"
         found.append(f"metadata.name: {risk}; a DNS label is recommended: [{' '.join(problems)}]")
-    return [*found, *_warn_of_spec(spec, meta, "")]
+    return [*found, *islice(_warn_of_spec(spec, meta, ""), MOST_WARNINGS)]
 
 
 def warn_of_template(template: Json, field: str) -> list[str]:
     """Return what to know about a template, which is at `field`."""
     spec, meta = template.get("spec") or {}, template.get("metadata") or {}
-    found = [*_warn_of_spec(spec, meta, f"{field}.")]
+    found = [*islice(_warn_of_spec(spec, meta, f"{field}."), MOST_WARNINGS)]
     if annotations := meta.get("annotations"):
         own = profile_of(spec, "appArmorProfile")
         for _, container in placed(spec, ""):

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 from ktrain.local.apiserver.access.quoting import quote
 from ktrain.local.apiserver.builtins.pods.warnings.amounts import warn_of_fraction
+from ktrain.local.apiserver.builtins.pods.warnings.limits import MOST_WARNINGS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -71,14 +73,19 @@ def _projected_paths(source: Json) -> list[tuple[str, str]]:
 
 def _overlaps(paths: list[tuple[str, str]]) -> Iterator[str]:
     """Yield the pairs of paths, each with what it is of, where one is the other or leads through it."""
-    seen: list[tuple[str, str]] = []
-    for given, source in paths:
-        path = given.rstrip("/")
-        for other, whose in seen:
-            inside = f"{path}/".startswith(f"{other}/") or f"{other}/".startswith(f"{path}/")
-            if path and other and inside:
-                yield f"{_shown(path, source)} with {_shown(other, whose)}"
-        seen.append((path, source))
+    for later, earlier in sorted(islice(_pairs([path.rstrip("/") for path, _ in paths]), MOST_WARNINGS)):
+        (path, source), (other, whose) = paths[later], paths[earlier]
+        yield f"{_shown(path.rstrip('/'), source)} with {_shown(other.rstrip('/'), whose)}"
+
+
+def _pairs(paths: list[str]) -> Iterator[tuple[int, int]]:
+    """Yield the indexes of those pairs. Sorted, whatever a path leads through comes before it, with nothing between."""
+    through: list[tuple[str, int]] = []
+    for path, index in sorted((f"{path}/", index) for index, path in enumerate(paths) if path):
+        while through and not path.startswith(through[-1][0]):
+            through.pop()
+        yield from ((max(index, other), min(index, other)) for _, other in through)
+        through.append((path, index))
 
 
 def _shown(path: str, source: str) -> str:
