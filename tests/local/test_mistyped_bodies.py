@@ -234,6 +234,9 @@ async def send():
     return send
 
 
+TOLD_BY_500 = ("application/strategic-merge-patch+json", "application/apply-patch+yaml")
+
+
 @pytest.mark.parametrize("url", OBJECTS)
 async def test_a_mistyped_body_never_makes_a_server_error(send, url):
     api_version, kind, rest = OBJECTS[url]
@@ -255,6 +258,8 @@ async def test_a_mistyped_body_never_makes_a_server_error(send, url):
         )
         for method, target, content_type in attempts:
             status, answer = await send(method, target, body, content_type, dryRun="All", fieldManager="f")
-            if b"Internal error occurred" in answer or (status >= 500 and "apply" not in content_type):
+            # Of a patch that cannot be laid over the object upstream says so with 500, in the patch's own words.
+            is_ours = status >= 500 and content_type not in TOLD_BY_500
+            if b"Internal error occurred" in answer or is_ours:
                 failures.append((method, content_type, path, str(value)[:20], answer[-150:]))
     assert not failures
