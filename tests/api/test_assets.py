@@ -12,6 +12,7 @@ def test_crds_are_those_of_the_trainer_and_of_jobset():
         "TrainJob",
         "TrainingRuntime",
         "ClusterTrainingRuntime",
+        "OptimizationJob",
         "JobSet",
     ]
 

@@ -1,6 +1,8 @@
 """What `ktrain up` and `ktrain run` refuse before anything starts, and in which words."""
 
 import socket
+import subprocess
+import sys
 
 import pytest
 from click.testing import CliRunner
@@ -13,6 +15,15 @@ def refusal(command, *arguments):
     result = CliRunner().invoke(command, arguments)
     assert result.exit_code == 2, result.output
     return result.output.strip().splitlines()[-1]
+
+
+def told_on_start(*arguments):
+    """What a server says that cannot start; in a process of its own, since by then it has the log as it wants it."""
+    done = subprocess.run(
+        [sys.executable, "-m", "ktrain", "up", "--pods", "off", *arguments], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 2, done.stderr
+    return done.stderr.strip().splitlines()[-1]
 
 
 UP = [
@@ -93,7 +104,7 @@ def test_an_address_that_is_taken_is_told():
         taken.listen()
         port = taken.getsockname()[1]
 
-        told = refusal(up.command, "--pods", "off", "--listen", f"127.0.0.1:{port}")
+        told = told_on_start("--listen", f"127.0.0.1:{port}")
 
     assert told.startswith(f"ktrain: cannot listen on 127.0.0.1:{port}: Address already in use")
 
@@ -103,7 +114,7 @@ def test_a_place_that_cannot_be_written_is_told(option, tmp_path):
     (tmp_path / "file").write_text("")
     place = tmp_path / "file" / "below"
 
-    told = refusal(up.command, "--pods", "off", option, str(place))
+    told = told_on_start(option, str(place))
 
     assert told.startswith("ktrain: ")
     assert str(place) in told

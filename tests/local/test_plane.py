@@ -23,7 +23,7 @@ PLUGIN = """
         name = "Gang"
 
         def watches(self):
-            kind = Resource("scheduling.volcano.sh", "v1beta1", "PodGroup", "podgroups", namespaced=True, type=Object)
+            kind = Resource("gangs.example.com", "v1", "PodGroup", "podgroups", namespaced=True, type=Object)
             return (Watch(kind, owned=True),)
 """
 
@@ -43,7 +43,7 @@ async def test_an_installed_plugin_for_a_scheduler_that_is_not_here_does_not_kee
             pass
 
     assert [entry["kind"] for entry in logs if entry["event"] == "plugin.kind_left_out"] == [
-        "podgroups.scheduling.volcano.sh"
+        "podgroups.gangs.example.com"
     ]
 
 

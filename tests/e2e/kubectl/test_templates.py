@@ -109,4 +109,4 @@ def test_without_strictness_an_unknown_field_is_dropped_with_a_warning(kubectl):
 def test_our_crds_are_applied_as_their_files_say(server):
     out = server("apply", "--server-side", "--force-conflicts", "-f", assets.config_directory() / "crd")
 
-    assert out.count("serverside-applied") == 4
+    assert out.count("serverside-applied") == 5
