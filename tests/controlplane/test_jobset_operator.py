@@ -16,6 +16,7 @@ from ktrain.api.documents import resource_of
 from ktrain.api.jobset import JOBSETS
 from ktrain.api.meta import Key, format_micro_time
 from ktrain.cli.jobsets import UPSTREAM_LEASE
+from ktrain.pipeline import Registry
 
 pytestmark = pytest.mark.e2e
 RIGHTS = Path(__file__).parents[2] / "config" / "jobset" / "rbac.yaml"
@@ -23,7 +24,7 @@ TRAINER = [
     {"apiGroups": ["trainer.kubeflow.org"], "resources": ["*"], "verbs": ["*"]},
     {"apiGroups": [""], "resources": ["configmaps"], "verbs": ["list", "watch"]},
 ]
-"""What the rest of the operator needs to start."""
+"""What the rest of the operator needs to start, besides what its plugins watch."""
 
 
 @pytest.fixture
@@ -69,10 +70,20 @@ def create(control_plane, pod_template):
     return create_jobset
 
 
+def watched_by_plugins():
+    """Return the rules to list and watch what plugins watch, as they say it; of Jobs and JobSets our manifest does."""
+    rules = [rule for plugin in Registry.load().plugins for rule in getattr(plugin, "rbac", ())]
+    return [
+        {"apiGroups": list(rule.api_groups), "resources": list(rule.resources), "verbs": ["list", "watch"]}
+        for rule in rules
+        if "watch" in rule.verbs and not {"batch", "jobset.x-k8s.io"} & set(rule.api_groups)
+    ]
+
+
 async def grant(client, user):
     """Let a user do what our manifest says."""
     role = yaml.safe_load(RIGHTS.read_text())
-    role["rules"] = [*role["rules"], *TRAINER]
+    role["rules"] = [*role["rules"], *TRAINER, *watched_by_plugins()]
     subject = {"kind": "User", "name": user, "apiGroup": "rbac.authorization.k8s.io"}
     binding = {
         "apiVersion": "rbac.authorization.k8s.io/v1",
