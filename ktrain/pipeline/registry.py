@@ -19,7 +19,7 @@ from . import points
 from .errors import RegistryError
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Iterable
+    from collections.abc import Container, Iterable, Mapping
     from importlib.metadata import EntryPoint
     from typing import Any
 
@@ -126,15 +126,34 @@ def _watches(plugins: Iterable[Plugin]) -> tuple[list[tuple[Plugin, tuple[Watch,
     """Return the plugins, each with what it watches, and those that failed to say."""
     usable: list[tuple[Plugin, tuple[Watch, ...]]] = []
     failures: list[LoadFailure] = []
+    selectors: dict[Resource[Any], str] = {}
     for plugin in plugins:
         try:
             watches = tuple(plugin.watches()) if isinstance(plugin, points.WatchExtension) else ()
+            selectors |= _agreeing(watches, selectors)
         except Exception as error:  # noqa: BLE001 -- somebody else's code; it must cost that plugin only
             origin = f"{type(plugin).__module__}:{type(plugin).__qualname__}"
             failures.append(_unusable(plugin.name, origin, error))
         else:
             usable.append((plugin, watches))
     return usable, failures
+
+
+def _agreeing(watches: Iterable[Watch], selectors: Mapping[Resource[Any], str]) -> dict[Resource[Any], str]:
+    """
+    Return the selectors of *watches*. There is one cache of a kind, so all who watch it have to see the same of it.
+
+    Raises:
+        RegistryError: Another plugin watches one of the kinds by another selector.
+    """
+    found = {one.resource: one.label_selector for watch in watches for one in watch.chain}
+    for resource, selector in found.items():
+        if selectors.get(resource, selector) != selector:
+            raise RegistryError(
+                f"it watches {resource.qualified_name} by {selector!r}, and another plugin by {selectors[resource]!r};"
+                " give it a type of its own to see it by another selector"
+            )
+    return found
 
 
 def _ordered(plugins: list[Plugin]) -> tuple[Plugin, ...]:

@@ -184,3 +184,22 @@ def test_of_the_versions_of_a_kind_the_first_that_is_served_is_watched(unserved,
     registry = Registry([Things()]).without_kinds({version(name) for name in unserved})
 
     assert [watch.resource.version for watch in registry.watches] == ([watched] if watched else [])
+
+
+def test_one_who_watches_a_kind_by_another_selector_is_left_out():
+    kind = Resource("example.com", "v1", "Thing", "things", namespaced=True, type=Object)
+
+    def watching(plugin_name, selector):
+        class Watching:
+            name = plugin_name
+
+            def watches(self):
+                return (Watch(kind, label_selector=selector),)
+
+        return Watching()
+
+    registry = Registry([watching("A", "x"), watching("B", "x"), watching("C", "")])
+
+    assert registry.names == ("A", "B")
+    (failure,) = registry.failures
+    assert (failure.name, "another plugin by 'x'" in failure.reason) == ("C", True)

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from ktrain.framework.metrics import Metrics
     from ktrain.framework.telemetry.tracing import Tracing
     from ktrain.pipeline import Registry
+    from ktrain.pipeline.points import Watch
 
 log = structlog.get_logger(__name__)
 
@@ -102,14 +103,18 @@ def make_controller(
     shared.job_sets.add_handler(reconciler)
     controller.watches(shared.config_maps, partial(_on_shared, shared), predicate=_SHARED_GONE)
     for watch in dict.fromkeys(registry.watches):  # two plugins may want the same
-        watched = informer(watch.resource, watch.label_selector)
-        if watch.owned:
-            controller.owns(watched, owner=api.TRAIN_JOBS)
-        elif watch.keys:
-            controller.watches(watched, watch.keys)
-        elif watch.suspended:
-            controller.watches(watched, lambda obj: _suspended(jobs, obj))
+        _follow(controller, watch, informer(watch.resource, watch.label_selector), jobs)
     return controller
+
+
+def _follow(controller: Controller, watch: Watch, watched: Informer[Any], jobs: Informer[api.TrainJob]) -> None:
+    """Have changes of a kind that a plugin watches wake the jobs that it says."""
+    if watch.owned:
+        controller.owns(watched, owner=api.TRAIN_JOBS)
+    elif watch.keys:
+        controller.watches(watched, watch.keys)
+    elif watch.suspended:
+        controller.watches(watched, lambda obj: _suspended(jobs, obj))
 
 
 def make_collector(
