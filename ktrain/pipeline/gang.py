@@ -34,20 +34,20 @@ Amounts = dict[str, Amount]
 
 
 def min_member(info: Info) -> int:
-    """Count the pods."""
-    return sum(pod_set.count for pod_set in info.pod_sets)
+    """Count the pods that have to start together: of an elastic job those with which it can begin."""
+    return sum(pod_set.enough for pod_set in info.pod_sets)
 
 
 def min_resources(info: Info) -> Json:
     """
-    Return what all pods ask for.
+    Return what they ask for.
 
     Raises:
         ValueError: A quantity is none.
     """
     total: Amounts = {}
     for pod_set in info.pod_sets:
-        total = _plus(total, pod_requests(pod_set.pod), times=pod_set.count)
+        total = _plus(total, pod_requests(pod_set.pod), times=pod_set.enough)
     return {name: quantity.format_quantity(amount.value, like=amount.spelling) for name, amount in total.items()}
 
 

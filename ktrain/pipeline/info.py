@@ -197,6 +197,11 @@ class PodSet:
         """Return the main container of this name, or None."""
         return next((c for c in self.containers if c.name == name), None)
 
+    @property
+    def enough(self) -> int:
+        """How many pods of each of its Jobs a gang has to wait for."""
+        return self.count if self.least is None else self.least
+
     def set_count(self, count: int, *, least: int | None = None) -> None:
         """Say how many pods each of its Jobs has; 0 is a count. An elastic one works with fewer, too."""
         self._journal.record(f"replicatedJobs[{self.name}].count", count)

@@ -51,6 +51,14 @@ def test_what_the_trainjob_asks_for_is_what_its_group_asks_for(kit, policy):
     assert (spec["minMember"], spec["minResources"]) == (6, {"cpu": "11", "memory": "5Gi"})
 
 
+@pytest.mark.parametrize("policy", ["coscheduling: {}", "volcano: {}"])
+def test_an_elastic_job_begins_with_the_fewest_nodes_that_it_needs(kit, policy):
+    elastic = runtime(policy).replace("{numNodes: 3}", "{torch: {elasticPolicy: {minNodes: 2, maxNodes: 8}}}")
+    spec = kit.objects_of(elastic, JOB % ", trainer: {numNodes: 5}")["PodGroup"]["spec"]
+
+    assert (spec["minMember"], spec["minResources"]) == (3, {"cpu": "4", "memory": "2Gi"})
+
+
 @pytest.mark.parametrize("policy", ["coscheduling: {}", "volcano: {}", ""])
 def test_groups_come_before_their_pods_and_only_where_a_policy_says_so(kit, policy):
     kinds = [component.resource.kind for component in kit.plan(runtime(policy), JOB % "").components]

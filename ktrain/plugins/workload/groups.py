@@ -72,8 +72,9 @@ def min_count(group: Group) -> int:
 def _nodes(group: Group) -> int:
     """Count the nodes: of an elastic job those that are enough, else what the TrainJob says, else what is built."""
     policy, trainer = group.info.runtime.ml_policy, group.info.job.spec.trainer
-    if policy and policy.torch and policy.torch.elastic_policy:
-        return policy.torch.elastic_policy.min_nodes
+    for pod_set in group.pod_sets:
+        if pod_set.least is not None:
+            return pod_set.least
     if trainer and trainer.num_nodes is not None:
         return trainer.num_nodes
     built = (
