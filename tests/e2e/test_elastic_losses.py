@@ -152,9 +152,10 @@ def phases(pods):
 
 
 @pytest.fixture
-async def plane(start, tmp_path):
-    """Run a control plane with room for three nodes."""
-    up = start("up", "--kubeconfig", "kc", "--pods", "host", "--node-resources", "cpu=3")
+async def plane(start, tmp_path, request):
+    """Run a control plane with room for three nodes; its pods are plain processes, unless a test says otherwise."""
+    pods = getattr(request, "param", "host")
+    up = start("up", "--kubeconfig", "kc", "--pods", pods, "--node-resources", "cpu=3")
     up.wait_for("ready ")
     transport = await connect(kubeconfig=str(tmp_path / "kc"))
     yield Plane(Client(transport, system_env(), field_manager="test"), tmp_path)
@@ -176,6 +177,7 @@ async def test_a_worker_that_is_killed_costs_each_node_a_restart_and_no_pod(plan
     assert len(plane.starts()) == 4
 
 
+@pytest.mark.parametrize("plane", ["host", pytest.param("ns", marks=pytest.mark.ns)], indirect=True)
 async def test_a_node_that_is_lost_comes_back_and_if_it_was_the_first_all_meet_anew(plane):
     await plane.submit({"minNodes": 2, "maxNodes": 3, "maxRestarts": 10})
     await plane.started(2)
