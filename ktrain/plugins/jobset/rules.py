@@ -63,8 +63,8 @@ def _pod_names(info: Info) -> Iterator[FieldError]:
     """JobSet refuses names whose pods' names would be no DNS label; Go's Trainer finds out when it is too late."""
     name = info.job.metadata.name
     nodes = info.job.spec.trainer.num_nodes if info.job.spec.trainer else None
-    if info.runtime.ml_policy and (torch := info.runtime.ml_policy.torch) and torch.elastic_policy:
-        nodes = torch.elastic_policy.max_nodes
+    if elastic := info.runtime.elastic_policy:
+        nodes = elastic.max_nodes
     for pod_set in info.pod_sets:
         count = nodes if nodes is not None and pod_set is info.trainer else pod_set.count
         longest = f"{name}-{pod_set.name}-{max(pod_set.replicas - 1, 0)}-{max(count - 1, 0)}{_POD_SUFFIX}"
