@@ -19,6 +19,7 @@ spec:
           spec: {template: {metadata: {labels: {%s}}, spec: {containers: [{name: node, image: i}]}}}
 """
 STEP = "trainer.kubeflow.org/trainjob-ancestor-step: trainer"
+RESOURCE = {"resource": "limits.cpu"}
 JOB = """
 metadata: {name: job, namespace: ns, uid: u, labels: {team: a}, annotations: {note: b}}
 spec: {runtimeRef: {name: rt}, trainer: {image: mine%s}}
@@ -58,6 +59,26 @@ def test_an_initializer_of_the_runtime_runs_as_it_is_for_jobs_that_say_nothing_o
         (
             "{name: A, valueFrom: {secretKeyRef: {name: s, key: k}}}",
             {"name": "A", "valueFrom": {"secretKeyRef": {"name": "s", "key": "k"}}},
+        ),
+        (
+            "{name: A, valueFrom: {configMapKeyRef: {name: m, key: k, optional: false}}}",
+            {"name": "A", "valueFrom": {"configMapKeyRef": {"name": "m", "key": "k", "optional": False}}},
+        ),
+        (
+            "{name: A, valueFrom: {fieldRef: {apiVersion: v1, fieldPath: metadata.name}}}",
+            {"name": "A", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}},
+        ),
+        (
+            "{name: A, valueFrom: {resourceFieldRef: {resource: limits.cpu}}}",
+            {"name": "A", "valueFrom": {"resourceFieldRef": RESOURCE | {"containerName": "", "divisor": "0"}}},
+        ),
+        (
+            "{name: A, valueFrom: {resourceFieldRef: {resource: limits.cpu, containerName: node, divisor: 1m}}}",
+            {"name": "A", "valueFrom": {"resourceFieldRef": RESOURCE | {"containerName": "node", "divisor": "1m"}}},
+        ),
+        (
+            "{name: A, valueFrom: {fileKeyRef: {volumeName: v, path: p, key: k}}}",
+            {"name": "A", "valueFrom": {"fileKeyRef": {"volumeName": "v", "path": "p", "key": "k"}}},
         ),
     ],
 )
