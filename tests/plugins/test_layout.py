@@ -86,3 +86,32 @@ def test_variables_pass_through_with_their_sources_and_also_when_they_are_empty(
     env = kit.container(RUNTIME % (STEP, "a: b"), JOB % f", env: [{written}]", index=1)["env"]
 
     assert env == [built]
+
+
+TWO_STEPS = """
+spec:
+  mlPolicy: {numNodes: 2, torch: {}}
+  template: {spec: {replicatedJobs: [
+    {name: one, template: {metadata: {labels: L}, spec: {template: {spec: {containers: [{name: node, image: i}]}}}}},
+    {name: two, template: {metadata: {labels: L}, spec: {template: {spec: {containers: [{name: node, image: i}]}}}}}]}}
+"""
+
+
+def test_of_two_trainer_steps_the_first_is_sized_and_told_and_both_run_the_jobs_program(kit):
+    job = JOB % ", numNodes: 3, args: [x], env: [{name: A, value: a}], resourcesPerNode: {limits: {cpu: 1}}"
+    specs = [one["template"]["spec"] for one in kit.job_set(TWO_STEPS, job)["spec"]["replicatedJobs"]]
+    one, two = (spec["template"]["spec"]["containers"][0] for spec in specs)
+
+    assert [spec["parallelism"] for spec in specs] == [3, 2]
+    assert [(c["image"], c["args"], c["resources"]) for c in (one, two)] == [
+        ("mine", ["x"], {"limits": {"cpu": 1}})
+    ] * 2
+    assert [entry["name"] for entry in one["env"]][:2] == ["A", "PET_NNODES"]
+    assert two["env"] == [{"name": "A", "value": "a"}]
+
+
+def test_what_a_trainjob_says_of_its_trainer_is_lost_on_a_runtime_without_that_step(kit):
+    runtime = RUNTIME % ("a: b", "a: b")
+    job = JOB % ", numNodes: 3, env: [{name: A, value: a}], resourcesPerNode: {limits: {cpu: 1}}"
+
+    assert kit.job_set(runtime, job)["spec"] == kit.job_set(runtime, JOB % "")["spec"]
