@@ -8,7 +8,7 @@ from ktrain.api.core import untyped
 from ktrain.api.jobset import JOBSETS
 from ktrain.api.trainer import TRAIN_JOBS
 
-LATE_S = 2.5
+LATE_S = 1.5
 
 
 async def test_a_job_made_again_under_its_name_gets_nothing_from_the_old_ones_child(weather):

@@ -98,7 +98,7 @@ class Weather:
 
     async def keys(self, name):
         """Return the SSH keys of an MPI job."""
-        return (await self.client.get(SECRETS, KEYS_OF.format(name), self.plane.namespace)).data
+        return (await self.client.get(untyped(SECRETS), KEYS_OF.format(name), self.plane.namespace))["data"]
 
     async def until_job_sets(self, *names, where=lambda _found: True):
         """Wait until each of these jobs has a JobSet that is as wanted; returns the last one."""
@@ -158,7 +158,7 @@ class Weather:
     async def quiet(self, seconds=1.0):
         """Wait until the controller has written nothing for so long."""
         count = -1
-        while count != (count := len(self.writes())):
+        while count != (count := len(self.writes())):  # noqa: ASYNC110 - it is the absence of calls that is waited for
             await asyncio.sleep(seconds)
 
     def _object(self, resource, name, spec):
