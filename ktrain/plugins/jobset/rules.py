@@ -52,10 +52,13 @@ def validate(info: Info | None, job: api.TrainJob, old: api.TrainJob | None, job
         errors += older_rules.late_changes(job, old, job_set)
     for patch in job.spec.runtime_patches:
         errors += _manager(patch.manager)
+    malformed = list(older_rules.shapes(job))
+    errors += malformed
     if replicated_jobs is not None:
         by_name = {str(rjob.get("name", "")): pod_spec(rjob) for rjob in replicated_jobs}
         errors += _patch_targets(job, by_name)
-        errors += older_rules.check(job, by_name)
+        if not malformed:
+            errors += older_rules.check(job, by_name)
     return Findings(tuple(errors))
 
 
