@@ -144,8 +144,24 @@ class ElasticStatus(Struct, frozen=True):
     selector: str = ""
 
 
+class Metric(Struct, frozen=True):
+    """A figure of the training."""
+
+    name: str = ""
+    value: str = ""
+
+
+class TrainerStatus(Struct, frozen=True):
+    """`status.trainerStatus`: how far the training is, as its pods reported. What is absent is not known."""
+
+    progress_percentage: int | None = None
+    estimated_remaining_seconds: int | None = None
+    metrics: tuple[Metric, ...] | None = None
+    last_updated_time: datetime | None = None
+
+
 class Reported(Struct, frozen=True):
-    """`status.trainerStatus`, of which only its age is read: its writer must not go back to an older one."""
+    """The same, of which controllers read only its age: its writer must not go back to an older one."""
 
     last_updated_time: datetime | None = None
 
