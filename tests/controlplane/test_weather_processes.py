@@ -123,9 +123,9 @@ async def test_a_leader_that_is_asked_to_end_hands_over_within_a_second_and_idle
     first_s = proxy.calls("apply", JOBSETS, name="after")[0].at_s
     assert await asyncio.wait_for(leader.wait(), 20) == 0
     await weather.until_job_sets("after")
-    await asyncio.sleep(1.5)
+    await asyncio.sleep(1)
     idle_s = weather.now()
-    await asyncio.sleep(3)
+    await asyncio.sleep(2)
 
     assert first_s - said_s < 1 + usual_s
     idle = proxy.calls(since_s=idle_s, where=lambda call: not call.concerns(LEASES))
