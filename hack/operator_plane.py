@@ -1,11 +1,11 @@
 """
-An API server, and beside it the JobSet controller as a process of its own that can be stopped and started.
+An API server, and beside it the operator as a process of its own that can be stopped and started.
 
-    python hack/jobset_plane.py serve DIR [--real] [--gates RestartJob,...]   until SIGTERM; says `ready` when it is
-    python hack/jobset_plane.py stop|start|restart DIR                        returns when the deed is done
+    python hack/operator_plane.py serve DIR [--real] [--gates RestartJob,...]   until SIGTERM; says `ready` when it is
+    python hack/operator_plane.py stop|start|restart DIR                        returns when the deed is done
 
-DIR gets `kubeconfig`. The API server is `ktrain up`, or with --real the kube-apiserver of `KUBEBUILDER_ASSETS`, with
-webhooks. For the recorded traces of the JobSet controller (`hack/recorded.py`), some of which need just that.
+DIR gets `kubeconfig`. The API server is `ktrain up`, without a JobSet controller of its own, or with --real the
+kube-apiserver of `KUBEBUILDER_ASSETS`, which calls the operator's webhooks. For recorded cases (`hack/recorded.py`).
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from ktrain.api.meta import Json
 
 ROOT = Path(__file__).resolve().parent.parent
-WEBHOOKS = ROOT / "config" / "jobset" / "webhooks.yaml"
+WEBHOOKS = [ROOT / "config" / part / "webhooks.yaml" for part in ("trainer", "jobset")]
 READY_WITHIN_S = 90.0
 HOST = "127.0.0.1"
 
@@ -135,7 +135,7 @@ async def install_webhooks(directory: Path, port: int) -> None:
     transport = await connect(str(directory / "kubeconfig"))
     try:
         client = Client(transport, system_env(), field_manager="hack")
-        for configuration in yaml.safe_load_all(WEBHOOKS.read_text()):
+        for configuration in (found for file in WEBHOOKS for found in yaml.safe_load_all(file.read_text())):
             for webhook in configuration["webhooks"]:
                 webhook["clientConfig"] = local(webhook["clientConfig"], port, identity.certificate)
             await client.create(resource_of(configuration), configuration)
