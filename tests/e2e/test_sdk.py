@@ -5,8 +5,12 @@ Installed by the extra `sdk`; without it these tests are skipped. The SDK runs i
 """
 
 import json
+import subprocess
+import sys
 
 import pytest
+
+from .conftest import ROOT
 
 pytestmark = pytest.mark.e2e
 
@@ -60,6 +64,23 @@ def test_a_function_runs_on_every_node_and_its_logs_come_back(sdk):
         "listed": [True],
         "left": 0,
     }
+
+
+def test_the_example_goes_through_all_of_it(sdk, tmp_path):
+    done = subprocess.run(
+        [sys.executable, ROOT / "examples/sdk/train.py", tmp_path / "kubeconfig"],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    said = done.stdout.splitlines()
+
+    assert done.returncode == 0, done.stderr
+    assert "plain, torch-distributed, torchtune-llama3.2-1b" in said[0]
+    assert said[1:3] == [f"node-{number}: node {number}: slope 2.985 after 50 steps" for number in range(2)]
+    assert said.count("event: Pod Started: container node started") == 2
+    assert said[-1] == "Complete; 0 jobs are left"
 
 
 def test_a_function_that_fails_is_seen_to_fail(sdk):
