@@ -24,8 +24,8 @@ _EPOCH = datetime.fromtimestamp(0, UTC)
 
 TORCH_HINT = "PyTorch is not installed in this environment. Install it with: pip install 'ktrain-operator[torch]'"
 MODULE_HINT = (
-    "There is no Python module {} where the pod took its programs from. Images are not run on this machine: install what "
-    "the job needs into the environment that ktrain is started in. On a cluster the image has to bring it."
+    "There is no Python module {} where the pod took its programs from. Images are not run on this machine: install "
+    "what the job needs into the environment that ktrain is started in. On a cluster the image has to bring it."
 )
 NETWORK_HINT = (
     "Pods in namespaces of their own do not reach the network outside. If the program downloads something, run it with "
