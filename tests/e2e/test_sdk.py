@@ -180,3 +180,27 @@ def test_a_container_runs_with_the_command_of_its_runtime(sdk):
     """)
 
     assert out == "['from the runtime']\n"
+
+
+def test_a_function_reports_its_progress_by_the_sdks_own_means(sdk_on):
+    out, _err = sdk_on("--pods", "host", "--feature-gates", "TrainJobStatus")("""
+        def train():
+            from kubeflow.trainer.backends.kubernetes.utils import update_trainjob_status
+
+            print(update_trainjob_status(progress_percent=40, estimated_remaining_seconds=9, metrics={"loss": 0.5}))
+
+        name = client.train(runtime="plain", trainer=CustomTrainer(func=train))
+        client.wait_for_job_status(name, timeout=90, polling_interval=1)
+        kind = ("trainer.kubeflow.org", "v1alpha1", "default", "trainjobs")
+        status = client.backend.custom_api.get_namespaced_custom_object(*kind, name)["status"]["trainerStatus"]
+        print(json.dumps([list(client.get_job_logs(name)), status]))
+    """)
+
+    logs, status = json.loads(out)
+    assert logs == ["True"]
+    assert status.pop("lastUpdatedTime")
+    assert status == {
+        "progressPercentage": 40,
+        "estimatedRemainingSeconds": 9,
+        "metrics": [{"name": "loss", "value": "0.5"}],
+    }
