@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from prometheus_client import CollectorRegistry
 
+from ktrain.api import documents
 from ktrain.api.core import PODS
 from ktrain.framework import WorkQueue, system_env
 from ktrain.framework.cache.informer import Informer, Scope
@@ -28,8 +29,10 @@ PAGES = [
     ROOT / "README.md",
     ROOT / "CHANGELOG.md",
     *sorted((ROOT / "docs").rglob("*.md")),
+    ROOT / "examples/README.md",
     *sorted(ROOT.glob("examples/*/README.md")),
 ]
+EXAMPLES = sorted(path for path in ROOT.glob("examples/*") if path.is_dir())
 
 
 def test_the_api_reference_is_built_without_a_warning(tmp_path):
@@ -91,6 +94,16 @@ def test_python_in_documents_compiles_and_what_it_imports_is_there(page):
         tree = compile(snippet, page.name, "exec", ast.PyCF_ONLY_AST | ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
         imports = [node for node in ast.walk(tree) if isinstance(node, ast.Import | ast.ImportFrom)]
         exec(compile(ast.Module(imports, []), page.name, "exec"), {})
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.name)
+def test_every_example_has_a_page_and_a_place_in_the_list_and_fields_that_exist(example):
+    listed = (ROOT / "examples/README.md").read_text()
+
+    assert f"]({example.name}/README.md)" in listed
+    assert (example / "README.md").exists()
+    if example.name != "framework":  # whose kind is its own
+        assert all(documents.load([str(file)]) for file in example.glob("*.yaml"))
 
 
 def test_every_metric_is_in_the_guide():
