@@ -65,6 +65,7 @@ class Registry:
         self.terminal_conditions = tuple(p for p in self.plugins if isinstance(p, points.TerminalCondition))
         self.statuses = tuple(p for p in self.plugins if isinstance(p, points.Status))
         self.elasticities = tuple(p for p in self.plugins if isinstance(p, points.Elasticity))
+        self.gangs = tuple(p for p in self.plugins if isinstance(p, points.Gangs))
         self.clean_ups = tuple(p for p in self.plugins if isinstance(p, points.CleanUp))
 
     @classmethod
