@@ -4,7 +4,11 @@ What ktrain costs, measured: `python -m benchmarks [NAME...]`, or `make bench`.
     help              `ktrain --help`
     first_line        `ktrain run` to the first line that rank 0 prints
     burst             200 TrainJobs applied to `ktrain up --pods off`
-    life              what the operator asks of an API server in a TrainJob's whole life
+    trainjobs         1,000 TrainJobs at once, to a client that fires the same writes, also on a real kube-apiserver
+    delivery          from a TrainJob to its JobSet, paced, to one watch delivery and one apply; there, too
+    life              what the operator asks of an API server in a TrainJob's whole life; there, too
+    live_jobs         memory of the operator for each TrainJob that runs, and for foreign objects; there, too
+    plans             the pipeline alone
     jobsets           200 JobSets and the JobSet controller, also on a real kube-apiserver
     apiserver         the embedded API server in process
     serving           the embedded API server over TLS, to a real kube-apiserver

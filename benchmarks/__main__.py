@@ -16,13 +16,16 @@ from .burst import burst
 from .figures import Outcome, render
 from .jobsets import jobsets
 from .life import life
+from .live_jobs import live_jobs
 from .micro import apiserver, watch_decode
+from .planning import plans
 from .pods import pods
 from .reconciling import reconcile_noop
 from .serving import durable, empty, serving
 from .standing import failover, idle
 from .startup import first_line, framework_import, help_text
 from .syncing import foreign_objects, sync
+from .trainjobs import delivery, trainjobs
 from .watching import watch_store
 
 if TYPE_CHECKING:
@@ -39,7 +42,11 @@ BENCHMARKS: Final[dict[str, Benchmark]] = {
     "help": help_text,
     "first_line": first_line,
     "burst": burst,
+    "trainjobs": trainjobs,
+    "delivery": delivery,
     "life": life,
+    "live_jobs": live_jobs,
+    "plans": plans,
     "jobsets": jobsets,
     "watch_decode": watch_decode,
     "watch_store": watch_store,

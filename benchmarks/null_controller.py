@@ -1,9 +1,10 @@
 """
-The least that a controller of TrainJobs can do: `python -m benchmarks.null_controller URL TOKEN`, until SIGTERM.
+The least that a controller of TrainJobs can do: `python -m benchmarks.null_controller KUBECONFIG CANNED`.
 
-It watches TrainJobs and JobSets and writes as often as the operator does: for a new TrainJob a ConfigMap and a canned
-JobSet, and for the second and the last status of a JobSet one of the TrainJob. It keeps nothing, decides nothing,
-survives nothing. The standard library's json and aiohttp, as most would write it.
+It watches TrainJobs and JobSets and sends what the operator was seen to send (CANNED, see `Canned`): for a new TrainJob
+its objects, one after the other, and for the second and the last status of a JobSet one of the TrainJob. At most 16
+jobs are worked on at a time. It ends by SIGTERM, keeps nothing, decides nothing, survives nothing. The standard
+library's json and aiohttp, as most would write it. Prints `ready`.
 """
 
 from __future__ import annotations
@@ -11,77 +12,112 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
+from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-import aiohttp
-
-from .objects import NAMESPACE, job_set
+from .plain_session import plain_session
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Sequence
 
-TRAINJOBS: Final = "/apis/trainer.kubeflow.org/v1alpha1"
-JOBSETS: Final = "/apis/jobset.x-k8s.io/v1alpha2"
-APPLY: Final = "application/apply-patch+yaml"
-MERGE: Final = "application/merge-patch+json"
-NOW: Final = "2026-01-01T00:00:00Z"
+    import aiohttp
+
+TRAIN_JOBS: Final = "/apis/trainer.kubeflow.org/v1alpha1/trainjobs"
+JOBSETS: Final = "/apis/jobset.x-k8s.io/v1alpha2/jobsets"
+CONCURRENCY: Final = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """One write: `target` is path and query."""
+
+    method: str
+    target: str
+    media: str
+    body: str
+
+
+@dataclass(frozen=True, slots=True)
+class Canned:
+    """What the operator sent in the life of one job, of this name and UID."""
+
+    name: str
+    uid: str
+    objects: Sequence[Sent]
+    statuses: Sequence[Sent]
+    """The second and the last."""
+
+    @classmethod
+    def read(cls, text: str) -> Canned:
+        """Read what `json.dumps` wrote of `dataclasses.asdict`."""
+        fields = json.loads(text)
+        return cls(
+            fields["name"],
+            fields["uid"],
+            [Sent(**one) for one in fields["objects"]],
+            [Sent(**one) for one in fields["statuses"]],
+        )
 
 
 class NullController:
     """Echoes events as writes. Each runs as a task of its own."""
 
-    def __init__(self, session: aiohttp.ClientSession, url: str, tasks: asyncio.TaskGroup) -> None:
+    def __init__(self, session: aiohttp.ClientSession, url: str, canned: Canned, tasks: asyncio.TaskGroup) -> None:
         self._session = session
         self._url = url
+        self._canned = canned
         self._tasks = tasks
+        self._slots = asyncio.Semaphore(CONCURRENCY)
 
     async def follow_train_jobs(self) -> None:
-        async for event in self._watch(f"{TRAINJOBS}/trainjobs"):
-            if event["type"] == "ADDED":
-                self._tasks.create_task(self._on_train_job(event["object"]["metadata"]["name"]))
+        seen: set[str] = set()
+        async for event in self._watch(TRAIN_JOBS):
+            uid = event["object"]["metadata"]["uid"]
+            if event["type"] == "ADDED" and uid not in seen:
+                seen.add(uid)
+                self._answer(self._canned.objects, event["object"]["metadata"]["name"], uid)
 
     async def follow_jobsets(self) -> None:
-        async for event in self._watch(f"{JOBSETS}/jobsets"):
+        async for event in self._watch(JOBSETS):
             name, status = event["object"]["metadata"]["name"], event["object"].get("status", {})
             counters = status.get("replicatedJobsStatus", [{}])
+            if event["type"] == "DELETED" or not self._canned.statuses:
+                continue
             if "conditions" in status:
-                complete = {"type": "Complete", "status": "True", "reason": "Done", "message": "done"}
-                self._report(name, {"conditions": [{**complete, "lastTransitionTime": NOW}], "jobsStatus": counters})
+                self._answer(self._canned.statuses[-1:], name, "")
             elif counters[0].get("ready"):
-                self._report(name, {"jobsStatus": counters})
+                self._answer(self._canned.statuses[:1], name, "")
 
-    async def _on_train_job(self, name: str) -> None:
-        metadata = {"name": f"{name}-snapshot", "namespace": NAMESPACE}
-        config_map = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"runtime": "canned"}}
-        await self._send("POST", f"/api/v1/namespaces/{NAMESPACE}/configmaps", config_map, "application/json")
-        path = f"{JOBSETS}/namespaces/{NAMESPACE}/jobsets/{name}?fieldManager=null&force=true"
-        await self._send("PATCH", path, job_set(name), APPLY)
+    def _answer(self, writes: Sequence[Sent], name: str, uid: str) -> None:
+        self._tasks.create_task(self._send_all(writes, name, uid))
 
-    def _report(self, name: str, status: dict[str, Any]) -> None:
-        path = f"{TRAINJOBS}/namespaces/{NAMESPACE}/trainjobs/{name}/status"
-        self._tasks.create_task(self._send("PATCH", path, {"status": status}, MERGE))
+    async def _send_all(self, writes: Sequence[Sent], name: str, uid: str) -> None:
+        async with self._slots:
+            for write in writes:
+                target = write.target.replace(self._canned.name, name)
+                body = write.body.replace(self._canned.name, name).replace(self._canned.uid, uid)
+                await self._send(write.method, target, body, write.media)
 
-    async def _send(self, method: str, path: str, body: dict[str, Any], content_type: str) -> None:
-        headers = {"Content-Type": content_type}
-        async with self._session.request(method, self._url + path, data=json.dumps(body), headers=headers) as answer:
+    async def _send(self, method: str, target: str, body: str, media: str) -> None:
+        headers = {"Content-Type": media, "Accept": "application/json"}
+        async with self._session.request(method, self._url + target, data=body, headers=headers) as answer:
             json.loads(await answer.read())
             answer.raise_for_status()
 
     async def _watch(self, path: str) -> AsyncIterator[dict[str, Any]]:
-        async with self._session.get(f"{self._url}{path}?watch=true") as answer:
-            async for line in answer.content:
-                yield json.loads(line)
+        while True:  # a watch may end at any time, and a new one begins with all that is there
+            async with self._session.get(f"{self._url}{path}?watch=true") as answer:
+                print("ready", flush=True)
+                async for line in answer.content:
+                    yield json.loads(line)
 
 
-async def main(url: str, token: str) -> None:
+async def main(kubeconfig: str, canned: str) -> None:
     """Follow both kinds until the server goes away."""
-    headers = {"Authorization": f"Bearer {token}", "User-Agent": "null-controller"}
-    timeout = aiohttp.ClientTimeout(total=None)
-    async with (
-        aiohttp.ClientSession(headers=headers, timeout=timeout, read_bufsize=1 << 20) as session,
-        asyncio.TaskGroup() as tasks,
-    ):
-        controller = NullController(session, url, tasks)
+    found = Canned.read(await asyncio.to_thread(Path(canned).read_text))
+    async with plain_session(kubeconfig) as (session, url), asyncio.TaskGroup() as tasks:
+        controller = NullController(session, url, found, tasks)
         tasks.create_task(controller.follow_train_jobs())
         tasks.create_task(controller.follow_jobsets())
 

@@ -9,17 +9,15 @@ as most would write it. Prints `ready`.
 from __future__ import annotations
 
 import asyncio
-import base64
 import json
-import ssl
 import sys
-from pathlib import Path
-from typing import Any, Final
-
-import aiohttp
-import yaml
+from typing import TYPE_CHECKING, Any, Final
 
 from .objects import NAMESPACE
+from .plain_session import plain_session
+
+if TYPE_CHECKING:
+    import aiohttp
 
 JOBSETS: Final = "/apis/jobset.x-k8s.io/v1alpha2"
 JOBS: Final = f"/apis/batch/v1/namespaces/{NAMESPACE}/jobs"
@@ -103,19 +101,8 @@ def job(jobset: dict[str, Any], rj: dict[str, Any]) -> dict[str, Any]:
 
 async def main(kubeconfig: str) -> None:
     """Follow JobSets until the server goes away."""
-    config = yaml.safe_load(Path(kubeconfig).read_text())  # noqa: ASYNC240 - nothing else runs yet
-    cluster, user = config["clusters"][0]["cluster"], config["users"][0]["user"]
-    authority = ssl.create_default_context(cafile=cluster.get("certificate-authority"))
-    if "certificate-authority-data" in cluster:
-        authority.load_verify_locations(cadata=base64.b64decode(cluster["certificate-authority-data"]).decode())
-    headers = {"Authorization": f"Bearer {user['token']}", "User-Agent": "null-controller"}
-    timeout = aiohttp.ClientTimeout(total=None)
-    connector = aiohttp.TCPConnector(ssl=authority)
-    async with (
-        aiohttp.ClientSession(headers=headers, timeout=timeout, connector=connector, read_bufsize=1 << 20) as session,
-        asyncio.TaskGroup() as tasks,
-    ):
-        await NullController(session, cluster["server"], tasks).follow()
+    async with plain_session(kubeconfig) as (session, url), asyncio.TaskGroup() as tasks:
+        await NullController(session, url, tasks).follow()
 
 
 if __name__ == "__main__":

@@ -10,13 +10,13 @@ if TYPE_CHECKING:
 NAMESPACE: Final = "default"
 
 
-def train_job(name: str, *, command: list[str], nodes: int = 2) -> Json:
-    """A TrainJob of the plain runtime."""
+def train_job(name: str, *, command: list[str], nodes: int = 2, runtime: str = "plain") -> Json:
+    """A TrainJob of one of the runtimes that ktrain ships."""
     return {
         "apiVersion": "trainer.kubeflow.org/v1alpha1",
         "kind": "TrainJob",
         "metadata": {"name": name, "namespace": NAMESPACE},
-        "spec": {"runtimeRef": {"name": "plain"}, "trainer": {"numNodes": nodes, "command": command}},
+        "spec": {"runtimeRef": {"name": runtime}, "trainer": {"numNodes": nodes, "command": command}},
     }
 
 

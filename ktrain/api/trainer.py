@@ -90,6 +90,11 @@ class TrainJobSpec(Struct, frozen=True):
     runtime_ref: RuntimeRef = RuntimeRef()
     initializer: Initializer | None = None
     trainer: Trainer | None = None
+    elastic_nodes: int | None = None
+    """
+    How many nodes there should be now. ktrain's own, and only for elastic jobs: `trainer.num_nodes` is fixed, as all
+    of `trainer` is.
+    """
     runtime_patches: tuple[RuntimePatch, ...] = ()
     suspend: bool | None = None
     active_deadline_seconds: int | None = None
@@ -183,6 +188,13 @@ class TrainJob(Object, frozen=True):
         return self.spec.suspend is True
 
     @property
+    def asked_nodes(self) -> int | None:
+        """How many nodes an elastic job asks for: what was asked for last, else what it began with, if it says."""
+        if self.spec.elastic_nodes is not None:
+            return self.spec.elastic_nodes
+        return self.spec.trainer.num_nodes if self.spec.trainer else None
+
+    @property
     def is_finished(self) -> bool:
         """Whether it is Complete or Failed; both are final."""
         return any(c.is_true and c.type in (CONDITION_COMPLETE, CONDITION_FAILED) for c in self.status.conditions)
@@ -208,6 +220,11 @@ class ElasticPolicy(Struct, frozen=True):
     max_nodes: int = 1
     max_restarts: int | None = None
     metrics: msgspec.Raw = ABSENT
+
+    def nodes_of(self, job: TrainJob) -> int:
+        """Return how many nodes there should be: what the job asks for, within the range; else the fewest."""
+        asked = job.asked_nodes
+        return self.min_nodes if asked is None else min(max(asked, self.min_nodes), self.max_nodes)
 
 
 class TorchPolicy(Struct, frozen=True):
@@ -267,6 +284,12 @@ class RuntimeSpec(Struct, frozen=True):
     ml_policy: MLPolicy | None = None
     pod_group_policy: PodGroupPolicy | None = None
     template: JobSetTemplate = JobSetTemplate()
+
+    @property
+    def elastic_policy(self) -> ElasticPolicy | None:
+        """The policy of its elastic jobs, if they are."""
+        torch = self.ml_policy.torch if self.ml_policy else None
+        return torch.elastic_policy if torch else None
 
 
 class Runtime(Object, frozen=True):

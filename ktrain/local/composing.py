@@ -56,9 +56,12 @@ async def compose(
 
     plugins = status_service.config if status_service is not None else {}
     followers = [status_service.server(client, cache, env)] if status_service is not None else []
-    names = (trainjob.COMPONENT, jobset.COMPONENT, "job-controller", "kubelet")
-    services = [EventRecorder(client, env, component=name, by_version=name == jobset.COMPONENT) for name in names]
-    for_train_jobs, for_jobsets, for_jobs, for_pods = services
+    # Each by the API that it has there.
+    for_train_jobs = EventRecorder(client, env, component=trainjob.COMPONENT)
+    for_jobsets = EventRecorder(client, env, component=jobset.COMPONENT, by_version=True)
+    for_jobs = EventRecorder(client, env, component="job-controller", older=True)
+    for_pods = EventRecorder(client, env, component="kubelet", older=True)
+    services = [for_train_jobs, for_jobsets, for_jobs, for_pods]
     controllers: list[Controller] = [
         trainjob.make_controller(client, cache, env, for_train_jobs, registry, config=plugins),
         *runtimes.make_controllers(client, cache, env),

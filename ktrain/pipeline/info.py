@@ -29,8 +29,12 @@ COMPLETION_INDEX: Final = "metadata.annotations['batch.kubernetes.io/job-complet
 
 def upsert(items: list[Json], item: Json, *keys: str) -> None:
     """Replace the first element that agrees in all *keys*, or append."""
+    wanted = [(key, item.get(key)) for key in keys]
     for index, existing in enumerate(items):
-        if all(existing.get(key) == item.get(key) for key in keys):
+        for key, value in wanted:  # no `all`: its generator takes longer than the comparison
+            if existing.get(key) != value:
+                break
+        else:
             items[index] = item
             return
     items.append(item)

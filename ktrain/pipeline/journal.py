@@ -9,8 +9,7 @@ an error rather than a matter of order.
 from __future__ import annotations
 
 from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -19,8 +18,7 @@ RUNTIME: Final = "runtime"
 TRAIN_JOB: Final = "TrainJob"
 
 
-@dataclass(frozen=True, slots=True)
-class Author:
+class Author(NamedTuple):
     """Who writes: the runtime, the TrainJob, a patch manager, or a plugin (in one of its hooks)."""
 
     name: str
@@ -56,11 +54,16 @@ class Journal:
     @contextmanager
     def writing_as(self, author: Author) -> Iterator[None]:
         """Let *author* write until the block ends; authors nest."""
-        before, self._author = self._author, author
+        before = self.hand_to(author)
         try:
             yield
         finally:
-            self._author = before
+            self.hand_to(before)
+
+    def hand_to(self, author: Author) -> Author:
+        """Let *author* write from now on; returns who did before."""
+        before, self._author = self._author, author
+        return before
 
     def record(self, path: str, value: object) -> None:
         """

@@ -2,13 +2,15 @@
 Lays a TrainJob's `runtimePatches` over the runtime's JobSet spec, by Kubernetes' strategic merge.
 
 Patches come first: whatever the TrainJob's other fields and the plugins set later wins. They apply in list order, each
-to the result of the one before. A patch adds and replaces; it has no way to delete.
+to the result of the one before. A patch adds and replaces; it has no way to delete: what is empty in it says nothing.
 """
 
 from __future__ import annotations
 
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
+
+from ktrain.api.typed import as_typed
 
 from .journal import Author
 
@@ -44,7 +46,8 @@ def apply_patches(spec: Json, patches: Sequence[tuple[str, Json]], journal: Jour
     if not patches:
         return spec
     position = {job.get("name"): index for index, job in enumerate(spec.get("replicatedJobs") or ())}
-    for author, patch in patches:
+    for author, said in patches:
+        patch = as_typed(said)
         with journal.writing_as(Author(author)):
             for path, value in leaves(patch):
                 journal.record(path, value)

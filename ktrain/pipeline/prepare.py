@@ -92,7 +92,8 @@ def environment(raw: msgspec.Raw) -> list[Json]:
     """
     Decode the variables of a TrainJob as they go into a container: a literal keeps its value also when it is empty.
 
-    A field reference loses its `apiVersion`, as in Go's Trainer; there has only ever been v1.
+    As in Go's Trainer, a field reference loses its `apiVersion` (there has only ever been v1), and a reference to a
+    resource has all its parts.
     """
     return [_in_container(variable) for variable in declared_environment(raw)]
 
@@ -104,10 +105,11 @@ def declared_environment(raw: msgspec.Raw) -> list[Json]:
 
 
 def _in_container(variable: Json) -> Json:
-    source = variable.get("valueFrom")
-    if not source:
+    source: Json | None = variable.get("valueFrom")
+    if source is None:
         return {"name": variable["name"], "value": variable.get("value", "")}
-    if "fieldRef" not in source:
-        return variable
-    reference = {"fieldPath": source["fieldRef"].get("fieldPath", "")}
-    return {"name": variable["name"], "valueFrom": source | {"fieldRef": reference}}
+    if "fieldRef" in source:
+        source = source | {"fieldRef": {"fieldPath": source["fieldRef"].get("fieldPath", "")}}
+    if "resourceFieldRef" in source:
+        source = source | {"resourceFieldRef": {"containerName": "", "divisor": "0"} | source["resourceFieldRef"]}
+    return {"name": variable["name"], "valueFrom": source}

@@ -45,37 +45,45 @@ class Plan:
 
 
 class _Caller:
-    """Calls hooks of one job: authorship, time, and errors that name the plugin."""
+    """
+    Calls the hooks of one job, one after the other: authorship, time, and errors that name the plugin.
+
+    Most hooks have nothing to do for most jobs, and what is done around each of them counts thirty times for a job. So
+    the end of one is the beginning of the next, and the clock is read once.
+    """
 
     def __init__(self, job: TrainJob, ctx: Context, info: Info | None = None) -> None:
-        self._job = str(job.key)
+        self._key = job.key
         self._ctx = ctx
-        self._info = info
+        self._journal = info.journal if info else None
+        self._since_s = ctx.monotonic()
         self.durations: dict[str, float] = {}
 
     def call(self, plugin: Plugin, hook: str, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Run one hook of *plugin*."""
-        start = self._ctx.monotonic()
+        before = self._journal.hand_to(Author(plugin.name, hook)) if self._journal else None
         try:
-            if self._info is None:
-                return function(*args, **kwargs)
-            with self._info.journal.writing_as(Author(plugin.name, hook)):
-                return function(*args, **kwargs)
+            return function(*args, **kwargs)
         except FieldConflict as conflict:
-            raise PluginConflict(conflict.path, conflict.first, plugin.name, hook=hook, job=self._job) from conflict
+            raise PluginConflict(
+                conflict.path, conflict.first, plugin.name, hook=hook, job=str(self._key)
+            ) from conflict
         except PipelineError:
             raise
         except Exception as error:
-            raise PluginError(plugin.name, hook, self._job, error) from error
+            raise PluginError(plugin.name, hook, str(self._key), error) from error
         finally:
-            took = self._ctx.monotonic() - start
+            if self._journal and before:
+                self._journal.hand_to(before)
+            now_s = self._ctx.monotonic()
+            took, self._since_s = now_s - self._since_s, now_s
             self.durations[plugin.name] = self.durations.get(plugin.name, 0.0) + took
             if took > HOOK_BUDGET_S:
                 self._ctx.log.warning(
                     "plugin.slow",
                     plugin=plugin.name,
                     hook=hook,
-                    trainjob=self._job,
+                    trainjob=str(self._key),
                     took_s=took,
                     budget_s=HOOK_BUDGET_S,
                 )

@@ -88,9 +88,9 @@ class Decision:
 class _Ask(Exception):
     """Only the API server itself can tell."""
 
-    def __init__(self, check: Check, built: tuple[Apply, ...] = ()) -> None:
+    def __init__(self, check: Check, built: tuple[Apply, ...] = (), size: Size | None = None) -> None:
         super().__init__(str(check))
-        self.check, self.built = check, built
+        self.decision = Decision(check=check, built=built, size=size)
 
 
 class _Stuck(Exception):
@@ -106,7 +106,7 @@ def build(observed: Observed, registry: Registry) -> Decision:
     try:
         return _build(observed, registry)
     except _Ask as ask:
-        return Decision(check=ask.check, built=ask.built)
+        return ask.decision
     except _Stuck as stuck:
         return Decision(failure=stuck.failure)
 
@@ -131,7 +131,7 @@ def _build(observed: Observed, registry: Registry) -> Decision:
     decision = Decision(snapshot=None if base.exists else base.snapshot, shared=base.is_shared, size=size)
     if job_set is not None and (running or job_set.metadata.deletion_timestamp):
         return _beside(_resized(decision, observed, job_set), observed, registry, base) if running else decision
-    return _written(decision, lambda: _components(observed, registry, base))
+    return _written(decision, lambda: _components(observed, registry, base, size))
 
 
 def _written(decision: Decision, components: Callable[[], _Writing]) -> Decision:
@@ -271,7 +271,7 @@ _UNWATCHED: Final = (
 )
 
 
-def _components(observed: Observed, registry: Registry, base: _Base) -> _Writing:
+def _components(observed: Observed, registry: Registry, base: _Base, size: Size | None) -> _Writing:
     """
     Build all components and return what is to be done about them.
 
@@ -290,10 +290,10 @@ def _components(observed: Observed, registry: Registry, base: _Base) -> _Writing
             raise PlanError(findings.message)
     writing = _Writing(observed)
     for component in pipeline.plan(registry, job, snapshot.spec, ctx).components:
-        sized = elastic.with_present_size(component, job, observed.job_set, observed.memory)
+        sized = elastic.with_present_size(component, observed.job_set, size, observed.memory)
         writing.add(_apply(_marked(sized, base)))
     if writing.unknown and Check.COMPONENTS not in observed.checked:
-        raise _Ask(Check.COMPONENTS, tuple(writing.unknown))
+        raise _Ask(Check.COMPONENTS, tuple(writing.unknown), size)
     return writing
 
 

@@ -31,6 +31,12 @@ if TYPE_CHECKING:
 _ONE_OF_BOTH: Final = "must not be set together with podTemplateOverrides; say all of it in runtimePatches"
 
 
+def speaks(job: api.TrainJob) -> bool:
+    """Whether the TrainJob says anything in an older shape."""
+    spec = job.spec
+    return bool(spec.labels or spec.annotations or spec.pod_spec_overrides or spec.pod_template_overrides)
+
+
 def check(job: api.TrainJob, by_name: Mapping[str, Json]) -> Iterator[FieldError]:
     """Yield what is wrong. `by_name` has the pod specs of the runtime's jobs, before any patch."""
     if job.spec.pod_spec_overrides and job.spec.pod_template_overrides:

@@ -41,19 +41,16 @@ _HTTP_PATH: Final = r"[A-Za-z0-9/\-._~%!$&'()*+,;=:]+"
 def validate(info: Info | None, job: api.TrainJob, old: api.TrainJob | None, job_set: JobSetState | None) -> Findings:
     """Check *job*. *job_set* is its own JobSet, if it has one; *info* is None if the runtime is not there."""
     errors: list[FieldError] = []
-    replicated_jobs: list[Json] | None = None
-    if info is not None:
-        template = msgspec.json.decode(info.runtime.template.spec, type=dict[str, Any])
-        replicated_jobs = template.get("replicatedJobs") or []
-        if old is None and job.spec.managed_by in (None, api.MANAGED_BY):
-            errors += _pod_names(info)
+    if info is not None and old is None and job.spec.managed_by in (None, api.MANAGED_BY):
+        errors += _pod_names(info)
     if old is not None:
         errors += _late_changes(job, old, job_set)
         errors += older_rules.late_changes(job, old, job_set)
     for patch in job.spec.runtime_patches:
         errors += _manager(patch.manager)
-    if replicated_jobs is not None:
-        by_name = {str(rjob.get("name", "")): pod_spec(rjob) for rjob in replicated_jobs}
+    if info is not None and (job.spec.runtime_patches or older_rules.speaks(job)):
+        template = msgspec.json.decode(info.runtime.template.spec, type=dict[str, Any])
+        by_name = {str(rjob.get("name", "")): pod_spec(rjob) for rjob in template.get("replicatedJobs") or ()}
         errors += _patch_targets(job, by_name)
         errors += older_rules.check(job, by_name)
     return Findings(tuple(errors))
@@ -63,8 +60,8 @@ def _pod_names(info: Info) -> Iterator[FieldError]:
     """JobSet refuses names whose pods' names would be no DNS label; Go's Trainer finds out when it is too late."""
     name = info.job.metadata.name
     nodes = info.job.spec.trainer.num_nodes if info.job.spec.trainer else None
-    if info.runtime.ml_policy and (torch := info.runtime.ml_policy.torch) and torch.elastic_policy:
-        nodes = torch.elastic_policy.max_nodes
+    if elastic := info.runtime.elastic_policy:
+        nodes = elastic.max_nodes
     for pod_set in info.pod_sets:
         count = nodes if nodes is not None and pod_set is info.trainer else pod_set.count
         longest = f"{name}-{pod_set.name}-{max(pod_set.replicas - 1, 0)}-{max(count - 1, 0)}{_POD_SUFFIX}"

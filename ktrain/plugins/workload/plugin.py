@@ -114,7 +114,8 @@ def _gang(version: Version, key: Key, job: TrainJob, ctx: Context) -> Gang:
     condition = find_condition(found.status.conditions, version.condition) if found and _is_of(found, job) else None
     if condition is None or condition.status != "False":
         return Gang(version.pod_groups, key)
-    message = f"PodGroup {key.name} is not scheduled: {condition.message or condition.reason}"
+    said = condition.message or condition.reason
+    message = f"PodGroup {key.name} is not scheduled: {said}; its pods' own conditions say what is missing"
     return Gang(version.pod_groups, key, Wait(condition.reason or "Unschedulable", message))
 
 

@@ -47,7 +47,7 @@ GANGS = {
         condition("PodGroupScheduled", "False", "Unschedulable", "0/3 nodes are available"),
         condition("PodGroupScheduled", "False", "Unschedulable", "0/4 nodes are available"),
         condition("PodGroupScheduled", "True", "Scheduled", ""),
-        "PodGroup {name} is not scheduled: 0/3 nodes are available",
+        "PodGroup {name} is not scheduled: 0/3 nodes are available; its pods' own conditions say what is missing",
         5,
     ),
     "volcano": Gang(
