@@ -74,6 +74,9 @@ class Memory:
     snapshot_version: str = ""
     applied: Mapping[str, Applied] = field(default_factory=dict)
     """By kind and name of the component."""
+    job_set_version: str = ""
+    status_version: str = ""
+    """Resource versions of the JobSet and of the TrainJob after our last write; their events bring nothing new."""
     had_children: bool = False
     """Whether there ever was a snapshot or JobSet."""
     refused_nodes: int | None = None

@@ -26,13 +26,13 @@ from . import elastic
 from . import snapshot as snapshots
 from . import status as statuses
 from .build import runtime_key
-from .decide import decide
+from .decide import decide, replace_status
 from .observe import RUNTIMES, SNAPSHOT_METADATA, Applied, Check, Failure, Memory, Observed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from ktrain.api.meta import Json, Resource
+    from ktrain.api.meta import Json, Object, Resource
     from ktrain.framework.cache.informer import Informer
     from ktrain.framework.client.client import Client
     from ktrain.framework.env import Env
@@ -113,7 +113,7 @@ class Reconciler:
             self._remember(job, deleted=decision.delete.metadata.uid)
         for leftover in decision.leftovers:
             await self._delete(leftover.resource, leftover.found.key, leftover.found.metadata.uid)
-        if job.is_finished:
+        if job.is_finished or (decision.status and replace_status(job, decision.status).is_finished):
             self._shared.release(job.metadata.uid)
             if self._memory(job).applied:
                 self._remember(job, snapshot=None, applied={})
@@ -133,6 +133,19 @@ class Reconciler:
         owner = obj.metadata.controller
         if owner and owner.uid == self._uids.get(obj.key) and obj.has_ended:
             self._memories[owner.uid] = replace(self._memories.get(owner.uid, _BLANK), ended=obj)
+
+    # Which events are news: of our own writes they tell what the pass that wrote knew, and were a third of all passes
+
+    def is_news_of_job(self, _old: api.TrainJob, new: api.TrainJob) -> bool:
+        """Whether a change of a TrainJob is more than the status that we have just written to this very state of it."""
+        memory = self._memories.get(new.metadata.uid, _BLANK)
+        return new.metadata.resource_version != memory.status_version
+
+    def is_news_of_child(self, child: Object) -> bool:
+        """Whether a new JobSet or snapshot is another than the one that we have just made."""
+        owner = child.metadata.controller
+        memory = self._memories.get(owner.uid, _BLANK) if owner else _BLANK
+        return child.metadata.resource_version not in (memory.job_set_version, memory.snapshot_version)
 
     # Observe and decide
 
@@ -282,6 +295,8 @@ class Reconciler:
             component = apply.component
             done = await self._client.apply(component.resource, component.body, force=apply.exists)
             self._remember_applied(job, apply, done.metadata.generation)
+            if component.resource == JOB_SET_STATES:
+                self._remember(job, job_set_version=done.metadata.resource_version)
         for removal in decision.removals:
             await self._delete(removal.resource, removal.key, removal.uid)
         if resize := decision.resize:
@@ -351,7 +366,8 @@ class Reconciler:
                 self._wake(job.key, due_s - now_s)
                 return
         if patch:
-            await self._client.patch(api.TRAIN_JOBS, job.key, patch, subresource="status")
+            written = await self._client.patch(api.TRAIN_JOBS, job.key, patch, subresource="status")
+            self._remember(job, status_version=written.metadata.resource_version)
         if memory.status_due_s is not None or memory.diagnosed != memory.failure:
             diagnosed = memory.failure if status.diagnosis else None
             self._remember(job, status_due_s=None, diagnosed=diagnosed)
