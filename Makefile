@@ -32,7 +32,8 @@ demo: $(VENV)/.installed-demo
 examples: $(VENV)/.installed-examples $(VENV)/.installed-demo $(MPICH)/.installed
 	@command -v /usr/bin/mpirun >/dev/null || { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && \
 	  apt-get install --yes --no-install-recommends openmpi-bin; } || echo "not run: Open MPI 4 (apt-get install openmpi-bin)"
-	$(BIN)/python -m pytest -m examples -rs tests/e2e/test_examples.py tests/e2e/test_elastic.py
+	$(BIN)/python -m pytest -m examples -rs tests/e2e/test_examples.py tests/e2e/test_elastic.py \
+	  tests/e2e/test_elastic_losses.py
 	$(MPICH)/bin/python -m pytest -m examples -k mpich tests/e2e/test_examples.py
 
 $(MPICH)/.installed: pyproject.toml

@@ -4,13 +4,14 @@ Runs the recorded cases that have passed before; each must pass again.
     python hack/recorded.py DIR             run them all; fail if a listed one fails
     python hack/recorded.py DIR --update    run three times, and list what passed every time
     python hack/recorded.py DIR jobset      one suite only
-    python hack/recorded.py DIR jobset --real      on the kube-apiserver of KUBEBUILDER_ASSETS; for this suite only
+    python hack/recorded.py DIR trainer --real     on the kube-apiserver of KUBEBUILDER_ASSETS; for jobset and trainer
 
 DIR holds three suites, recorded from the real thing or proven on it: `conformance` (what an API server answers),
 `golden/jobset` (traces of the JobSet controller) and `golden` (what the Go Trainer makes of a TrainJob). Each runs
 against a `ktrain up --pods off` of its own, side by side; traces that need feature gates, or a controller that can be
-stopped, run on `hack/jobset_plane.py` afterwards. `tests/recorded/*.txt` list what has passed; a listed case that
-fails, or did not run, makes the exit status 1. The last line is `N passed, M failed`.
+stopped, run on `hack/operator_plane.py` afterwards, and with --real all cases do: there the operator is a process of
+its own, and the API server calls its webhooks. `tests/recorded/*.txt` list what has passed; a listed case that fails,
+or did not run, makes the exit status 1. The last line is `N passed, M failed`.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ RUN_WITHIN_S = 330.0
 REAL_WITHIN_S = 900.0
 """A real control plane takes minutes on a machine that others use, too."""
 GATES = "RestartJob,ElasticJobSet,InPlaceRestart"
-PLANE = ROOT / "hack" / "jobset_plane.py"
+PLANE = ROOT / "hack" / "operator_plane.py"
 PROGRAM = {**os.environ, "PYTHONPATH": str(ROOT)}
 # The suites lie where they may not be written to.
 ENVIRONMENT = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1"}
@@ -60,11 +61,12 @@ class Suite:
     """
     One suite of cases.
 
-    `run` runs it, given the directory of all suites, against servers of its own.
+    `run` runs it, given the directory of all suites, against servers of its own; `run_real` on a real kube-apiserver.
     """
 
     name: str
     run: Callable[[Path], Awaitable[Outcomes]]
+    run_real: Callable[[Path], Awaitable[Outcomes]] | None = None
 
     @property
     def list_file(self) -> Path:
@@ -130,6 +132,15 @@ async def run_on_up(
         return outcomes(output, report)
 
 
+async def run_trainer_on_real(directory: Path) -> Outcomes:
+    """Run the cases of the Trainer on a real API server."""
+    with tempfile.TemporaryDirectory(prefix="ktrain-recorded-") as folder:
+        kubeconfig = Path(folder, "kubeconfig")
+        async with serving([str(PLANE), "serve", folder, "--real"]):
+            output = await run(trainer_command(directory, kubeconfig, Path(folder, "report")), kubeconfig)
+    return line_outcomes(output, kubeconfig)
+
+
 async def run_traces(directory: Path, *, real: bool = False) -> Outcomes:
     """
     Run the traces of the JobSet controller: all without feature gates, then with gates those that were skipped.
@@ -174,19 +185,21 @@ def hooks(directory: Path) -> list[str]:
 
 SUITES = (
     Suite("conformance", partial(run_on_up, conformance_command, conformance_outcomes)),
-    Suite("jobset", run_traces),
-    Suite("trainer", partial(run_on_up, trainer_command, line_outcomes)),
+    Suite("jobset", run_traces, partial(run_traces, real=True)),
+    Suite("trainer", partial(run_on_up, trainer_command, line_outcomes), run_trainer_on_real),
 )
 
 
-async def run_suite(suite: Suite, directory: Path) -> Outcomes:
+async def run_suite(suite: Suite, directory: Path, *, real: bool) -> Outcomes:
     """
     Run one suite.
 
     Raises:
         Broken: A server did not start, or the suite did not say what became of any case.
     """
-    outcomes = await suite.run(directory)
+    run_it = suite.run_real if real else suite.run
+    assert run_it is not None
+    outcomes = await run_it(directory)
     if not outcomes:
         raise Broken(f"{suite.name} ran no case")
     return outcomes
@@ -240,10 +253,16 @@ async def run(arguments: list[str], kubeconfig: Path) -> str:
     return output.decode(errors="replace")
 
 
-async def run_all(suites: list[Suite], directory: Path, within_s: float) -> list[Outcomes]:
-    """Run suites side by side; returns what became of their cases, suite by suite."""
-    async with asyncio.timeout(within_s), asyncio.TaskGroup() as tasks:
-        running = [tasks.create_task(run_suite(suite, directory)) for suite in suites]
+async def run_all(suites: list[Suite], directory: Path, *, real: bool) -> list[Outcomes]:
+    """Run suites side by side, on real servers one after the other; returns what became of their cases."""
+    turns = asyncio.Semaphore(1 if real else len(suites))
+
+    async def in_turn(suite: Suite) -> Outcomes:
+        async with turns:
+            return await run_suite(suite, directory, real=real)
+
+    async with asyncio.timeout(REAL_WITHIN_S if real else RUN_WITHIN_S), asyncio.TaskGroup() as tasks:
+        running = [tasks.create_task(in_turn(suite)) for suite in suites]
     return [task.result() for task in running]
 
 
@@ -277,20 +296,17 @@ def main() -> int:
     parser.add_argument("directory", type=Path, help="where the suites are")
     parser.add_argument("suites", nargs="*", help="of: " + ", ".join(suite.name for suite in SUITES))
     parser.add_argument("--update", action="store_true", help="add to the lists what passes three times")
-    parser.add_argument("--real", action="store_true", help="run the suite jobset on a real kube-apiserver")
+    parser.add_argument("--real", action="store_true", help="run jobset and trainer on a real kube-apiserver")
     options = parser.parse_args()
-    if options.real and options.suites != ["jobset"]:
-        parser.error("--real is for the suite jobset only")
-    if unknown := set(options.suites) - {suite.name for suite in SUITES}:
-        parser.error(f"no such suite: {', '.join(sorted(unknown))}")
-    suites = [suite for suite in SUITES if not options.suites or suite.name in options.suites]
-    if options.real:
-        suites = [Suite("jobset", partial(run_traces, real=True))]
+    possible = [suite for suite in SUITES if suite.run_real or not options.real]
+    if unknown := set(options.suites) - {suite.name for suite in possible}:
+        parser.error(f"no such suite{' for --real' if options.real else ''}: {', '.join(sorted(unknown))}")
+    suites = [suite for suite in possible if not options.suites or suite.name in options.suites]
     within_s = REAL_WITHIN_S if options.real else RUN_WITHIN_S
     started = time.monotonic()
     try:
         repeats = RUNS_BEFORE_LISTING if options.update else 1
-        runs = [asyncio.run(run_all(suites, options.directory.resolve(), within_s)) for _ in range(repeats)]
+        runs = [asyncio.run(run_all(suites, options.directory.resolve(), real=options.real)) for _ in range(repeats)]
     except (BaseExceptionGroup, TimeoutError) as error:
         problems = error.exceptions if isinstance(error, BaseExceptionGroup) else [f"not done in {within_s:g} s"]
         for problem in problems:

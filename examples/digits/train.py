@@ -6,6 +6,7 @@ comes with scikit-learn, 1,797 images of 8x8 pixels, so nothing is downloaded.
 """
 
 import argparse
+import os
 import random
 
 import torch
@@ -68,7 +69,9 @@ def main():
     torch.manual_seed(0)
     torch.set_num_threads(1)
     if dist.get_rank() == 0:
-        print(f"training on {dist.get_world_size()} ranks")
+        here, nodes = int(os.environ["LOCAL_WORLD_SIZE"]), os.environ["GROUP_WORLD_SIZE"]
+        where = f", {here} on each of {nodes} nodes" if here > 1 else ""
+        print(f"training on {dist.get_world_size()} ranks{where}")
     images, labels, held_out_images, held_out_labels = load()
     network = nn.Sequential(nn.Linear(64, 128), nn.ReLU(), nn.Dropout(0.1), nn.Linear(128, 10))
     model = DistributedDataParallel(network)

@@ -153,6 +153,7 @@ PERSISTENT_VOLUME_CLAIMS: Final = Resource(
 JOBS: Final = Resource("batch", "v1", "Job", "jobs", namespaced=True, type=Job)
 LEASES: Final = Resource("coordination.k8s.io", "v1", "Lease", "leases", namespaced=True, type=Lease)
 EVENTS: Final = Resource("events.k8s.io", "v1", "Event", "events", namespaced=True, type=Object)
+CORE_EVENTS: Final = Resource("", "v1", "Event", "events", namespaced=True, type=Object)
 LIMIT_RANGES: Final = Resource("", "v1", "LimitRange", "limitranges", namespaced=True, type=Object)
 RUNTIME_CLASSES: Final = Resource("node.k8s.io", "v1", "RuntimeClass", "runtimeclasses", namespaced=False, type=Object)
 PRIORITY_CLASSES: Final = Resource(

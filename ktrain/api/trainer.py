@@ -90,6 +90,11 @@ class TrainJobSpec(Struct, frozen=True):
     runtime_ref: RuntimeRef = RuntimeRef()
     initializer: Initializer | None = None
     trainer: Trainer | None = None
+    elastic_nodes: int | None = None
+    """
+    How many nodes there should be now. ktrain's own, and only for elastic jobs: `trainer.num_nodes` is fixed, as all
+    of `trainer` is.
+    """
     runtime_patches: tuple[RuntimePatch, ...] = ()
     suspend: bool | None = None
     active_deadline_seconds: int | None = None
@@ -139,8 +144,24 @@ class ElasticStatus(Struct, frozen=True):
     selector: str = ""
 
 
+class Metric(Struct, frozen=True):
+    """A figure of the training."""
+
+    name: str = ""
+    value: str = ""
+
+
+class TrainerStatus(Struct, frozen=True):
+    """`status.trainerStatus`: how far the training is, as its pods reported. What is absent is not known."""
+
+    progress_percentage: int | None = None
+    estimated_remaining_seconds: int | None = None
+    metrics: tuple[Metric, ...] | None = None
+    last_updated_time: datetime | None = None
+
+
 class Reported(Struct, frozen=True):
-    """`status.trainerStatus`, of which only its age is read: its writer must not go back to an older one."""
+    """The same, of which controllers read only its age: its writer must not go back to an older one."""
 
     last_updated_time: datetime | None = None
 
@@ -165,6 +186,13 @@ class TrainJob(Object, frozen=True):
     def is_suspended(self) -> bool:
         """Whether the user wants it suspended."""
         return self.spec.suspend is True
+
+    @property
+    def asked_nodes(self) -> int | None:
+        """How many nodes an elastic job asks for: what was asked for last, else what it began with, if it says."""
+        if self.spec.elastic_nodes is not None:
+            return self.spec.elastic_nodes
+        return self.spec.trainer.num_nodes if self.spec.trainer else None
 
     @property
     def is_finished(self) -> bool:
@@ -192,6 +220,11 @@ class ElasticPolicy(Struct, frozen=True):
     max_nodes: int = 1
     max_restarts: int | None = None
     metrics: msgspec.Raw = ABSENT
+
+    def nodes_of(self, job: TrainJob) -> int:
+        """Return how many nodes there should be: what the job asks for, within the range; else the fewest."""
+        asked = job.asked_nodes
+        return self.min_nodes if asked is None else min(max(asked, self.min_nodes), self.max_nodes)
 
 
 class TorchPolicy(Struct, frozen=True):
@@ -251,6 +284,12 @@ class RuntimeSpec(Struct, frozen=True):
     ml_policy: MLPolicy | None = None
     pod_group_policy: PodGroupPolicy | None = None
     template: JobSetTemplate = JobSetTemplate()
+
+    @property
+    def elastic_policy(self) -> ElasticPolicy | None:
+        """The policy of its elastic jobs, if they are."""
+        torch = self.ml_policy.torch if self.ml_policy else None
+        return torch.elastic_policy if torch else None
 
 
 class Runtime(Object, frozen=True):

@@ -147,7 +147,7 @@ class LiveDisplay:
         seconds = int(self._elapsed())
         clock = f"{seconds // 60}:{seconds % 60:02d}"
         room = shutil.get_terminal_size().columns - len(self._name) - len(clock) - 4
-        text = str(self._progress)
+        text = tame(str(self._progress))
         shown = text if len(text) <= room else f"{text[: max(room - 1, 0)]}…"
         return f"{click.style(self._name, bold=True)} {shown}  {click.style(clock, dim=True)}"
 

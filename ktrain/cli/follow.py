@@ -8,7 +8,14 @@ from typing import TYPE_CHECKING, Final
 from ktrain.api.core import JOBS, PODS, Job, Pod
 from ktrain.api.jobset import JOBSET_NAME, JOBSETS, REPLICATED_JOB_NAME, JobSet
 from ktrain.api.meta import Object, Resource, Struct
-from ktrain.api.trainer import CONDITION_COMPLETE, CONDITION_FAILED, TRAIN_JOBS, TrainJob
+from ktrain.api.trainer import (
+    CONDITION_COMPLETE,
+    CONDITION_FAILED,
+    TRAIN_JOBS,
+    TrainerStatus,
+    TrainJob,
+    TrainJobStatus,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -17,6 +24,7 @@ if TYPE_CHECKING:
 
 INDEX_KEY = "batch.kubernetes.io/job-completion-index"
 JOB_INDEX_KEY = "jobset.sigs.k8s.io/job-index"
+METRICS_SHOWN: Final = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +39,8 @@ class Progress:
     failed: int = 0
     restarts: int = 0
     waiting: str = ""
+    reported: str = ""
+    """What the trainer says itself."""
 
     def __str__(self) -> str:
         parts = [f"{self.running}/{self.nodes} nodes running", f"{self.ready} ready", f"{self.succeeded} succeeded"]
@@ -39,11 +49,24 @@ class Progress:
         if self.restarts:
             parts.append(f"{self.restarts} restarts")
         text = f"{self.phase}: {', '.join(parts)}" if self.nodes else self.phase
+        text = f"{text}; {self.reported}" if self.reported else text
         return f"{text} ({self.waiting})" if self.waiting else text
 
 
+class FollowedStatus(TrainJobStatus, frozen=True):
+    """What was observed of it."""
+
+    trainer_status: TrainerStatus | None = None  # type: ignore[assignment]  # more of the same field
+
+
+class FollowedJob(TrainJob, frozen=True):
+    """A TrainJob with all that its trainer reported."""
+
+    status: FollowedStatus = FollowedStatus()
+
+
 def progress(
-    job: TrainJob | None, jobset: JobSet | None, jobs: Sequence[Job], pods: Sequence[Pod], *, warning: str = ""
+    job: FollowedJob | None, jobset: JobSet | None, jobs: Sequence[Job], pods: Sequence[Pod], *, warning: str = ""
 ) -> Progress:
     """Sum up what was observed. Pure. `warning` explains why nothing runs if nothing better does."""
     if job is None:
@@ -61,6 +84,7 @@ def progress(
         succeeded=sum(pod.status.phase == "Succeeded" for pod in alive),
         failed=sum(pod.status.phase == "Failed" for pod in alive),
         restarts=restarts,
+        reported=_reported(job.status.trainer_status),
         waiting="" if started or job.is_finished else _waiting(alive) or _diagnosis(job) or warning,
     )
 
@@ -100,6 +124,19 @@ def _diagnosis(job: TrainJob) -> str:
     return f"{found.reason}: {found.message}" if found else ""
 
 
+def _reported(status: TrainerStatus | None) -> str:
+    """Say in a few words what the trainer reported. Names and values are the program's, and may be anything."""
+    if status is None:
+        return ""
+    percentage, left_s, metrics = status.progress_percentage, status.estimated_remaining_seconds, status.metrics or ()
+    parts = [] if percentage is None else [f"{percentage} %"]
+    if left_s:
+        minutes, seconds = divmod(left_s, 60)
+        parts.append(f"{minutes // 60}:{minutes % 60:02d}:{seconds:02d} left")
+    parts += [" ".join(f"{metric.name} {metric.value}".split()) for metric in metrics[:METRICS_SHOWN]]
+    return ", ".join([*parts, "..."] if len(metrics) > METRICS_SHOWN else parts)
+
+
 def node_name(pod: Pod) -> str:
     """Short name of a pod for people: `node-0`; with several Jobs of one replicated job, `node-1-0`."""
     labels = pod.metadata.labels
@@ -126,6 +163,9 @@ class Event(Object, frozen=True):
     note: str = ""
 
 
+_TRAIN_JOBS: Final = Resource(
+    TRAIN_JOBS.group, TRAIN_JOBS.version, TRAIN_JOBS.kind, TRAIN_JOBS.plural, namespaced=True, type=FollowedJob
+)
 EVENTS: Final = Resource("events.k8s.io", "v1", "Event", "events", namespaced=True, type=Event)
 
 
@@ -139,7 +179,9 @@ class Follower:
         by_name = f"metadata.name={key.name}"
         by_label = f"{JOBSET_NAME}={key.name}"
         namespace = key.namespace
-        self._train_jobs: Informer[TrainJob] = cache.informer(TRAIN_JOBS, field_selector=by_name, namespace=namespace)
+        self._train_jobs: Informer[FollowedJob] = cache.informer(
+            _TRAIN_JOBS, field_selector=by_name, namespace=namespace
+        )
         self._job_sets: Informer[JobSet] = cache.informer(JOBSETS, field_selector=by_name, namespace=namespace)
         self._jobs: Informer[Job] = cache.informer(JOBS, label_selector=by_label, namespace=namespace)
         self._pods: Informer[Pod] = cache.informer(PODS, label_selector=by_label, namespace=namespace)
@@ -155,12 +197,12 @@ class Follower:
     @property
     def informers(
         self,
-    ) -> tuple[Informer[TrainJob], Informer[JobSet], Informer[Job], Informer[Pod], Informer[Event]]:
+    ) -> tuple[Informer[FollowedJob], Informer[JobSet], Informer[Job], Informer[Pod], Informer[Event]]:
         """The informers whose changes matter."""
         return self._train_jobs, self._job_sets, self._jobs, self._pods, self._warnings
 
     @property
-    def job(self) -> TrainJob | None:
+    def job(self) -> FollowedJob | None:
         """The TrainJob, unless another took its name."""
         found = self._train_jobs.get(self.key)
         return found if found is not None and found.metadata.uid == self.uid else None

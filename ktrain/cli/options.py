@@ -10,6 +10,8 @@ if TYPE_CHECKING:
     from ktrain.local.node_options import NodeOptions
     from ktrain.local.plane import PodMode
 
+    from .feature_gates import FeatureGates
+
 
 class Outcome(Enum):
     """How a run ended; the value is the exit code."""
@@ -39,6 +41,8 @@ class Options:
     context: str | None
     nodes: NodeOptions
     """The nodes of a control plane of its own."""
+    gates: FeatureGates
+    """What is on there that is off by default."""
 
     @property
     def on_cluster(self) -> bool:

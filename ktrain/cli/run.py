@@ -11,6 +11,7 @@ import click
 
 from .checks import not_empty
 from .durations import Duration
+from .feature_gates import FeatureGates, feature_gates_option
 from .node_options import make_nodes, node_options
 from .options import Options, Outcome
 from .script import TORCH_RUNTIME, Script, train_job
@@ -89,6 +90,7 @@ def _namespace(_ctx: click.Context, _param: click.Parameter, value: str) -> str:
     show_default=True,
     help="Pods in network namespaces, or on the shared host network; auto: namespaces if the machine allows them.",
 )
+@feature_gates_option
 @click.option("--timeout", type=Duration(), help="Stop the job after this long (90s, 10m, 1h30m); exit code 124.")
 @click.option("--keep", is_flag=True, help="At the end leave the control plane and its objects up until Ctrl-C.")
 @click.option(
@@ -130,11 +132,14 @@ def command(ctx: click.Context, /, files: tuple[str, ...], **options: Any) -> No
         kubeconfig=options["kubeconfig"],
         context=options["context"],
         nodes=_nodes(options, script_only["nodes"], is_script=is_script),
+        gates=options["feature_gates"],
     )
     if settings.nodes.is_described and settings.on_cluster:
         raise click.UsageError("--nodes, --node-resources and --node-labels are for runs on this machine")
     if settings.on_cluster and settings.pods != "auto":
         raise click.UsageError("--pods is for runs on this machine")
+    if settings.gates != FeatureGates() and settings.on_cluster:
+        raise click.UsageError("--feature-gates is for runs on this machine; on a cluster its operators have them")
     if settings.keep and settings.on_cluster:
         raise click.UsageError("--keep is for runs on this machine; on a cluster objects stay anyway")
     if is_script:

@@ -110,7 +110,7 @@ def _failed(error: BaseException, display: Display) -> Outcome:
 def _session(env: Env, options: Options) -> AbstractAsyncContextManager[Session]:
     if options.on_cluster:
         return cluster_session(env, kubeconfig=options.kubeconfig, context=options.context)
-    return local_session(env, pods=options.pods, serve=options.keep, nodes=options.nodes)
+    return local_session(env, pods=options.pods, serve=options.keep, nodes=options.nodes, gates=options.gates)
 
 
 class Run:

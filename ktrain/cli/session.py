@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from ktrain.framework import Client
 
+from .feature_gates import FeatureGates
 from .submit import FIELD_MANAGER
 
 if TYPE_CHECKING:
@@ -34,13 +35,21 @@ class Session:
 
 @asynccontextmanager
 async def local_session(
-    env: Env, *, pods: PodMode, serve: bool, nodes: NodeOptions | None = None
+    env: Env, *, pods: PodMode, serve: bool, nodes: NodeOptions | None = None, gates: FeatureGates | None = None
 ) -> AsyncIterator[Session]:
     """Start a control plane with pods as local processes; everything is gone at the end."""
     from ktrain.local.plane import ControlPlane
 
-    listen = ("127.0.0.1", 0) if serve else None
-    async with ControlPlane(env, pods=pods, listen=listen, nodes=nodes).running() as plane:
+    gates = gates or FeatureGates()
+    control_plane = ControlPlane(
+        env,
+        pods=pods,
+        listen=("127.0.0.1", 0) if serve or gates.train_job_status else None,
+        nodes=nodes,
+        gates=gates.jobsets,
+        takes_reports=gates.train_job_status,
+    )
+    async with control_plane.running() as plane:
         client = Client(plane.transport, env, field_manager=FIELD_MANAGER)
         notes = (*plane.notes, "Images are not pulled: pods run this environment's programs in the current directory.")
         yield Session(client, is_local=True, notes=notes, kubeconfig=plane.kubeconfig, kill=plane.kill)

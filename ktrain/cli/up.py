@@ -5,7 +5,6 @@ from __future__ import annotations
 import gc
 import signal
 import sys
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,13 +12,15 @@ import anyio
 import click
 
 from .checks import not_empty
+from .feature_gates import feature_gates_option
 from .node_options import make_nodes, node_options
 
 if TYPE_CHECKING:
-    from ktrain.controllers.jobset import Gates
     from ktrain.local.apiserver.access.gate import Authorization
     from ktrain.local.node_options import NodeLabels
     from ktrain.local.plane import ControlPlane, PodMode
+
+    from .feature_gates import FeatureGates
 
 EXIT_USAGE = 2
 
@@ -33,17 +34,6 @@ def _listen_address(_ctx: click.Context, _param: click.Parameter, value: str) ->
             f"{host!r} is not a loopback address; the server holds your secrets and runs programs as you"
         )
     return host.strip("[]").replace("localhost", "127.0.0.1"), int(port)
-
-
-def _gates(_ctx: click.Context, _param: click.Parameter, value: str) -> Gates:
-    from ktrain.controllers.jobset import Gates
-
-    try:
-        gates = Gates.parse(value)
-    except ValueError as error:
-        raise click.BadParameter(str(error)) from error
-    # Elastic TrainJobs work without being asked for; who names the gate decides for all JobSets.
-    return gates if "ElasticJobSet" in value else replace(gates, elastic_train_jobs=True)
 
 
 @click.command("up")
@@ -79,13 +69,7 @@ def _gates(_ctx: click.Context, _param: click.Parameter, value: str) -> Gates:
     "--nodes", type=click.IntRange(min=1), metavar="N", help="N nodes, local-0 to local-(N-1); default: one, local."
 )
 @node_options
-@click.option(
-    "--feature-gates",
-    default="",
-    callback=_gates,
-    metavar="GATE[=true|false],...",
-    help="JobSet features that are off by default: RestartJob, ElasticJobSet, InPlaceRestart.",
-)
+@feature_gates_option
 @click.option(
     "--jobsets/--no-jobsets",
     default=True,
@@ -107,7 +91,7 @@ def command(
     nodes: int | None,
     node_resources: dict[str, str],
     node_labels: tuple[NodeLabels, ...],
-    feature_gates: Gates,
+    feature_gates: FeatureGates,
     state: str | None,
     *,
     jobsets: bool,
@@ -138,7 +122,8 @@ def command(
         listen=listen,
         kubeconfig_file=Path(kubeconfig) if kubeconfig else None,
         nodes=described,
-        gates=feature_gates,
+        gates=feature_gates.jobsets,
+        takes_reports=feature_gates.train_job_status,
         jobsets=jobsets,
         authorization=authorization,
         state=Path(state) if state else None,

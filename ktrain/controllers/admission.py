@@ -37,6 +37,9 @@ _CONTAINERS: Final = {
     api.ANCESTOR_MODEL_INITIALIZER: api.ANCESTOR_MODEL_INITIALIZER,
 }
 """The container that a step's job must have."""
+_FIXED_NODES: Final = (
+    "spec.trainer.numNodes: an elastic job begins with so many nodes; to have others, change spec.elasticNodes"
+)
 _DEPRECATED: Final = (
     'ClusterTrainingRuntime "{}" is deprecated and will be removed in a future release of Kubeflow Trainer. '
     "See runtime deprecation policy: "
@@ -71,35 +74,50 @@ def default_train_job(job: Json, old: Json | None, now: datetime) -> Json:
 
 def default_nodes(job: Json, old: Json | None, lookup: Lookup) -> Json:
     """
-    Return the TrainJob with its number of nodes, if it is elastic and says none: what it had, else the fewest.
+    Return the TrainJob with `elasticNodes`, if it is elastic and says none: what it had, else with how many it begins.
 
     The scale subresource, and so every autoscaler, finds nothing to change where there is no number.
     """
     spec = job.get("spec")
-    trainer = spec.get("trainer", {}) if isinstance(spec, dict) else None
-    if not isinstance(trainer, dict) or trainer.get("numNodes") is not None:
+    if not isinstance(spec, dict) or spec.get("elasticNodes") is not None:
         return job
     try:
         new, stored = _typed(job), _typed(old) if old else None
-        nodes = _stored_nodes(stored) if stored else _fewest_nodes(new, lookup)
     except msgspec.ValidationError:
         return job  # the schema, which comes next, says what is wrong
-    return job if nodes is None else job | {"spec": job["spec"] | {"trainer": trainer | {"numNodes": nodes}}}
+    nodes = (
+        _first_nodes(new, lookup) if stored is None else stored.spec.elastic_nodes if stored.status.elastic else None
+    )
+    return job if nodes is None else job | {"spec": spec | {"elasticNodes": nodes}}
 
 
-def _stored_nodes(stored: api.TrainJob) -> int | None:
-    return stored.spec.trainer.num_nodes if stored.status.elastic and stored.spec.trainer else None
-
-
-def _fewest_nodes(job: api.TrainJob, lookup: Lookup) -> int | None:
+def _first_nodes(job: api.TrainJob, lookup: Lookup) -> int | None:
     resource = _RUNTIMES.get((job.spec.runtime_ref.api_group, job.spec.runtime_ref.kind))
     if resource is None:
         return None
     namespace = job.metadata.namespace if resource.namespaced else ""
     runtime = lookup(resource, Key(namespace, job.spec.runtime_ref.name))
-    policy = msgspec.json.decode(runtime.spec, type=api.RuntimeSpec).ml_policy if runtime else None
-    elastic = policy.torch.elastic_policy if policy and policy.torch else None
-    return elastic.min_nodes if elastic else None
+    policy = msgspec.json.decode(runtime.spec, type=api.RuntimeSpec).elastic_policy if runtime else None
+    return policy.nodes_of(job) if policy else None
+
+
+def hints(job: Json, old: Json | None) -> tuple[str, ...]:
+    """
+    Say how an elastic TrainJob is resized, where its first number of nodes is to change.
+
+    The definition refuses that before the rules here are asked, in words that say no more than that it is immutable.
+    """
+    try:
+        stored = _typed(old) if old else None
+        if stored is None or stored.status.elastic is None or _num_nodes(_typed(job)) == _num_nodes(stored):
+            return ()
+    except msgspec.ValidationError:
+        return ()
+    return (f"{_FIXED_NODES}, or use kubectl scale trainjob/{stored.metadata.name} --replicas=N",)
+
+
+def _num_nodes(job: api.TrainJob) -> int | None:
+    return job.spec.trainer.num_nodes if job.spec.trainer else None
 
 
 def _patches(job: JsonValue) -> list[Json]:

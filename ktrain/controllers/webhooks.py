@@ -68,7 +68,10 @@ class _Hooks:
         if request.object is None:
             return Allowed()
         sized = admission.default_nodes(request.object, request.old_object, self._lookup)
-        return Allowed(admission.default_train_job(sized, request.old_object, self._env.clock.now()))
+        return Allowed(
+            admission.default_train_job(sized, request.old_object, self._env.clock.now()),
+            warnings=admission.hints(request.object, request.old_object),
+        )
 
     def validate_train_job(self, request: AdmissionRequest) -> Allowed | Denied:
         if request.object is None:

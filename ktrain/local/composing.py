@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from ktrain.framework import Cache, Controller, Env
     from ktrain.pipeline.registry import Registry
 
+    from .status_server import StatusService
+
 # A user waits for what failed to be tried again; ten seconds, doubling to minutes, protect a cluster.
 JOB_TUNING: Final = jobs.Tuning(backoff_base_s=1.0, backoff_cap_s=60.0)
 
@@ -37,9 +39,11 @@ async def compose(
     *,
     jobsets: jobset.Gates | None,
     places_pods: bool,
+    status_service: StatusService | None = None,
 ) -> Composed:
     """
-    Make the controllers. `jobsets`: the gates of the JobSet controller, None for none of it.
+    Make the controllers. `jobsets`: the gates of the JobSet controller, None for none of it. `status_service`: where
+    pods report their progress, if they may.
 
     Raises:
         FrameworkError: The server did not say which kinds it serves.
@@ -50,11 +54,16 @@ async def compose(
     def writes_as(field_manager: str) -> Client:
         return Client(client.transport, env, field_manager=field_manager)
 
-    names = (trainjob.COMPONENT, jobset.COMPONENT, "job-controller", "kubelet")
-    services = [EventRecorder(client, env, component=name, by_version=name == jobset.COMPONENT) for name in names]
-    for_train_jobs, for_jobsets, for_jobs, for_pods = services
+    plugins = status_service.config if status_service is not None else {}
+    followers = [status_service.server(client, cache, env)] if status_service is not None else []
+    # Each by the API that it has there.
+    for_train_jobs = EventRecorder(client, env, component=trainjob.COMPONENT)
+    for_jobsets = EventRecorder(client, env, component=jobset.COMPONENT, by_version=True)
+    for_jobs = EventRecorder(client, env, component="job-controller", older=True)
+    for_pods = EventRecorder(client, env, component="kubelet", older=True)
+    services = [for_train_jobs, for_jobsets, for_jobs, for_pods]
     controllers: list[Controller] = [
-        trainjob.make_controller(client, cache, env, for_train_jobs, registry),
+        trainjob.make_controller(client, cache, env, for_train_jobs, registry, config=plugins),
         *runtimes.make_controllers(client, cache, env),
         *jobs.make_controllers(writes_as("kube-controller-manager"), cache, env, for_jobs, tuning=JOB_TUNING),
     ]
@@ -70,4 +79,4 @@ async def compose(
         gangs = await scheduler.serves_pod_groups(client)
         writer = writes_as("kube-scheduler")
         controllers.append(scheduler.make_scheduler(writer, cache, env, for_placing, has_pod_groups=gangs))
-    return Composed(Manager(cache=cache, controllers=controllers, services=services), for_pods)
+    return Composed(Manager(cache=cache, controllers=controllers, services=services, runnables=followers), for_pods)

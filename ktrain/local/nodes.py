@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -19,7 +19,7 @@ from ktrain.framework import PatchType
 from .kubelet.restarts import RestartPolicy
 
 if TYPE_CHECKING:
-    from collections.abc import Container
+    from collections.abc import Container, Mapping
     from datetime import datetime
 
     from anyio.abc import TaskGroup
@@ -51,8 +51,8 @@ class NodeServices:
     """Where the data of PersistentVolumeClaims lies; default: with the executor, and gone with it."""
     logs: Path | None = None
     """Where what containers print is kept for the next start; default: with the executor, and gone with it."""
-    service: ServiceAddress | None = None
-    """Where pods find the API server; None: nowhere, it has no socket."""
+    services: Mapping[str, ServiceAddress] = field(default_factory=dict)
+    """Where pods find what serves them, by name: `kubernetes`, unless it has no socket."""
 
 
 async def start_kubelets(group: TaskGroup, agents: NodeAgents, services: NodeServices, options: NodeOptions) -> None:
@@ -97,7 +97,7 @@ async def start_kubelets(group: TaskGroup, agents: NodeAgents, services: NodeSer
             logs=logs,
             logs_directory=services.logs,
             remote=remote,
-            service=services.service,
+            services=services.services,
             restarts=RESTARTS,
         )
         agents.register(node.name, kubelet)

@@ -42,6 +42,8 @@ if TYPE_CHECKING:
     from ktrain.local.sockets import Sockets
     from ktrain.local.state import StateDirectory
 
+    from .status_server import StatusService
+
 FIELD_MANAGER: Final = "trainer"
 
 PodMode = Literal["auto", "ns", "host", "off"]
@@ -83,6 +85,7 @@ class ControlPlane:
         directory: Where pods start whose containers name no working directory; default: the current one.
         nodes: What nodes there are; default: one, of all that this machine has.
         gates: What JobSets may ask for beyond what is on by default; None: those of elastic TrainJobs may be resized.
+        takes_reports: Whether pods can report their progress (the feature gate TrainJobStatus); needs `listen`.
         jobsets: Whether the JobSet controller works here; its admission rules apply in any case.
         authorization: Whether users other than the administrator need roles.
         state: Where objects, keys and claims are kept for the next start; None: all of it ends with the process.
@@ -98,10 +101,13 @@ class ControlPlane:
         directory: Path | None = None,
         nodes: NodeOptions | None = None,
         gates: jobset.Gates | None = None,
+        takes_reports: bool = False,
         jobsets: bool = True,
         authorization: Authorization = "RBAC",
         state: Path | None = None,
     ) -> None:
+        if takes_reports and listen is None:
+            raise ValueError("takes_reports needs listen: pods reach a control plane through its sockets")
         self._env = env
         self._pods = pods
         self._listen = listen
@@ -109,6 +115,7 @@ class ControlPlane:
         self._directory = directory
         self._nodes = nodes or NodeOptions()
         self._gates = gates or jobset.ELASTIC_TRAIN_JOBS
+        self._takes_reports = takes_reports
         self._jobsets = jobsets
         self._authorization = authorization
         self._state = state
@@ -137,11 +144,13 @@ class ControlPlane:
             await stack.enter_async_context(server.running())
             identity = await self._identity(server, state, admit_accounts=executor is not None)
             sockets = await self._bind(stack, executor, state)
+            reports = await self._status_service(stack, executor, identity)
             transport = server.transport()
             client = Client(transport, self._env, field_manager=FIELD_MANAGER)
             await install(client)
-            service = sockets.service if sockets is not None else None
-            await stack.enter_async_context(self._controllers(client, registry, server, executor, service))
+            services = {} if sockets is None else {"kubernetes": sockets.service}
+            controllers = self._controllers(client, registry, server, executor, services, reports)
+            await stack.enter_async_context(controllers)
             plane = Plane(server, transport, notes, executor=executor)
             if sockets is not None and identity is not None:
                 plane = await self._serve(stack, plane, sockets, identity, state)
@@ -171,6 +180,20 @@ class ControlPlane:
         if state is not None:
             state.remember_port(sockets.service.machine[1])
         return sockets
+
+    async def _status_service(
+        self, stack: AsyncExitStack, executor: Executor | None, identity: ServerIdentity | None
+    ) -> StatusService | None:
+        """Take the addresses at which pods report, if they may."""
+        if not self._takes_reports or identity is None:
+            return None
+        from ktrain.local.sockets import bind
+
+        from .status_server import PORT, StatusService
+
+        sockets = await bind("127.0.0.1", 0, executor, pods_port=PORT)
+        stack.callback(sockets.close)
+        return StatusService(sockets, identity)
 
     async def _identity(
         self, server: ApiServer, state: StateDirectory | None, *, admit_accounts: bool
@@ -213,13 +236,20 @@ class ControlPlane:
         registry: Registry,
         server: ApiServer,
         executor: Executor | None,
-        service: ServiceAddress | None,
+        services: dict[str, ServiceAddress],
+        reports: StatusService | None,
     ) -> AsyncIterator[None]:
         env = self._env
         # What would be programs of their own in a cluster, each with its own view of the same kinds, share one process.
         cache = Cache(client, env, warns_of_overlaps=False)
         gates = self._gates if self._jobsets else None
-        composed = await compose(client, cache, env, registry, jobsets=gates, places_pods=executor is not None)
+        if reports is not None:
+            from .status_server import SERVICE
+
+            services = services | {SERVICE: reports.sockets.service}
+        composed = await compose(
+            client, cache, env, registry, jobsets=gates, places_pods=executor is not None, status_service=reports
+        )
         async with anyio.create_task_group() as managing:
             await managing.start(composed.manager.run)
             async with anyio.create_task_group() as nodes:
@@ -238,7 +268,7 @@ class ControlPlane:
                         directory,
                         claims=state and state / "claims",
                         logs=state and state / "logs",
-                        service=service,
+                        services=services,
                     )
                     await start_kubelets(nodes, server.nodes, services_of_nodes, self._nodes)
                 try:

@@ -1,8 +1,9 @@
 """
-The sockets that a control plane is served on: bound before any pod starts, since pods are told where they are.
+The sockets of what serves pods: bound before any pod starts, since pods are told where they are.
 
 Pods in namespaces cannot reach the loopback of this machine, so there is a second socket in their own network, under
-the address and the port that the service `kubernetes` has there. Both are served by the same front.
+the address and the port that the service has there: the API server's, `kubernetes`, unless another is named. Both are
+served by the same front.
 """
 
 from __future__ import annotations
@@ -46,9 +47,9 @@ class Sockets:
             one.close()
 
 
-async def bind(host: str, port: int, executor: Executor | None) -> Sockets:
+async def bind(host: str, port: int, executor: Executor | None, *, pods_port: int = HTTPS_PORT) -> Sockets:
     """
-    Listen on the loopback, and in the network of the executor's pods.
+    Listen on the loopback, and at `pods_port` in the network of the executor's pods.
 
     Raises:
         OSError: The port is taken.
@@ -60,7 +61,7 @@ async def bind(host: str, port: int, executor: Executor | None) -> Sockets:
     if executor is None or executor.name != "ns":
         return Sockets(machine)
     try:
-        return Sockets(machine, await executor.listen(HTTPS_PORT))
+        return Sockets(machine, await executor.listen(pods_port))
     except BaseException:
         machine.close()
         raise

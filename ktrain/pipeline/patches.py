@@ -2,7 +2,7 @@
 Lays a TrainJob's `runtimePatches` over the runtime's JobSet spec, by Kubernetes' strategic merge.
 
 Patches come first: whatever the TrainJob's other fields and the plugins set later wins. They apply in list order, each
-to the result of the one before. A patch adds and replaces; it has no way to delete.
+to the result of the one before. A patch adds and replaces; it has no way to delete: what is empty in it says nothing.
 """
 
 from __future__ import annotations
@@ -10,6 +10,9 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
+from ktrain.api.typed import as_typed
+
+from .errors import PlanError
 from .journal import Author
 
 if TYPE_CHECKING:
@@ -40,15 +43,19 @@ def apply_patches(spec: Json, patches: Sequence[tuple[str, Json]], journal: Jour
 
     Strategic merge moves patched list elements to the front. Replicated jobs go back to the runtime's order, because
     `dependsOn` may only name earlier ones; names that the runtime does not have sort like the first.
+
+    Raises:
+        PlanError: One cannot be merged: an item of a list lacks the name that it is found by.
     """
     if not patches:
         return spec
     position = {job.get("name"): index for index, job in enumerate(spec.get("replicatedJobs") or ())}
-    for author, patch in patches:
+    for author, said in patches:
+        patch = as_typed(said)
         with journal.writing_as(Author(author)):
             for path, value in leaves(patch):
                 journal.record(path, value)
-        spec = _merge(spec, patch)
+        spec = _merge(spec, patch, author)
     if "replicatedJobs" in spec:
         spec = spec | {
             "replicatedJobs": sorted(spec["replicatedJobs"], key=lambda job: position.get(job.get("name"), 0))
@@ -69,10 +76,14 @@ def leaves(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:  # noqa: AN
         yield path, value
 
 
-def _merge(spec: Json, patch: Json) -> Json:
-    from ktrain.api.strategic import strategic_merge  # with the schemas 20 ms, for jobs with patches only
+def _merge(spec: Json, patch: Json, author: str) -> Json:
+    # With the schemas 20 ms, for jobs with patches only.
+    from ktrain.api.strategic import StrategicMergeError, strategic_merge
 
-    return strategic_merge(spec, patch, _schema())
+    try:
+        return strategic_merge(spec, patch, _schema())
+    except StrategicMergeError as error:
+        raise PlanError(f"{author} does not fit the runtime: {error}") from error
 
 
 @lru_cache(maxsize=1)

@@ -185,6 +185,36 @@ def test_what_is_immutable_cannot_change_once_set(shipped, old, new):
     assert message.endswith("field is immutable")
 
 
+ELASTIC = {"elastic": {"minNodes": 2, "maxNodes": 4}}
+RANGE = "spec.elasticNodes: Invalid value: must be within minNodes and maxNodes of the runtime's torch.elasticPolicy"
+NOT_ELASTIC = (
+    "spec.elasticNodes: Invalid value: must not change: only jobs of a runtime with torch.elasticPolicy are elastic"
+)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "status", "expected"),
+    [
+        pytest.param(2, 4, ELASTIC, [], id="within the range"),
+        pytest.param(None, 4, ELASTIC, [], id="for the first time"),
+        pytest.param(2, None, ELASTIC, [], id="taken away"),
+        pytest.param(2, 5, ELASTIC, [RANGE], id="above the most"),
+        pytest.param(2, 1, ELASTIC, [RANGE], id="below the fewest"),
+        pytest.param(None, 1, ELASTIC, [RANGE], id="below the fewest, for the first time"),
+        pytest.param(9, 9, ELASTIC, [], id="stored before it was known"),
+        pytest.param(2, 3, {"jobsStatus": []}, [NOT_ELASTIC], id="not elastic"),
+        pytest.param(None, 3, {"jobsStatus": []}, [NOT_ELASTIC], id="not elastic, for the first time"),
+        pytest.param(2, None, {"jobsStatus": []}, [], id="not elastic, taken away"),
+        pytest.param(2, 3, None, [], id="not known yet"),
+    ],
+)
+def test_only_an_elastic_job_changes_its_size_and_within_its_range(shipped, old, new, status, expected):
+    def job(nodes):
+        return with_spec(**({"elasticNodes": nodes} if nodes else {})) | ({"status": status} if status else {})
+
+    assert messages(shipped["TrainJob"], job(new), job(old)) == expected
+
+
 def test_patches_of_scheduling_may_change_and_those_of_containers_may_not(shipped):
     def patched(**pod):
         template = {"spec": {"replicatedJobs": [{"name": "node", "template": {"spec": {"template": {"spec": pod}}}}]}}

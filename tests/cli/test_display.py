@@ -2,8 +2,10 @@ import io
 
 import pytest
 
+from ktrain.api.meta import ObjectMeta
+from ktrain.api.trainer import Metric, TrainerStatus
 from ktrain.cli.display import LiveDisplay, OutputClosed, PlainDisplay, tame, write
-from ktrain.cli.follow import Progress
+from ktrain.cli.follow import FollowedJob, FollowedStatus, Progress, progress
 
 
 class Terminal(io.StringIO):
@@ -44,3 +46,29 @@ def test_a_reader_that_went_away_is_an_error_of_its_own():
 
     with pytest.raises(OutputClosed, match="Broken pipe"):
         write(Broken(), "x")
+
+
+@pytest.mark.parametrize(
+    ("reported", "shown"),
+    [
+        (TrainerStatus(42, 3661, (Metric("loss", "0.5"),)), "42 %, 1:01:01 left, loss 0.5"),
+        (TrainerStatus(0), "0 %"),
+        (TrainerStatus(metrics=tuple(Metric(name, "1") for name in "abcd")), "a 1, b 1, c 1, ..."),
+        (TrainerStatus(metrics=(Metric("two\nlines", "1\r2"),)), "two lines 1 2"),
+        (TrainerStatus(), ""),
+    ],
+)
+def test_what_a_trainer_reports_is_a_few_words_on_one_line(reported, shown):
+    job = FollowedJob(metadata=ObjectMeta(name="job"), status=FollowedStatus(trainer_status=reported))
+
+    assert str(progress(job, None, [], [])) == "; ".join(filter(None, ["Pending", shown]))
+
+
+def test_a_report_does_not_take_the_terminal_over():
+    stream = Terminal()
+    with LiveDisplay(stream, "job", lambda: 1.0) as display:
+        display.status(Progress(reported="\x1b[2Jcleared\x1b]0;title\x07"))
+        display.tick()
+
+    assert "\x1b[2J" not in stream.getvalue()
+    assert "cleared" in stream.getvalue()

@@ -8,7 +8,6 @@ import pytest
 from click.testing import CliRunner
 
 from ktrain.cli import run, up
-from ktrain.controllers.jobset import Gates
 
 
 def refusal(command, *arguments):
@@ -52,7 +51,7 @@ UP = [
     (["--listen", "127.0.0.1:70000"], "'127.0.0.1:70000' is not HOST:PORT"),
     (["--state", ""], "it is empty"),
     (["--kubeconfig", ""], "it is empty"),
-    (["--feature-gates", "Nonsense"], "Nonsense"),
+    (["--feature-gates", "Nonsense"], "no feature gate 'Nonsense'; there are"),
     (["--feature-gates", "RestartJob=maybe"], "feature gate RestartJob: 'maybe' is neither true nor false"),
     (["--feature-gates", "RestartJob,RestartJob=false"], "feature gate RestartJob is given twice"),
 ]
@@ -73,6 +72,7 @@ RUN = [
     (["--context", ""], "it is empty"),
     (["--context", "c", "--pods", "host"], "--pods is for runs on this machine"),
     (["--context", "c", "--nodes", "2"], "--nodes, --node-resources and --node-labels are for runs on this machine"),
+    (["--context", "c", "--feature-gates", "TrainJobStatus"], "--feature-gates is for runs on this machine"),
     (["--namespace", "A"], "'A' is no namespace"),
     (["--kubeconfig", "/nowhere/at/all"], "File '/nowhere/at/all' does not exist."),
 ]
@@ -119,18 +119,3 @@ def test_a_place_that_cannot_be_written_is_told(option, tmp_path):
     assert told.startswith("ktrain: ")
     assert str(place) in told
     assert told.endswith("Not a directory")
-
-
-@pytest.mark.parametrize(
-    ("text", "gates"),
-    [
-        ("", Gates(elastic_train_jobs=True)),
-        ("RestartJob", Gates(restart_job=True, elastic_train_jobs=True)),
-        ("ElasticJobSet", Gates(elastic_jobset=True)),
-        ("ElasticJobSet=false", Gates()),
-    ],
-)
-def test_elastic_train_jobs_work_unless_the_gate_is_switched_off_by_name(text, gates):
-    context = up.command.make_context("up", ["--feature-gates", text])
-
-    assert context.params["feature_gates"] == gates

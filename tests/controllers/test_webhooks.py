@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+import yaml
+
 from ktrain.api import trainer as api
 from ktrain.api.meta import Object, Resource
 from ktrain.controllers.webhooks import VALIDATE_TRAIN_JOB, make_handlers
@@ -35,6 +39,18 @@ def test_a_lookup_of_a_kind_that_nobody_watches_finds_nothing_and_follows_nothin
 
     assert not isinstance(answer, Denied)
     assert set(followed) == {api.TRAINING_RUNTIMES.qualified_name, api.CLUSTER_TRAINING_RUNTIMES.qualified_name}
+
+
+def test_the_manifest_names_the_paths_that_are_served():
+    manifest = Path(__file__).parents[2] / "config" / "trainer" / "webhooks.yaml"
+    documents = list(yaml.safe_load_all(manifest.read_text()))
+    named = {hook["clientConfig"]["service"]["path"] for document in documents for hook in document["webhooks"]}
+
+    async def scenario(env):
+        client = Client(None, env, field_manager="test")
+        return set(make_handlers(Cache(client, env), env, Registry([])))
+
+    assert simulate(scenario) == named
 
 
 REF = {"name": "rt", "kind": api.TRAINING_RUNTIMES.kind, "apiGroup": api.GROUP}

@@ -14,11 +14,13 @@ import pytest
 from ktrain.api.core import untyped
 from ktrain.api.trainer import TRAIN_JOBS, TRAINING_RUNTIMES
 from ktrain.controllers import jobset, trainjob
-from ktrain.framework import Cache, EventRecorder, Manager
+from ktrain.framework import Cache, Client, EventRecorder, Manager, connect
 from ktrain.local import jobs
 from ktrain.pipeline import Registry
+from ktrain.testing.proxy import fault_proxy
 
 from .hooking import serving_webhooks
+from .weather import Weather
 
 
 @pytest.fixture
@@ -26,13 +28,13 @@ def running(control_plane):
     """
     `async with running("trainjob", "jobset", "job"):` runs these controllers as an operator does.
 
-    But no Job controller beside a real one.
+    But no Job controller beside a real one. Another transport, say one with faults, may be named.
     """
 
     @asynccontextmanager
-    async def run(*names):
+    async def run(*names, transport=None):
         plane, env = control_plane, control_plane.env
-        client = plane.client("trainer")
+        client = Client(transport or plane.transport, env, field_manager="trainer")
         cache = Cache(client, env)
         recorder = EventRecorder(client, env, component="test")
         registry = await trainjob.without_unserved(Registry.load(), client)
@@ -53,6 +55,19 @@ def running(control_plane):
             tasks.cancel_scope.cancel()
 
     return run
+
+
+@pytest.fixture
+async def weather(control_plane, running):
+    """A namespace with runtimes, and the TrainJob controller behind a fault proxy."""
+    async with fault_proxy(await control_plane.kubeconfig()) as proxy:
+        transport = await connect(str(proxy.kubeconfig))
+        try:
+            scene = Weather(control_plane, proxy, lambda: running("trainjob", transport=transport))
+            await scene.create_runtimes()
+            yield scene
+        finally:
+            await transport.aclose()
 
 
 @pytest.fixture

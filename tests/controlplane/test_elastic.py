@@ -35,6 +35,51 @@ def scale(control_plane):
     return write
 
 
+async def test_what_it_is_made_with_stays_and_its_size_is_within_its_range(
+    control_plane, running, elastic_job, scale, ask
+):
+    path = f"{TRAIN_JOBS.path(control_plane.namespace, 'job')}"
+    async with running("trainjob", "jobset"):
+        await control_plane.wait_for(TRAIN_JOBS, "job", lambda job: job.status.elastic is not None)
+
+    async def refused(spec):
+        return (await ask("PATCH", path, {"spec": spec}, PatchType.MERGE.value)).causes
+
+    immutable, out_of_range = "field is immutable", "must be within minNodes and maxNodes"
+    for spec, field, message in (
+        ({"trainer": {"numNodes": 3}}, "spec.trainer", immutable),
+        ({"trainer": {"numNodes": None}}, "spec.trainer", immutable),
+        ({"trainer": {"image": "other"}, "elasticNodes": 3}, "spec.trainer", immutable),
+        ({"elasticNodes": 1}, "spec.elasticNodes", out_of_range),
+        ({"elasticNodes": 4}, "spec.elasticNodes", out_of_range),
+    ):
+        ((told, why),) = await refused(spec)
+        assert (told, message in why) == (field, True), spec
+    await scale(3)
+    job = await control_plane.client().get(TRAIN_JOBS, "job", control_plane.namespace)
+    assert (job.spec.trainer.num_nodes, job.spec.elastic_nodes) == (2, 3)
+
+
+async def test_the_size_of_a_job_that_is_not_elastic_is_not_for_its_scale(
+    control_plane, running, create_train_job, scale, ask
+):
+    await create_train_job(trainer={"numNodes": 2})
+    async with running("trainjob", "jobset"):
+        await control_plane.wait_for(TRAIN_JOBS, "job", lambda job: job.status.jobs_status)
+    with pytest.raises(
+        Invalid, match=r"spec\.elasticNodes: .*only jobs of a runtime with torch\.elasticPolicy are elastic"
+    ):
+        await scale(3)
+
+
+async def test_a_negative_number_of_nodes_has_one_cause(create_train_job):
+    with pytest.raises(Invalid) as refusal:
+        await create_train_job(trainer={"numNodes": -1})
+
+    (cause,) = refusal.value.status.details.causes
+    assert (cause.field, "greater than or equal to 0" in cause.message) == ("spec.trainer.numNodes", True)
+
+
 async def test_its_pods_follow_its_scale_and_the_first_one_ends_it(control_plane, running, elastic_job, scale):
     client, namespace = control_plane.client(), control_plane.namespace
 

@@ -7,11 +7,12 @@ from contextlib import asynccontextmanager
 import anyio
 import pytest
 
+from ktrain.api import core
 from ktrain.api.core import CONFIG_MAPS, EVENTS, NAMESPACES, untyped
 from ktrain.api.meta import Key, Object, Resource
 from ktrain.framework import EventRecorder
 
-CORE_EVENTS = untyped(Resource("", "v1", "Event", "events", namespaced=True, type=Object))
+CORE_EVENTS = untyped(core.CORE_EVENTS)
 
 ROLES = Resource("rbac.authorization.k8s.io", "v1", "Role", "roles", namespaced=True, type=Object)
 
@@ -21,10 +22,10 @@ def reporting(control_plane):
     """`async with reporting() as recorder:` sends events until the block ends, and then what is left."""
 
     @asynccontextmanager
-    async def run():
-        recorder = EventRecorder(
-            control_plane.client("test"), control_plane.env, component="ktrain.test/site", instance="replica-1"
-        )
+    async def run(**options):
+        client = control_plane.client("test")
+        named = {"component": "ktrain.test/site", "instance": "replica-1"}
+        recorder = EventRecorder(client, control_plane.env, **named, **options)
         async with anyio.create_task_group() as tasks:
             await tasks.start(recorder.run)
             yield recorder
@@ -62,6 +63,18 @@ async def test_an_event_has_the_core_fields_that_kubectl_describe_selects_and_sh
     assert (event["reportingComponent"], event["reportingInstance"]) == ("ktrain.test/site", "replica-1")
     assert (event["series"]["count"], event["related"]["kind"]) == (3, "Namespace")
     assert event["eventTime"] <= event["series"]["lastObservedTime"]
+
+
+async def test_an_event_through_the_older_api_has_what_older_clients_look_for(control_plane, reporting, subject):
+    async with reporting(older=True) as recorder:
+        for _ in range(3):
+            recorder.event(CONFIG_MAPS, subject, reason="Seen", message="it is there")
+
+    (old,) = (await control_plane.client().list(CORE_EVENTS, control_plane.namespace)).items
+    (new,) = (await control_plane.client().list(untyped(EVENTS), control_plane.namespace)).items
+    assert (old["count"], old["eventTime"], old["source"]) == (3, None, {"component": "ktrain.test/site"})
+    assert old["firstTimestamp"] <= old["lastTimestamp"]
+    assert (new["note"], new["deprecatedFirstTimestamp"]) == ("it is there", old["firstTimestamp"])
 
 
 async def test_many_alike_become_one_and_the_longest_note_is_taken(control_plane, reporting, subject):

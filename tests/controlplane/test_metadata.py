@@ -54,3 +54,51 @@ async def test_a_configuration_that_does_not_fit_its_kind_fails_where_it_is_read
 
     text = ".data.a: expected string, got &value.valueUnstructured{Value:1}"
     assert (said.status, said.body["message"].endswith(text)) == (500, True)
+
+
+JOB = "/apis/trainer.kubeflow.org/v1alpha1/namespaces/{ns}/trainjobs/job"
+FOREIGN = "11111111-1111-1111-1111-111111111111"
+APPLY, MERGE = "application/apply-patch+yaml", "application/merge-patch+json"
+
+
+@pytest.mark.parametrize("media", [APPLY, MERGE])
+@pytest.mark.parametrize(
+    "metadata",
+    [
+        {"uid": FOREIGN},
+        {"deletionTimestamp": "2020-01-01T00:00:00Z"},
+        {"deletionGracePeriodSeconds": 4},
+        {"labels": {"a": "b"}},
+    ],
+    ids=lambda metadata: next(iter(metadata)),
+)
+async def test_what_status_says_of_the_metadata_of_a_custom_object_is_passed_over(
+    ask, create_train_job, metadata, media
+):
+    await create_train_job()
+    created = (await ask("GET", JOB)).body
+    body = {
+        "apiVersion": "trainer.kubeflow.org/v1alpha1",
+        "kind": "TrainJob",
+        "metadata": {"name": "job", **metadata},
+        "status": {"jobsStatus": []},
+    }
+    said = await ask("PATCH", f"{JOB}/status?fieldManager=m", body, media)
+
+    assert said.status == 200
+    kept = {name: value for name, value in said.body["metadata"].items() if name in metadata}
+    assert kept == {name: created["metadata"][name] for name in metadata if name in created["metadata"]}
+
+
+async def test_an_update_of_an_object_that_is_another_by_now_says_so_whatever_version_it_names(ask, create_train_job):
+    await create_train_job()
+    body = (await ask("GET", JOB)).body
+    body = {**body, "metadata": {"name": "job", "namespace": body["metadata"]["namespace"], "uid": FOREIGN}}
+    said = await ask("PUT", JOB, body)
+
+    assert (said.status, said.body["reason"]) == (409, "Conflict")
+    where = f"Key: /registry/trainer.kubeflow.org/trainjobs/{body['metadata']['namespace']}/job"
+    assert (
+        f"{where}, ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: UID in precondition: {FOREIGN}"
+        in said.body["message"]
+    )

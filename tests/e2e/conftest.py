@@ -13,6 +13,8 @@ import pytest
 
 KTRAIN = [sys.executable, "-m", "ktrain"]
 PATIENCE_S = 60
+ROOT = Path(__file__).parents[2]
+BOTH_WAYS = ["host", pytest.param("ns", marks=pytest.mark.ns)]
 
 
 class Running:
@@ -117,6 +119,23 @@ def train_job(tmp_path):
             f"  runtimeRef: {{name: {runtime}}}\n"
             f"  trainer: {{numNodes: {nodes}, command: {command!r}}}\n{pod}"
         )
+        return file
+
+    return write
+
+
+@pytest.fixture
+def example(tmp_path):
+    """A file of the examples in a directory that looks like the repository, with texts replaced."""
+    (tmp_path / "examples").symlink_to(ROOT / "examples")
+
+    def write(name, *replacements):
+        text = (ROOT / "examples" / name).read_text()
+        for old, new in replacements:
+            assert old in text
+            text = text.replace(old, new)
+        file = tmp_path / "job.yaml"
+        file.write_text(text)
         return file
 
     return write

@@ -9,14 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from .conftest import eventually, processes_with
+from .conftest import BOTH_WAYS, ROOT, eventually, processes_with
 
 pytestmark = [pytest.mark.e2e, pytest.mark.torch]
 
 pytest.importorskip("torch", reason="PyTorch is not installed: pip install '.[demo]'")
 pytest.importorskip("sklearn", reason="scikit-learn is not installed: pip install '.[demo]'")
 
-ROOT = Path(__file__).parents[2]
 LONG = "100000"
 
 
@@ -41,6 +40,15 @@ def test_the_demo_trains_a_model_that_reads_digits_it_never_saw(ktrain, digits):
     assert "[node-0] training on 2 ranks" in output
     accuracy = float(re.search(r"held-out accuracy: ([\d.]+)", output)[1])
     assert accuracy >= 0.95
+
+
+@pytest.mark.parametrize("pods", BOTH_WAYS)
+def test_two_nodes_with_two_ranks_each_train_one_model(ktrain, example, pods):
+    code, output = ktrain("run", "--pods", pods, example("digits/two-by-two.yaml"))
+
+    assert code == 0, output
+    assert "[node-0] training on 4 ranks, 2 on each of 2 nodes" in output
+    assert float(re.search(r"held-out accuracy: ([\d.]+)", output)[1]) >= 0.95
 
 
 def kill_one(marker, has):

@@ -1,7 +1,6 @@
 """Elastic training, really: torchrun's agents on nodes that join and leave, and a loss that goes on falling."""
 
 import re
-from pathlib import Path
 
 import msgspec
 import pytest
@@ -13,14 +12,13 @@ from ktrain.framework.client.options import PatchType
 from ktrain.framework.env import system_env
 
 from . import conftest
+from .conftest import BOTH_WAYS, ROOT
 
 pytestmark = [pytest.mark.e2e, pytest.mark.examples]
 
 pytest.importorskip("torch", reason="PyTorch is not installed: pip install '.[demo]'")
 pytest.importorskip("sklearn", reason="scikit-learn is not installed: pip install '.[demo]'")
 
-ROOT = Path(__file__).parents[2]
-BOTH_WAYS = ["host", pytest.param("ns", marks=pytest.mark.ns)]
 SCALE = f"{TRAIN_JOBS.path('default', 'elastic')}/scale"
 EPOCH = re.compile(r"\[node-\d+\] epoch (\d+) of 200 on (\d) ranks: loss ([\d.]+)")
 START = re.compile(r"\[node-\d+\] (\d) ranks go on after epoch (\d+), restart (\d+)")

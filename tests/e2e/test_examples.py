@@ -1,6 +1,6 @@
 """
-The examples of `make examples`, run as their first lines say: JAX, XGBoost, a dataset from S3, and MPI in each kind
-that is installed.
+The examples of `make examples`, run as their first lines say: plain Python, JAX, XGBoost, a dataset from S3, and MPI in
+each kind that is installed.
 
 Open MPI's and MPICH's wheels both bring an `mpirun`, so one environment has one of them; Debian's Open MPI 4 is beside.
 """
@@ -13,30 +13,26 @@ from pathlib import Path
 
 import pytest
 
+from .conftest import BOTH_WAYS, ROOT
+
 pytestmark = [pytest.mark.e2e, pytest.mark.examples]
 
-ROOT = Path(__file__).parents[2]
-BOTH_WAYS = ["host", pytest.param("ns", marks=pytest.mark.ns)]
 OWN = str(Path(sys.prefix, "bin", "mpirun"))
 DEBIANS = "/usr/bin/mpirun"
 KINDS = {"(Open MPI) 4.": "openmpi4", "(Open MPI) 5.": "openmpi5", "HYDRA": "mpich"}
 
 
-@pytest.fixture
-def example(tmp_path):
-    """A file of the examples in a directory that looks like the repository, with texts replaced."""
-    (tmp_path / "examples").symlink_to(ROOT / "examples")
+@pytest.mark.parametrize("pods", BOTH_WAYS)
+@pytest.mark.parametrize("nodes", [1, 3])
+def test_nodes_without_any_framework_share_a_search(ktrain, example, pods, nodes):
+    size = (("numNodes: 2", f"numNodes: {nodes}"), ('args: ["2"]', f'args: ["{nodes}"]'))
+    code, output = ktrain("run", "--pods", pods, example("plain/trainjob.yaml", *size))
+    tried = re.findall(r"\[node-(\d)\] learning rate ([\d.]+): loss ([\d.]+)", output)
 
-    def write(name, *replacements):
-        text = (ROOT / "examples" / name).read_text()
-        for old, new in replacements:
-            assert old in text
-            text = text.replace(old, new)
-        file = tmp_path / "job.yaml"
-        file.write_text(text)
-        return file
-
-    return write
+    assert code == 0, output
+    assert sorted(rate for _, rate, _ in tried) == ["0.003", "0.01", "0.03", "0.1", "0.3", "1.0"]
+    assert {node for node, _, _ in tried} == {str(node) for node in range(nodes)}
+    assert min((float(loss), rate) for _, rate, loss in tried) == (0.0, "0.1")
 
 
 @pytest.mark.parametrize("pods", BOTH_WAYS)

@@ -3,7 +3,7 @@ import pytest
 from prometheus_client import CollectorRegistry
 from structlog.testing import capture_logs
 
-from ktrain.api.core import CONFIG_MAPS, EVENTS, NAMESPACES, untyped
+from ktrain.api.core import CONFIG_MAPS, CORE_EVENTS, EVENTS, NAMESPACES, untyped
 from ktrain.api.meta import Key
 from ktrain.framework.client.client import Client
 from ktrain.framework.client.transport import Response
@@ -18,7 +18,7 @@ from ktrain.testing.time import simulate
 A = {"metadata": {"name": "a", "namespace": "default", "uid": "u"}}
 
 
-def record(report, *, wait_s=1.0, flaky=0, code=0, registry=None, prepare=None):
+def record(report, *, wait_s=1.0, flaky=0, code=0, registry=None, prepare=None, older=False):
     """Let `report(recorder, env)` report to an embedded server; return the events that are there afterwards."""
 
     async def scenario(env):
@@ -27,7 +27,7 @@ def record(report, *, wait_s=1.0, flaky=0, code=0, registry=None, prepare=None):
         if prepare is not None:
             await prepare(Client(server.transport(), env, field_manager="t"))
         client = Client(transport, env, field_manager="t")
-        recorder = EventRecorder(client, env, component="test", metrics=Metrics(registry))
+        recorder = EventRecorder(client, env, component="test", metrics=Metrics(registry), older=older)
         recorder.transport = transport
         async with anyio.create_task_group() as tasks:
             await tasks.start(recorder.run)
@@ -35,7 +35,7 @@ def record(report, *, wait_s=1.0, flaky=0, code=0, registry=None, prepare=None):
             await env.clock.sleep(wait_s)
             tasks.cancel_scope.cancel()
         client = Client(server.transport(), env, field_manager="t")
-        return (await client.list(untyped(EVENTS))).items
+        return (await client.list(untyped(CORE_EVENTS if older else EVENTS))).items
 
     return simulate(scenario)
 
@@ -80,6 +80,21 @@ def test_the_same_again_becomes_a_series_and_something_else_does_not():
     events = record(report)
     assert sorted((e["note"], e.get("series", {}).get("count")) for e in events if e["note"] == "x") == [("x", 4)]
     assert len(events) == 2
+
+
+def test_through_the_older_api_an_event_has_its_times_and_a_count():
+    async def report(recorder, env):
+        recorder.event(CONFIG_MAPS, A, reason="Once", message="x")
+        for _ in range(4):
+            recorder.event(CONFIG_MAPS, A, reason="Often", message="y")
+            await env.clock.sleep(60)
+
+    once, often = record(report, older=True)
+    assert (once["message"], once["count"], once["eventTime"]) == ("x", 1, None)
+    assert (once["involvedObject"]["name"], once["source"], once["firstTimestamp"]) == (
+        "a", {"component": "test"}, once["lastTimestamp"],
+    )  # fmt: skip
+    assert (often["count"], often["firstTimestamp"] < often["lastTimestamp"], "series" in often) == (4, True, False)
 
 
 def test_after_six_minutes_of_silence_a_new_series_begins():

@@ -138,3 +138,15 @@ def test_a_system_class_ends_the_search_and_the_last_class_is_the_groups(kit):
 
     assert kit.errors(both, JOB % "") == []
     assert kit.objects_of(both, JOB % "")["PodGroup"]["spec"]["priorityClassName"] == "nowhere"
+
+
+@pytest.mark.parametrize("policy", ["coscheduling: {}", "volcano: {}"])
+def test_a_group_counts_no_replicas_and_its_pods_are_left_to_the_scheduler_that_the_runtime_names(kit, policy):
+    text = runtime(policy)
+    replicated = text.replace(
+        "{name: dataset-initializer, template", "{name: dataset-initializer, replicas: 5, template"
+    )
+    objects = kit.objects_of(replicated, JOB % "")
+
+    assert objects["PodGroup"]["spec"] == kit.objects_of(text, JOB % "")["PodGroup"]["spec"]
+    assert "schedulerName" not in str(objects["JobSet"])

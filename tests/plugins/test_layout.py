@@ -19,6 +19,7 @@ spec:
           spec: {template: {metadata: {labels: {%s}}, spec: {containers: [{name: node, image: i}]}}}
 """
 STEP = "trainer.kubeflow.org/trainjob-ancestor-step: trainer"
+RESOURCE = {"resource": "limits.cpu"}
 JOB = """
 metadata: {name: job, namespace: ns, uid: u, labels: {team: a}, annotations: {note: b}}
 spec: {runtimeRef: {name: rt}, trainer: {image: mine%s}}
@@ -59,9 +60,58 @@ def test_an_initializer_of_the_runtime_runs_as_it_is_for_jobs_that_say_nothing_o
             "{name: A, valueFrom: {secretKeyRef: {name: s, key: k}}}",
             {"name": "A", "valueFrom": {"secretKeyRef": {"name": "s", "key": "k"}}},
         ),
+        (
+            "{name: A, valueFrom: {configMapKeyRef: {name: m, key: k, optional: false}}}",
+            {"name": "A", "valueFrom": {"configMapKeyRef": {"name": "m", "key": "k", "optional": False}}},
+        ),
+        (
+            "{name: A, valueFrom: {fieldRef: {apiVersion: v1, fieldPath: metadata.name}}}",
+            {"name": "A", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}},
+        ),
+        (
+            "{name: A, valueFrom: {resourceFieldRef: {resource: limits.cpu}}}",
+            {"name": "A", "valueFrom": {"resourceFieldRef": RESOURCE | {"containerName": "", "divisor": "0"}}},
+        ),
+        (
+            "{name: A, valueFrom: {resourceFieldRef: {resource: limits.cpu, containerName: node, divisor: 1m}}}",
+            {"name": "A", "valueFrom": {"resourceFieldRef": RESOURCE | {"containerName": "node", "divisor": "1m"}}},
+        ),
+        (
+            "{name: A, valueFrom: {fileKeyRef: {volumeName: v, path: p, key: k}}}",
+            {"name": "A", "valueFrom": {"fileKeyRef": {"volumeName": "v", "path": "p", "key": "k"}}},
+        ),
     ],
 )
 def test_variables_pass_through_with_their_sources_and_also_when_they_are_empty(kit, written, built):
     env = kit.container(RUNTIME % (STEP, "a: b"), JOB % f", env: [{written}]", index=1)["env"]
 
     assert env == [built]
+
+
+TWO_STEPS = """
+spec:
+  mlPolicy: {numNodes: 2, torch: {}}
+  template: {spec: {replicatedJobs: [
+    {name: one, template: {metadata: {labels: L}, spec: {template: {spec: {containers: [{name: node, image: i}]}}}}},
+    {name: two, template: {metadata: {labels: L}, spec: {template: {spec: {containers: [{name: node, image: i}]}}}}}]}}
+"""
+
+
+def test_of_two_trainer_steps_the_first_is_sized_and_told_and_both_run_the_jobs_program(kit):
+    job = JOB % ", numNodes: 3, args: [x], env: [{name: A, value: a}], resourcesPerNode: {limits: {cpu: 1}}"
+    specs = [one["template"]["spec"] for one in kit.job_set(TWO_STEPS, job)["spec"]["replicatedJobs"]]
+    one, two = (spec["template"]["spec"]["containers"][0] for spec in specs)
+
+    assert [spec["parallelism"] for spec in specs] == [3, 2]
+    assert [(c["image"], c["args"], c["resources"]) for c in (one, two)] == [
+        ("mine", ["x"], {"limits": {"cpu": 1}})
+    ] * 2
+    assert [entry["name"] for entry in one["env"]][:2] == ["A", "PET_NNODES"]
+    assert two["env"] == [{"name": "A", "value": "a"}]
+
+
+def test_what_a_trainjob_says_of_its_trainer_is_lost_on_a_runtime_without_that_step(kit):
+    runtime = RUNTIME % ("a: b", "a: b")
+    job = JOB % ", numNodes: 3, env: [{name: A, value: a}], resourcesPerNode: {limits: {cpu: 1}}"
+
+    assert kit.job_set(runtime, job)["spec"] == kit.job_set(runtime, JOB % "")["spec"]

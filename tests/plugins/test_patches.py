@@ -73,6 +73,51 @@ def test_metadata_patches_reach_jobset_job_and_pod(kit):
     assert node["spec"]["template"]["metadata"]["labels"] == {"q": "1"}
 
 
+def test_metadata_of_jobs_and_pods_is_patched_whole_and_of_the_jobset_labels_and_annotations_only(kit):
+    metadata = "metadata: {name: n, namespace: m, finalizers: [a.io/f], labels: {x: y}}"
+    patch = f"""
+  - manager: acme.io/m
+    trainingRuntimeSpec: {{template: {{{metadata}, spec: {{replicatedJobs: [
+      {{name: first, template: {{{metadata}, spec: {{template: {{{metadata}}}}}}}}}]}}}}}}
+"""
+    job_set = kit.job_set(RUNTIME, JOB + patch)
+    job = job_set["spec"]["replicatedJobs"][0]["template"]
+    whole = {"name": "n", "namespace": "m", "finalizers": ["a.io/f"], "labels": {"x": "y"}}
+
+    assert (job["metadata"], job["spec"]["template"]["metadata"]) == (whole, whole)
+    assert (job_set["metadata"]["name"], "finalizers" in job_set["metadata"]) == ("tj", False)
+    assert job_set["metadata"]["labels"]["x"] == "y"
+
+
+def test_what_is_empty_in_a_patch_takes_nothing_away(kit):
+    """As in Go, whose typed objects leave it out."""
+    patch = """
+  - manager: acme.io/e
+    trainingRuntimeSpec: {template: {metadata: {labels: {}}, spec: {replicatedJobs: [
+      {name: first, template: {spec: {template: {spec: {
+        tolerations: [], nodeSelector: {}, affinity: {}, volumes: [], containers: [{name: main, env: []}]}}}}}]}}}
+"""
+    before = pod_of(kit.job_set(RUNTIME, JOB), 0)
+
+    assert pod_of(kit.job_set(RUNTIME, JOB + patch), 0) == before | {"affinity": {}}
+
+
+def test_an_empty_value_of_a_patched_variable_leaves_the_runtimes(kit):
+    patch = """
+  - manager: acme.io/e
+    trainingRuntimeSpec: {template: {spec: {replicatedJobs: [{name: first, template: {spec: {template: {spec: {
+      initContainers: [{name: init, env: [{name: DATASET_PATH, value: ''}, {name: MORE, value: ''}]}]}}}}}]}}}
+"""
+    env = pod_of(kit.job_set(RUNTIME, JOB + patch), 0)["initContainers"][0]["env"]
+
+    assert [(entry["name"], entry.get("value")) for entry in env] == [
+        ("INIT_ENV", "b"),
+        ("NEW_VALUE", "n"),
+        ("DATASET_PATH", "p"),
+        ("MORE", None),
+    ]
+
+
 def test_provenance_names_the_manager(kit):
     path = "replicatedJobs[first].template.spec.template.spec.nodeSelector.pool"
 

@@ -21,7 +21,7 @@ METRICS = "metrics: [{type: Resource, resource: {name: cpu, target: {type: Utili
 
 
 def sized(nodes, more="", status=STATUS):
-    return JOB % (f", trainer: {{numNodes: {nodes}{more}}}", status)
+    return JOB % (f", elasticNodes: {nodes}{more}", status)
 
 
 def node_job(kit, runtime, job):
@@ -29,7 +29,7 @@ def node_job(kit, runtime, job):
 
 
 def test_torchrun_is_told_the_range_and_where_to_meet_and_no_rank(kit):
-    container = kit.container(RUNTIME % f"{POLICY}, maxRestarts: 7", sized(3, ", numProcPerNode: 2"))
+    container = kit.container(RUNTIME % f"{POLICY}, maxRestarts: 7", sized(3, ", trainer: {numProcPerNode: 2}"))
 
     assert container["env"] == [
         {"name": "PET_NNODES", "value": "2:4"},
@@ -59,6 +59,22 @@ def test_the_job_of_the_nodes_is_indexed_and_as_large_as_asked_for_within_the_ra
     assert spec["successPolicy"] == {"rules": [{"succeededIndexes": "0"}]}
     assert spec["backoffLimit"] == 24
     assert template["metadata"]["labels"][api.ELASTIC_LABEL] == "mnist"
+
+
+@pytest.mark.parametrize(
+    ("spec", "built"),
+    [
+        ("trainer: {numNodes: 3}", 3),
+        ("trainer: {numNodes: 3}, elasticNodes: 4", 4),
+        ("trainer: {numNodes: 4}, elasticNodes: 2", 2),
+        ("trainer: {numNodes: 1}", 2),
+        ("trainer: {numNodes: 9}", 4),
+    ],
+)
+def test_a_job_begins_with_the_nodes_of_its_trainer_unless_it_says_others(kit, spec, built):
+    job_spec = node_job(kit, RUNTIME % POLICY, JOB % (f", {spec}", STATUS))["spec"]
+
+    assert (job_spec["parallelism"], job_spec["completions"]) == (built, built)
 
 
 def test_the_template_of_the_pods_is_the_same_at_every_size(kit):
@@ -105,15 +121,32 @@ def test_the_runtimes_processes_per_node_count_where_the_job_says_none(kit, said
 
 # What is refused
 
+NOT_ELASTIC = (
+    "spec.elasticNodes: Forbidden: needs a runtime with torch.elasticPolicy; any other has the nodes that"
+    " spec.trainer.numNodes says"
+)
 OUT_OF_RANGE = "must be within minNodes and maxNodes of the runtime's torch.elasticPolicy: 2 to 4"
 
 
 @pytest.mark.parametrize("nodes", [1, 5])
-def test_a_new_job_out_of_range_is_refused(kit, nodes):
-    expected = [f"spec.trainer.numNodes: Invalid value: {nodes}: {OUT_OF_RANGE}"]
+@pytest.mark.parametrize(
+    ("spec", "path"), [("elasticNodes: %d", "elasticNodes"), ("trainer: {numNodes: %d}", "trainer.numNodes")]
+)
+def test_a_new_job_out_of_range_is_refused(kit, nodes, spec, path):
+    expected = [f"spec.{path}: Invalid value: {nodes}: {OUT_OF_RANGE}"]
 
-    assert kit.errors(RUNTIME % POLICY, sized(nodes, status="")) == expected
-    assert kit.errors(RUNTIME % POLICY, sized(3, status="")) == []
+    assert kit.errors(RUNTIME % POLICY, JOB % (f", {spec % nodes}", "")) == expected
+    assert kit.errors(RUNTIME % POLICY, JOB % (f", {spec % 3}", "")) == []
+
+
+def test_one_number_in_range_does_not_excuse_the_other(kit):
+    assert kit.errors(RUNTIME % POLICY, JOB % (", trainer: {numNodes: 9}, elasticNodes: 3", "")) == [
+        f"spec.trainer.numNodes: Invalid value: 9: {OUT_OF_RANGE}"
+    ]
+
+
+def test_a_new_job_that_is_not_elastic_has_no_elastic_nodes(kit):
+    assert kit.errors(STATIC, sized(3, status="")) == [NOT_ELASTIC]
 
 
 @pytest.mark.parametrize(
@@ -125,48 +158,46 @@ def test_a_new_job_out_of_range_is_refused(kit, nodes):
             RUNTIME % POLICY,
             sized(5),
             sized(3),
-            [f"spec.trainer.numNodes: Invalid value: 5: {OUT_OF_RANGE}"],
+            [f"spec.elasticNodes: Invalid value: 5: {OUT_OF_RANGE}"],
             id="above the most",
         ),
         pytest.param(
             RUNTIME % POLICY,
             sized(1),
             sized(3),
-            [f"spec.trainer.numNodes: Invalid value: 1: {OUT_OF_RANGE}"],
+            [f"spec.elasticNodes: Invalid value: 1: {OUT_OF_RANGE}"],
             id="below the fewest",
         ),
         pytest.param(
             RUNTIME % "minNodes: 1, maxNodes: 8",
             sized(8),
             sized(3),
-            [f"spec.trainer.numNodes: Invalid value: 8: {OUT_OF_RANGE}"],
+            [f"spec.elasticNodes: Invalid value: 8: {OUT_OF_RANGE}"],
             id="the runtime was edited, the job keeps its range",
         ),
         pytest.param(STATIC, sized(4), sized(2), [], id="the runtime is elastic no more, the job is"),
-        pytest.param(
-            STATIC,
-            sized(4, status=""),
-            sized(2, status=""),
-            ['spec.trainer: Invalid value: {"numNodes":4}: field is immutable'],
-            id="not elastic",
-        ),
+        pytest.param(STATIC, sized(4, status=""), sized(2, status=""), [NOT_ELASTIC], id="not elastic"),
+        pytest.param(STATIC, sized(2, status=""), sized(2, status=""), [], id="not elastic, and stored all the same"),
+        pytest.param(STATIC, JOB % ("", ""), sized(2, status=""), [], id="which can be mended"),
+        pytest.param(RUNTIME % POLICY, sized(4, status=""), sized(2, status=""), [], id="before it has a status"),
         pytest.param(
             RUNTIME % POLICY,
-            sized(4, ", image: b"),
-            sized(2, ", image: a"),
-            ['spec.trainer: Invalid value: {"image":"b","numNodes":4}: field is immutable'],
-            id="something else changes along",
+            sized(5, status=""),
+            sized(2, status=""),
+            [f"spec.elasticNodes: Invalid value: 5: {OUT_OF_RANGE}"],
+            id="before it has a status, too much",
         ),
+        pytest.param(RUNTIME % POLICY, JOB % ("", STATUS), sized(3), [], id="says none any more"),
         pytest.param(
             RUNTIME % POLICY,
             sized(4),
             sized(2, status=STATUS[:-1] + ", conditions: [{type: Complete, status: 'True'}]}"),
-            ["spec.trainer.numNodes: Forbidden: must not change once the TrainJob has ended"],
+            ["spec.elasticNodes: Forbidden: must not change once the TrainJob has ended"],
             id="ended",
         ),
     ],
 )
-def test_only_the_number_of_nodes_of_an_elastic_job_changes_and_only_within_its_range(kit, runtime, new, old, expected):
+def test_an_elastic_job_is_resized_within_its_range(kit, runtime, new, old, expected):
     assert kit.errors(runtime, new, old) == expected
 
 
@@ -277,4 +308,4 @@ def test_a_resize_in_a_queue_warns(kit):
     findings = validate(kit.registry, kit.job(queued), kit.job(sized(2)), kit.runtime(RUNTIME % POLICY), kit.context)
 
     assert findings.errors == ()
-    assert findings.warnings == ("spec.trainer.numNodes: queue q admitted 2 nodes, and does not count those beyond",)
+    assert findings.warnings == ("spec.elasticNodes: queue q admitted 2 nodes, and does not count those beyond",)

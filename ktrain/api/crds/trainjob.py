@@ -27,22 +27,31 @@ if TYPE_CHECKING:
 _MULTIKUEUE: Final = "kueue.x-k8s.io/multikueue"
 _SCALE: Final = {
     "labelSelectorPath": ".status.elastic.selector",
-    "specReplicasPath": ".spec.trainer.numNodes",
+    "specReplicasPath": ".spec.elasticNodes",
     "statusReplicasPath": ".status.elastic.observedNodes",
 }
-"""A TrainJob's size, for `kubectl scale` and autoscalers. Only an elastic job may change it."""
+"""An elastic TrainJob's size, for `kubectl scale` and autoscalers: a field of its own, since `trainer` is fixed."""
+_SAME_NODES: Final = (
+    "!has(self.spec) || !has(self.spec.elasticNodes)"
+    " || (has(oldSelf.spec) && self.spec.elasticNodes == oldSelf.spec.?elasticNodes.orValue(0))"
+)
 _URI: Final = r"^[A-Za-z][A-Za-z0-9+.-]*://.+$"
 
 
 def trainjob_crd() -> Json:
     """The CRD."""
+    elastic_nodes = integer(
+        1,
+        description="How many nodes there should be now, if the runtime has torch.elasticPolicy. A job begins with"
+        " trainer.numNodes unless this is set, too, or else with minNodes.",
+    )
     label = r"^[a-z]([-a-z0-9]*[a-z0-9])?$"
     schema = obj(
-        {"spec": trainjob_spec(), "status": _status()},
+        {"spec": trainjob_spec(elasticNodes=elastic_nodes), "status": _status()},
         rules=(
             rule(f"self.metadata.name.matches('{label}')", "metadata.name must match RFC 1035 DNS label format"),
             rule("size(self.metadata.name) <= 63", "metadata.name must be no more than 63 characters"),
-            _nodes_immutable(),
+            _only_elastic(),
             _within_range(),
         ),
         description="A training job: a runtime, and what this job changes of it.",
@@ -54,36 +63,32 @@ def trainjob_crd() -> Json:
     return crd(GROUP, VERSION, "TrainJob", "trainjobs", schema, columns=columns, scale=_SCALE)
 
 
-def _nodes_immutable() -> Json:
+def _only_elastic() -> Json:
     """
-    The number of nodes is fixed, but for a job whose status says that it is elastic.
+    A job whose status does not say that it is elastic keeps its size. Before it has a status nobody knows.
 
-    At the root, because only there both are in sight; told at `spec.trainer`, where the other fields' rule is told.
+    At the root, because only there both are in sight; so is the next one. To take the field away is always allowed.
     """
-    fixed = rule(
-        "!has(self.spec) || !has(oldSelf.spec) || !has(self.spec.trainer) || !has(oldSelf.spec.trainer)"
-        " || self.spec.trainer.?numNodes == oldSelf.spec.trainer.?numNodes"
-        " || (has(self.status) && has(self.status.elastic))",
-        "field is immutable",
+    only = rule(
+        f"{_SAME_NODES} || !has(self.status) || has(self.status.elastic)",
+        "must not change: only jobs of a runtime with torch.elasticPolicy are elastic",
     )
-    return fixed | {"fieldPath": ".spec.trainer"}
+    return only | {"fieldPath": ".spec.elasticNodes"}
 
 
 def _within_range() -> Json:
     """An elastic job stays within the nodes that its runtime allows. Asked of changes only: the range comes later."""
     within = rule(
-        "!has(self.status) || !has(self.status.elastic) || !has(self.spec) || !has(self.spec.trainer)"
-        " || !has(self.spec.trainer.numNodes)"
-        " || (has(oldSelf.spec) && self.spec.?trainer.?numNodes == oldSelf.spec.?trainer.?numNodes)"
-        " || (self.status.elastic.minNodes <= self.spec.trainer.numNodes"
-        " && self.spec.trainer.numNodes <= self.status.elastic.maxNodes)",
+        f"{_SAME_NODES} || !has(self.status) || !has(self.status.elastic)"
+        " || (self.status.elastic.minNodes <= self.spec.elasticNodes"
+        " && self.spec.elasticNodes <= self.status.elastic.maxNodes)",
         "must be within minNodes and maxNodes of the runtime's torch.elasticPolicy",
     )
-    return within | {"fieldPath": ".spec.trainer.numNodes"}
+    return within | {"fieldPath": ".spec.elasticNodes"}
 
 
-def trainjob_spec() -> Json:
-    """What a TrainJob, or a template of one, specifies."""
+def trainjob_spec(**more: Json) -> Json:
+    """What a TrainJob, or a template of one, specifies; *more* is what only one that exists can have."""
     managers = rule(
         f"self in ['{MANAGED_BY}', '{_MULTIKUEUE}']",
         f"ManagedBy must be {MANAGED_BY} or {_MULTIKUEUE} if set",
@@ -102,8 +107,9 @@ def trainjob_spec() -> Json:
             "runtimePatches": array(_runtime_patch(), keys=("manager",), high=16),
             "runtimeRef": immutable(_runtime_ref()),
             "suspend": flag(default=False, description="While true, nothing runs."),
-            "trainer": with_rules(_trainer(), _fixed_but_for_nodes()),
+            "trainer": immutable(_trainer()),
             **_older_shapes(),
+            **more,
         },
         required=("runtimeRef",),
     )
@@ -174,12 +180,6 @@ def _older_shapes() -> Json:
         "podSpecOverrides": array(pod, kind="atomic", high=16, description=deprecated),
         "podTemplateOverrides": array(template, kind="atomic", high=16, description=deprecated),
     }
-
-
-def _fixed_but_for_nodes() -> Json:
-    """A change of the number of nodes is for the rule at the root; to compare all others here would cost too much."""
-    resized = "has(self.numNodes) && (!has(oldSelf.numNodes) || self.numNodes != oldSelf.numNodes)"
-    return rule(f"self == oldSelf || ({resized})", "field is immutable")
 
 
 def _runtime_patch() -> Json:

@@ -50,24 +50,6 @@ class Gates:
             raise ValueError(f"no feature gate {unknown[0]!r}; there are {', '.join(_FIELDS)}")
         return cls(**{_FIELDS[name]: on for name, on in switches.items()})
 
-    @classmethod
-    def parse(cls, text: str) -> Self:
-        """
-        Read `RestartJob,ElasticJobSet=true,InPlaceRestart=false`; a name alone is on, as is its `=true`.
-
-        Raises:
-            ValueError: A name is none of a gate or given twice, or a value is neither true nor false.
-        """
-        switches = {}
-        for item in filter(None, (part.strip() for part in text.split(","))):
-            name, _, value = item.partition("=")
-            if value not in ("", "true", "false"):
-                raise ValueError(f"feature gate {name}: {value!r} is neither true nor false")
-            if name in switches:
-                raise ValueError(f"feature gate {name} is given twice")
-            switches[name] = value != "false"
-        return cls.of(switches)
-
 
 OFF: Final = Gates()
 """As upstream ships."""

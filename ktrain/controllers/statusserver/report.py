@@ -7,7 +7,7 @@ server's words. Unknown fields are skipped, as Go's decoder does; a field of a w
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
@@ -25,26 +25,10 @@ COMPLETE: Final = 100
 """The percentage of a job that is done."""
 
 
-class Metric(Struct, frozen=True):
-    """A figure of the training."""
-
-    name: str = ""
-    value: str = ""
-
-
-class TrainerStatus(Struct, frozen=True):
-    """How far the training is. What is absent is not known."""
-
-    progress_percentage: int | None = None
-    estimated_remaining_seconds: int | None = None
-    metrics: tuple[Metric, ...] | None = None
-    last_updated_time: datetime | None = None
-
-
 class Report(Struct, frozen=True):
     """The body of a request."""
 
-    trainer_status: TrainerStatus | None = None
+    trainer_status: api.TrainerStatus | None = None
 
     @property
     def is_terminal(self) -> bool:

@@ -28,6 +28,9 @@ from ktrain.plugins import trainjobstatus
 from .report import NoReport, decode, problem
 
 if TYPE_CHECKING:
+    import socket
+    from collections.abc import Sequence
+
     from aiohttp import web
     from anyio.abc import TaskStatus
     from structlog.typing import FilteringBoundLogger
@@ -78,6 +81,7 @@ class StatusServer:
         env: Time.
         host: Address to listen on; empty for all.
         port: 0 chooses one; see `port` after the start.
+        sockets: To serve on, bound already; the first is at `host`. Closed at the end.
         limits: What clients may cost.
     """
 
@@ -93,10 +97,12 @@ class StatusServer:
         *,
         host: str = "",
         port: int = 10443,
+        sockets: Sequence[socket.socket] = (),
         limits: Limits | None = None,
     ) -> None:
         self.host = host
         self.port: int = port
+        self._sockets = sockets
         self._jobs = jobs
         self._tokens = tokens
         self._writer = writer
@@ -123,8 +129,15 @@ class StatusServer:
             await tasks.start(self._writer.run, name="trainer status writer")
             try:
                 await tasks.start(self._certificates.run, tls.use, name="status server certificates")
-                limits = self._limits or Limits()
-                async with listening(self._answer, self.host, self.port, limits=limits, tls=tls.context) as self.port:
+                serving = listening(
+                    self._answer,
+                    self.host,
+                    self.port,
+                    limits=self._limits or Limits(),
+                    tls=tls.context,
+                    sockets=self._sockets,
+                )
+                async with serving as self.port:
                     while True:
                         self._problem = await dial(self.host, self.port, tls)
                         task_status.started()

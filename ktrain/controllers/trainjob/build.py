@@ -98,9 +98,9 @@ class Decision:
 class _Ask(Exception):
     """Only the API server itself can tell."""
 
-    def __init__(self, check: Check, built: tuple[Apply, ...] = ()) -> None:
+    def __init__(self, check: Check, built: tuple[Apply, ...] = (), size: Size | None = None) -> None:
         super().__init__(str(check))
-        self.check, self.built = check, built
+        self.decision = Decision(check=check, built=built, size=size)
 
 
 class _Stuck(Exception):
@@ -116,7 +116,7 @@ def build(observed: Observed, registry: Registry) -> Decision:
     try:
         return _build(observed, registry)
     except _Ask as ask:
-        return Decision(check=ask.check, built=ask.built)
+        return ask.decision
     except _Stuck as stuck:
         return Decision(failure=stuck.failure)
 
@@ -142,7 +142,7 @@ def _build(observed: Observed, registry: Registry) -> Decision:
     if job_set is not None and (running or job_set.metadata.deletion_timestamp):
         return _resized(decision, observed, job_set) if running else decision
     try:
-        writing = _components(observed, registry, base)
+        writing = _components(observed, registry, base, size)
         return replace(decision, applies=tuple(writing.applies), removals=tuple(writing.removals))
     except PipelineError as error:
         # The snapshot stays: the job runs on the runtime it was created with, also when it is mended later.
@@ -265,7 +265,7 @@ _UNWATCHED: Final = (
 )
 
 
-def _components(observed: Observed, registry: Registry, base: _Base) -> _Writing:
+def _components(observed: Observed, registry: Registry, base: _Base, size: Size | None) -> _Writing:
     """
     Build all components and return what is to be done about them.
 
@@ -284,10 +284,10 @@ def _components(observed: Observed, registry: Registry, base: _Base) -> _Writing
             raise PlanError(findings.message)
     writing = _Writing(observed)
     for component in pipeline.plan(registry, job, snapshot.spec, ctx).components:
-        sized = elastic.with_present_size(component, job, observed.job_set, observed.memory)
+        sized = elastic.with_present_size(component, observed.job_set, size, observed.memory)
         writing.add(_apply(_marked(sized, base)))
     if writing.unknown and Check.COMPONENTS not in observed.checked:
-        raise _Ask(Check.COMPONENTS, tuple(writing.unknown))
+        raise _Ask(Check.COMPONENTS, tuple(writing.unknown), size)
     return writing
 
 
@@ -359,9 +359,14 @@ def _apply(component: Component) -> Apply:
     Address a component.
 
     Raises:
-        PlanError: It is larger than anything that can be stored.
+        PlanError: It is larger than anything that can be stored, or no JSON.
     """
-    meta, body = component.body["metadata"], msgspec.json.encode(component.body)
+    meta = component.body["metadata"]
+    try:
+        body = msgspec.json.encode(component.body)
+    except (TypeError, ValueError, RecursionError) as error:
+        what = f"{component.resource.kind}/{meta['name']}"
+        raise PlanError(f"{what} cannot be written, because the plugin that builds it made no JSON: {error}") from error
     if len(body) > _MAX_BYTES:
         raise PlanError(
             f"{component.resource.kind}/{meta['name']} would have {len(body)} bytes, and at most {_MAX_BYTES} can be "

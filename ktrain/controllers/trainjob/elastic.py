@@ -55,44 +55,37 @@ def resize(job: api.TrainJob, job_set: JobSetState, size: Size, memory: Memory) 
     present = _sizes(job_set).get(size.replicated_job)
     if present is None or present == (nodes, nodes) or not size.is_open:
         return None
-    if memory.refused_nodes == _asked(job):
-        return unsupported(job, job_set)
+    if memory.refused_nodes == nodes:
+        return unsupported(job, job_set, size)
     return Resize(job_set, size.replicated_job, nodes)
 
 
-def is_refused(job: api.TrainJob, job_set: JobSetState | None, memory: Memory, error: ApiError) -> bool:
-    """Whether it is the new size for which the API server did not take the JobSet, and that is news."""
-    if job_set is None or job.status.elastic is None or error.code not in _REFUSALS:
-        return False
-    text = error.status.message or str(error)
-    nodes = _asked(job)
-    news = memory.refused_nodes != nodes and (nodes, nodes) not in _sizes(job_set).values()
-    return news and "replicatedJobs" in text and "field is immutable" in text
+def refused(job: api.TrainJob, job_set: JobSetState, size: Size, memory: Memory, error: ApiError) -> Failure | None:
+    """Return what to say if it is the new size for which the API server did not take the JobSet, and that is news."""
+    nodes, text = size.status.desired_nodes, error.status.message or str(error)
+    if memory.refused_nodes == nodes or _sizes(job_set).get(size.replicated_job) == (nodes, nodes):
+        return None
+    fixed = error.code in _REFUSALS and "replicatedJobs" in text and "field is immutable" in text
+    return unsupported(job, job_set, size) if fixed else None
 
 
-def refused(job: api.TrainJob) -> int | None:
-    """Return what to remember of a refusal."""
-    return _asked(job)
-
-
-def unsupported(job: api.TrainJob, job_set: JobSetState) -> Failure:
+def unsupported(job: api.TrainJob, job_set: JobSetState, size: Size) -> Failure:
     """Say that the size cannot change."""
-    elastic = job.status.elastic
-    name = elastic.selector.rpartition("=")[2] if elastic else ""
-    present = _sizes(job_set).get(name, (None, None))[0]
+    present = _sizes(job_set).get(size.replicated_job, (None, None))[0]
     message = (
-        f"TrainJob {job.key} is to have {_asked(job)} nodes, but its JobSet may not change its size: the JobSet"
-        f" controller needs the feature gate ElasticJobSet (JobSet 0.12); the job goes on with {present}"
+        f"TrainJob {job.key} is to have {size.status.desired_nodes} nodes, but its JobSet may not change its size: the"
+        f" JobSet controller needs the feature gate ElasticJobSet (JobSet 0.12); the job goes on with {present}"
     )
     return Failure(UNSUPPORTED, message, at_once=True, event=UNSUPPORTED, is_final=True)
 
 
 def with_present_size(
-    component: Component, job: api.TrainJob, job_set: JobSetState | None, memory: Memory
+    component: Component, job_set: JobSetState | None, size: Size | None, memory: Memory
 ) -> Component:
     """Return a JobSet to be written in the size that it has, if another was refused; anything else as it is."""
-    nodes = memory.refused_nodes
-    if component.resource != JOB_SET_STATES or job_set is None or nodes is None or nodes != _asked(job):
+    if component.resource != JOB_SET_STATES or job_set is None or size is None:
+        return component
+    if memory.refused_nodes != size.status.desired_nodes:
         return component
     sizes = _sizes(job_set)
     spec = component.body["spec"]
@@ -111,7 +104,3 @@ def _sized(replicated_job: Json, size: tuple[int | None, int | None] | None) -> 
 def _sizes(job_set: JobSetState) -> dict[str, tuple[int | None, int | None]]:
     specs = ((job.name, job.template.spec) for job in job_set.spec.replicated_jobs)
     return {name: (spec.parallelism, spec.completions) for name, spec in specs}
-
-
-def _asked(job: api.TrainJob) -> int | None:
-    return job.spec.trainer.num_nodes if job.spec.trainer else None

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from ktrain.framework.client.client import Client
     from ktrain.framework.env import Env
     from ktrain.framework.events import EventRecorder
-    from ktrain.pipeline import Registry
+    from ktrain.pipeline import Registry, Size
     from ktrain.plugins.jobset import JobSetState
 
     from .build import Apply, Decision
@@ -105,7 +105,7 @@ class Reconciler:
             return
         if cause is None:
             cause = await self._write_components(job, decision)
-        failure = self._refusal(job, cause) if cause else decision.failure
+        failure = self._refusal(job, decision.size, cause) if cause else decision.failure
         self._note_failure(job, failure)
         await self._write_status(job, decision)
         if decision.delete:
@@ -302,13 +302,16 @@ class Reconciler:
         if resize := decision.resize:
             await self._client.patch(JOB_SET_STATES, resize.job_set.key, resize.patch, type=PatchType.JSON)
 
-    def _refusal(self, job: api.TrainJob, cause: ApiError | PlanError) -> Failure:
+    def _refusal(self, job: api.TrainJob, size: Size | None, cause: ApiError | PlanError) -> Failure:
         """Say why the API server refused, and remember it where asking again would be no use."""
         job_set = self._lookup(JOB_SET_STATES, job.key)
-        if isinstance(cause, PlanError) or not elastic.is_refused(job, job_set, self._memory(job), cause):
+        if isinstance(cause, PlanError) or job_set is None or size is None:
             return _refusal(cause)
-        self._remember(job, refused_nodes=elastic.refused(job))
-        return elastic.unsupported(job, job_set)
+        refused = elastic.refused(job, job_set, size, self._memory(job), cause)
+        if refused is None:
+            return _refusal(cause)
+        self._remember(job, refused_nodes=size.status.desired_nodes)
+        return refused
 
     def _remember_applied(self, job: api.TrainJob, apply: Apply, generation: int) -> None:
         applied = {**self._memory(job).applied, apply.memory_key: Applied(apply.digest, generation)}

@@ -104,6 +104,8 @@ def make_controller(
     # Before the handler that wakes the owner.
     shared.job_sets.add_handler(reconciler)
     controller.watches(shared.config_maps, partial(_on_shared, shared), predicate=_SHARED_GONE)
+    for taken in (shared.job_sets, informer(SNAPSHOT_METADATA)):
+        controller.watches(taken, partial(_with_name, jobs), predicate=_GONE)
     for watch in dict.fromkeys(registry.watches):  # two plugins may want the same
         predicate = made_by_others if watch.resource in (JOB_SET_STATES, SNAPSHOT_METADATA) else None
         _follow(controller, watch, informer(watch.resource, watch.label_selector), jobs, predicate)
@@ -145,11 +147,18 @@ def make_collector(
 
 
 _NEVER: Final[Matching[Any]] = Matching(lambda _: False)
-_SHARED_GONE: Final = Matching(is_shared) & Events(added=lambda _: False, updated=lambda _old, _new: False)
+_GONE: Final[Events[Any]] = Events(added=lambda _: False, updated=lambda _old, _new: False)
+_SHARED_GONE: Final = Matching(is_shared) & _GONE
 
 
 def _on_shared(shared: SharedSnapshots, config_map: Object) -> Iterable[Key]:
     return [job_set.key for job_set in shared.job_sets_on(config_map.key)]
+
+
+def _with_name(jobs: Informer[api.TrainJob], obj: Object) -> Iterable[Key]:
+    """Wake the job whose JobSet or snapshot has the name of an object that is gone; it may have been of others."""
+    key = Key(obj.metadata.namespace, obj.metadata.name.removesuffix(api.SNAPSHOT_SUFFIX))
+    return [key] if jobs.get(key) else []
 
 
 async def without_unserved(registry: Registry, client: Client) -> Registry:

@@ -22,6 +22,7 @@ import msgspec
 
 from ktrain.api import trainer as api
 from ktrain.api.meta import Key, format_time, owner_reference
+from ktrain.api.typed import as_typed
 from ktrain.controllers import admission
 from ktrain.pipeline.errors import PlanError
 
@@ -128,19 +129,16 @@ def _shared_metadata(metadata: ObjectMeta) -> Json:
     return {key: value for key, value in named.items() if value}
 
 
-def _as_go_writes(raw: msgspec.Raw) -> JsonValue | msgspec.Raw:
+def _as_go_writes(raw: msgspec.Raw) -> JsonValue:
     """
-    Leave out the zeros of a JobSet's coordinator, as Go's types do: they are what their absence means.
+    Write a runtime's JobSet template as Go's types do.
 
     A JobSet that an apply of ours and one of Go's Trainer's both made is then the same.
     """
-    if b'"coordinator"' not in bytes(raw):
-        return raw
     spec: Json = msgspec.json.decode(raw)
-    template = (spec.get("template") or {}).get("spec") or {}
-    coordinator = template.get("coordinator")
-    if isinstance(coordinator, dict):
-        template["coordinator"] = {k: v for k, v in coordinator.items() if v or k not in ("jobIndex", "podIndex")}
+    template = spec.get("template")
+    if isinstance(template, dict) and isinstance(template.get("spec"), dict):
+        template["spec"] = as_typed(template["spec"])
     return spec
 
 

@@ -25,6 +25,7 @@ from ktrain.framework.metrics import Metrics
 from ktrain.framework.metrics.events import EventMetrics
 
 from .correlation import KEPT, Correlation, Series, Subject
+from .forms import Form, NewerForm, OlderForm
 
 if TYPE_CHECKING:
     from anyio.abc import TaskStatus
@@ -58,6 +59,8 @@ class EventRecorder:
         metrics: For what was written and what was lost.
         by_version: Whether events about two versions of an object always differ, as with client-go's recorder for
             `events.k8s.io`: each restart of a job, say, is an event of its own.
+        older: Whether events are written through the core API, with `firstTimestamp`, `lastTimestamp` and `count`, as
+            kubelets do. It takes rights on events of the group "" in place of `events.k8s.io`.
     """
 
     needs_leader = False
@@ -72,6 +75,7 @@ class EventRecorder:
         instance: str = "",
         metrics: Metrics | None = None,
         by_version: bool = False,
+        older: bool = False,
     ) -> None:
         self._client = client
         self._env = env
@@ -79,6 +83,7 @@ class EventRecorder:
         self._instance = (instance or component)[:INSTANCE_LENGTH]
         self._metrics = EventMetrics.of(metrics or Metrics())
         self._by_version = by_version
+        self._form: Form = OlderForm() if older else NewerForm()
         self._correlation = Correlation()
         self._queue: deque[Series] = deque()
         self._unwritten: set[Series] = set()
@@ -220,11 +225,10 @@ class EventRecorder:
                 return
 
     async def _write(self, series: Series) -> None:
-        count = series.count
-        repeated = {"series": {"count": count, "lastObservedTime": series.observed}} if count > 1 else {}
+        count, observed, form = series.count, series.observed, self._form
         if series.key is not None:
             try:
-                await self._client.patch(EVENTS, series.key, repeated)
+                await self._client.patch(form.resource, series.key, form.repeated(count, observed))
             except NotFound:
                 # The server forgets events after an hour without a change.
                 series.key = None
@@ -232,10 +236,10 @@ class EventRecorder:
         if series.key is None:
             key = Key(series.body["metadata"]["namespace"], series.body["metadata"]["name"])
             try:
-                await self._client.create(EVENTS, {**series.body, **repeated})
+                await self._client.create(form.resource, form.whole(series.body, count, observed))
             except AlreadyExists:
                 # The name was drawn for this event: an attempt before this one succeeded and was cut short.
-                await self._client.patch(EVENTS, key, repeated)
+                await self._client.patch(form.resource, key, form.repeated(count, observed))
             series.key = key
         series.wrote(count, self._env.clock.monotonic())
         if series.count == count:

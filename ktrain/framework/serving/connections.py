@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import anyio
@@ -19,8 +20,9 @@ from aiohttp import web
 from .site import SHUTDOWN_S
 
 if TYPE_CHECKING:
+    import socket
     import ssl
-    from collections.abc import AsyncIterator, Awaitable, Callable
+    from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 
     Handler = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
 
@@ -110,12 +112,36 @@ class _Refusing(asyncio.Protocol):
         transport.abort()
 
 
+async def _listen(
+    server: _Server, host: str, port: int, limits: Limits, tls: ssl.SSLContext | None, sockets: Sequence[socket.socket]
+) -> list[asyncio.Server]:
+    listen = partial(
+        asyncio.get_running_loop().create_server,
+        server,
+        ssl=tls,
+        ssl_handshake_timeout=None if tls is None else limits.first_request_s,
+        backlog=min(limits.connections, 1024),
+    )
+    try:
+        return [await listen(sock=one) for one in sockets] or [await listen(host=host or None, port=port)]
+    except OSError as error:
+        raise OSError(error.errno, f"cannot listen on {host}:{port}: {error.strerror or error}") from error
+
+
 @asynccontextmanager
 async def listening(
-    handler: Handler, host: str, port: int, *, limits: Limits, tls: ssl.SSLContext | None = None
+    handler: Handler,
+    host: str,
+    port: int,
+    *,
+    limits: Limits,
+    tls: ssl.SSLContext | None = None,
+    sockets: Sequence[socket.socket] = (),
 ) -> AsyncIterator[int]:
     """
     Serve during the block and yield the port, which is new if 0 was asked for.
+
+    On `sockets`, if there are any, which are bound already and closed at the end; the port is the first one's.
 
     At the end requests under way have five seconds.
 
@@ -124,21 +150,12 @@ async def listening(
     """
     server = _Server(handler, limits)
     try:
+        listeners = await _listen(server, host, port, limits, tls, sockets)
         try:
-            listener = await asyncio.get_running_loop().create_server(
-                server,
-                host or None,
-                port,
-                ssl=tls,
-                ssl_handshake_timeout=None if tls is None else limits.first_request_s,
-                backlog=min(limits.connections, 1024),
-            )
-        except OSError as error:
-            raise OSError(error.errno, f"cannot listen on {host}:{port}: {error.strerror or error}") from error
-        try:
-            yield listener.sockets[0].getsockname()[1]
+            yield listeners[0].sockets[0].getsockname()[1]
         finally:
-            listener.close()
+            for listener in listeners:
+                listener.close()
     finally:
         with anyio.CancelScope(shield=True):
             await server.close()

@@ -155,6 +155,6 @@ class Strategy:
 
 
 WHOLE_METADATA: Final = ("labels", "annotations", "finalizers", "ownerReferences")
-"""`kept_by_status` of kinds whose `/status` takes nothing but status: custom ones, and newer built-in ones."""
+"""`kept_by_status` of newer built-in kinds. Custom ones keep all of it but who manages what."""
 
 ORDINARY = Strategy()

@@ -10,7 +10,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from ktrain.local.apiserver.access import token_requests
-from ktrain.local.apiserver.builtins import bindings, evictions
+from ktrain.local.apiserver.builtins import bindings
+from ktrain.local.apiserver.builtins.workloads import evictions
 from ktrain.local.apiserver.reading import logs
 from ktrain.local.apiserver.streams import connecting as streams
 from ktrain.local.apiserver.streams import portforward

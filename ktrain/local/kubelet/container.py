@@ -245,6 +245,7 @@ class ContainerRunner:
             await self._end_by_itself(process, self._pod.grace_s)
             return
         self._set(replace(self.record, state=Running(begun)))
+        self._pod.event("Normal", "Started", f"container {self.name} started")
         if container.startup_probe is not None and not await self._starts_up(process, target, container.startup_probe):
             return
         ready = container.readiness_probe is None and self.record.role in (Role.MAIN, Role.SIDECAR)

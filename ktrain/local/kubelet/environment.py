@@ -110,16 +110,15 @@ def referenced(containers: Sequence[Container]) -> tuple[set[str], set[str]]:
     return config_maps, secrets
 
 
-def service_variables(service: ServiceAddress | None, *, host_network: bool) -> dict[str, str]:
-    """Return the variables of the service `kubernetes`; there are no others, since services have no addresses here."""
-    if service is None:
-        return {}
-    host, port = service.machine if host_network else service.pods
-    return {
-        "KUBERNETES_SERVICE_HOST": host,
-        "KUBERNETES_SERVICE_PORT": str(port),
-        "KUBERNETES_SERVICE_PORT_HTTPS": str(port),
-    }
+def service_variables(services: Mapping[str, ServiceAddress], *, host_network: bool) -> dict[str, str]:
+    """Return the variables of services by name: those that ktrain itself serves, as others have no addresses here."""
+    found: dict[str, str] = {}
+    for name, address in services.items():
+        host, port = address.machine if host_network else address.pods
+        prefix = name.upper().replace("-", "_")
+        found[f"{prefix}_SERVICE_HOST"] = host
+        found[f"{prefix}_SERVICE_PORT"] = found[f"{prefix}_SERVICE_PORT_HTTPS"] = str(port)
+    return found
 
 
 def container_variables(

@@ -83,7 +83,7 @@ class Kubelet:
         logs: LogStore | None = None,
         logs_directory: Path | None = None,
         remote: RemoteShell | None = None,
-        service: ServiceAddress | None = None,
+        services: Mapping[str, ServiceAddress] | None = None,
         restarts: RestartPolicy = KUBERNETES_RESTARTS,
         stop_grace_s: float = STOP_GRACE_S,
     ) -> None:
@@ -106,7 +106,7 @@ class Kubelet:
             cwd=cwd,
             has_gpus=node.has_gpus,
             shared_host=executor.name == "host",
-            service=service,
+            services=services or {},
         )
         self._shared = Surroundings(
             client=client,

@@ -6,7 +6,7 @@ import math
 import os
 import shutil
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 import anyio.to_thread
@@ -63,8 +63,8 @@ class Machine:
     has_gpus: bool
     shared_host: bool = False
     """Pods share the network and the host name of this machine."""
-    service: ServiceAddress | None = None
-    """Where pods find the API server, if it has a socket."""
+    services: Mapping[str, ServiceAddress] = field(default_factory=dict)
+    """Where pods find what serves them, by name: `kubernetes`, if it has a socket."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +129,7 @@ class Launcher:
         """
         pod, container = self._pod(), record.container
         found = await fetch(self._client, pod.metadata.namespace, *referenced([container]))
-        service = service_variables(self._machine.service, host_network=pod.spec.host_network)
+        service = service_variables(self._machine.services, host_network=pod.spec.host_network)
         variables = container_variables(pod, container, self._facts, found, service)
         argv = command_line(container, {**service, **variables})
         gpus = self._gpus.get(container.name, ()) if self._machine.has_gpus else None

@@ -1,4 +1,4 @@
-"""Where pods find the API server. A module of its own, since a server without pods loads nothing of the kubelet's."""
+"""Where pods find what serves them. A module of its own, since a server without pods loads nothing of the kubelet's."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class ServiceAddress:
-    """Where the API server is found, as (host, port)."""
+    """Where a service is found, as (host, port)."""
 
     pods: tuple[str, int]
     """From the network of pods."""

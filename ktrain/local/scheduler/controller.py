@@ -67,6 +67,7 @@ def make_scheduler(
     controller = Controller("scheduler", scheduler.reconcile, env=env, cache=cache)
     wake = partial(controller.enqueue, _PASS)
     controller.watches(view.pods, _if_it_matters)
+    view.pods.add_handler(_Gone(wake))
     controller.watches(view.nodes, lambda _node: [_PASS])
     controller.watches(view.claims, lambda _claim: [_PASS])
     controller.watches(view.namespaces, lambda _namespace: ())
@@ -135,6 +136,23 @@ class _Wake:
             self._wake()
 
     def on_delete(self, obj: PodGroup) -> None:  # noqa: ARG002 -- the handler's signature
+        """Look again."""
+        self._wake()
+
+
+class _Gone:
+    """Asks for a pass when a pod is gone, also one that was killed at once while it ran. A handler of informers."""
+
+    def __init__(self, wake: Callable[[], None]) -> None:
+        self._wake = wake
+
+    def on_add(self, obj: Pod, *, initial: bool) -> None:
+        """Nothing is free yet."""
+
+    def on_update(self, old: Pod, new: Pod) -> None:
+        """Nor now: of a pod that ends, `_if_it_matters` tells."""
+
+    def on_delete(self, obj: Pod) -> None:  # noqa: ARG002 -- the handler's signature
         """Look again."""
         self._wake()
 

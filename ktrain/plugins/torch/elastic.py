@@ -8,7 +8,7 @@ its success is the job's: an agent that comes when the others are done finds the
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
@@ -45,24 +45,10 @@ _FAILURES_PER_NODE: Final = 6
 """A Job's default for one pod. Here the loss of node 0 fails all of them, and those that left count on."""
 _QUEUE_LABEL: Final = "kueue.x-k8s.io/queue-name"
 _FIXED: Final = ("completionMode", "completions", "parallelism")
+ELASTIC_NODES: Final = "spec.elasticNodes"
+NUM_NODES: Final = "spec.trainer.numNodes"
+_NOT_ELASTIC: Final = f"needs a runtime with torch.elasticPolicy; any other has the nodes that {NUM_NODES} says"
 _OUT_OF_RANGE: Final = "must be within minNodes and maxNodes of the runtime's torch.elasticPolicy: {} to {}"
-
-
-def policy_of(runtime: api.RuntimeSpec | None) -> api.ElasticPolicy | None:
-    """Return the elastic policy of a runtime, if it has one."""
-    torch = runtime.ml_policy.torch if runtime and runtime.ml_policy else None
-    return torch.elastic_policy if torch else None
-
-
-def asked(job: api.TrainJob) -> int | None:
-    """Return how many nodes the TrainJob names."""
-    return job.spec.trainer.num_nodes if job.spec.trainer else None
-
-
-def desired(job: api.TrainJob, policy: api.ElasticPolicy) -> int:
-    """Return how many nodes there should be: the fewest, unless the TrainJob says how many, within the range."""
-    nodes = asked(job)
-    return policy.min_nodes if nodes is None else min(max(nodes, policy.min_nodes), policy.max_nodes)
 
 
 def variables(info: Info, policy: api.ElasticPolicy) -> list[Json]:
@@ -87,7 +73,7 @@ def shape(info: Info, policy: api.ElasticPolicy) -> None:
         info.template.setdefault("failurePolicy", {"maxRestarts": policy.max_restarts})
     info.labels[api.ELASTIC_LABEL] = name
     if trainer := info.trainer:
-        trainer.set_count(desired(info.job, policy), least=policy.min_nodes)
+        trainer.set_count(policy.nodes_of(info.job), least=policy.min_nodes)
         trainer.set_job_label(api.ELASTIC_LABEL, name)
         trainer.set_job_field("completionMode", "Indexed")
         trainer.default_job_field("backoffLimit", _FAILURES_PER_NODE * policy.max_nodes)
@@ -96,16 +82,40 @@ def shape(info: Info, policy: api.ElasticPolicy) -> None:
 
 def check_new(info: Info, policy: api.ElasticPolicy) -> Iterator[FieldError]:
     """Yield what a new job may not ask of an elastic runtime."""
-    job = info.job
-    nodes = asked(job)
-    if nodes is not None and not policy.min_nodes <= nodes <= policy.max_nodes:
-        yield invalid("spec.trainer.numNodes", nodes, _OUT_OF_RANGE.format(policy.min_nodes, policy.max_nodes))
-    if job.spec.trainer and is_torchtune(job.spec.trainer):
-        command = list(job.spec.trainer.command or ())
+    job, trainer = info.job, info.job.spec.trainer
+    named = {NUM_NODES: trainer.num_nodes if trainer else None, ELASTIC_NODES: job.spec.elastic_nodes}
+    for path, nodes in named.items():
+        if nodes is not None:
+            yield from _within(policy, path, nodes)
+    if trainer and is_torchtune(trainer):
+        command = list(trainer.command or ())
         yield invalid("spec.trainer.command", command, "TorchTune cannot train under torch.elasticPolicy")
     if info.trainer is None:
         detail = "torch.elasticPolicy needs a job of the trainer step, and the runtime has none"
         yield invalid("spec.runtimeRef", {"name": job.spec.runtime_ref.name}, detail)
+
+
+def check_size(job: api.TrainJob, old: api.TrainJob | None, policy: api.ElasticPolicy | None) -> Iterator[FieldError]:
+    """
+    Yield what is wrong with another number of nodes, or with one where there cannot be any.
+
+    The range is the one in the status, which is the snapshot's: the runtime may say another one by now.
+    """
+    nodes = job.spec.elastic_nodes
+    if nodes is None or (old and old.spec.elastic_nodes == nodes):
+        return
+    limits = (old.status.elastic if old else None) or policy
+    if limits is None:
+        yield forbidden(ELASTIC_NODES, _NOT_ELASTIC)
+    elif old:
+        yield from _within(limits, ELASTIC_NODES, nodes)
+    if old and old.is_finished:
+        yield forbidden(ELASTIC_NODES, "must not change once the TrainJob has ended")
+
+
+def _within(limits: api.ElasticPolicy | api.ElasticStatus, path: str, nodes: int) -> Iterator[FieldError]:
+    if not limits.min_nodes <= nodes <= limits.max_nodes:
+        yield invalid(path, nodes, _OUT_OF_RANGE.format(limits.min_nodes, limits.max_nodes))
 
 
 def check_patches(info: Info) -> Iterator[FieldError]:
@@ -121,39 +131,10 @@ def check_patches(info: Info) -> Iterator[FieldError]:
                     yield forbidden("spec.runtimePatches", detail)
 
 
-def check_resize(job: api.TrainJob, old: api.TrainJob) -> Iterator[FieldError]:
-    """
-    Yield what is wrong with another number of nodes.
-
-    The range is the one in the status, which is the snapshot's: the runtime may say another one by now. The definition
-    compares only the number, since to compare all that must not change costs too much there.
-    """
-    if asked(job) == asked(old):
-        return
-    limits = old.status.elastic
-    if limits is None or _without_nodes(job) != _without_nodes(old):
-        yield invalid("spec.trainer", msgspec.to_builtins(_json(job.spec.trainer)), "field is immutable")
-        return
-    nodes = asked(job)
-    if nodes is None or not limits.min_nodes <= nodes <= limits.max_nodes:
-        yield invalid("spec.trainer.numNodes", nodes, _OUT_OF_RANGE.format(limits.min_nodes, limits.max_nodes))
-    if old.is_finished:
-        yield forbidden("spec.trainer.numNodes", "must not change once the TrainJob has ended")
-
-
 def admitted_size(job: api.TrainJob, old: api.TrainJob | None) -> Iterator[str]:
     """Warn of a job that grows beyond what its queue has admitted."""
-    before, after = asked(old) if old else None, asked(job)
+    before, after = old.asked_nodes if old else None, job.asked_nodes
     if before is None or after is None or after <= before or job.is_suspended:
         return
     if queue := job.metadata.labels.get(_QUEUE_LABEL):
-        yield f"spec.trainer.numNodes: queue {queue} admitted {before} nodes, and does not count those beyond"
-
-
-def _without_nodes(job: api.TrainJob) -> Any:  # noqa: ANN401 -- a JSON value
-    trainer = job.spec.trainer or api.Trainer()
-    return _json(msgspec.structs.replace(trainer, num_nodes=None))
-
-
-def _json(trainer: api.Trainer | None) -> Any:  # noqa: ANN401 -- a JSON value
-    return msgspec.json.decode(msgspec.json.encode(trainer))
+        yield f"{ELASTIC_NODES}: queue {queue} admitted {before} nodes, and does not count those beyond"

@@ -84,12 +84,9 @@ class ElasticTorch:
         old: api.TrainJob | None,
         ctx: Context,  # noqa: ARG002 -- the hook's signature
     ) -> Findings:
-        """Refuse sizes out of range, changes beside the size, and what cannot be elastic."""
-        if old is not None:
-            findings = Findings(tuple(elastic.check_resize(job, old)), tuple(elastic.admitted_size(job, old)))
-        else:
-            findings = Findings()
-        policy = elastic.policy_of(info.runtime) if info else None
+        """Refuse sizes out of range, and what cannot be elastic."""
+        policy = info.runtime.elastic_policy if info else None
+        findings = Findings(tuple(elastic.check_size(job, old, policy)), tuple(elastic.admitted_size(job, old)))
         if info is None or policy is None:
             return findings
         new = elastic.check_new(info, policy) if old is None else ()
@@ -97,7 +94,7 @@ class ElasticTorch:
 
     def build(self, info: Info, ctx: Context) -> Sequence[Component]:  # noqa: ARG002 -- the hook's signature
         """Return the autoscaler of a job that is to run, if the policy has metrics."""
-        policy = elastic.policy_of(info.runtime)
+        policy = info.runtime.elastic_policy
         metrics = msgspec.json.decode(policy.metrics) if policy and policy.metrics else None
         if policy is None or not metrics or info.job.is_suspended:
             return ()
@@ -111,7 +108,7 @@ class ElasticTorch:
 
     def size(self, job: api.TrainJob, runtime: api.RuntimeSpec, ctx: Context) -> Size | None:
         """Return the size of an elastic job."""
-        policy = elastic.policy_of(runtime)
+        policy = runtime.elastic_policy
         name = _trainer_name(runtime) if policy else None
         if policy is None or name is None:
             return None
@@ -121,7 +118,7 @@ class ElasticTorch:
         status = api.ElasticStatus(
             min_nodes=policy.min_nodes,
             max_nodes=policy.max_nodes,
-            desired_nodes=elastic.desired(job, policy),
+            desired_nodes=policy.nodes_of(job),
             observed_nodes=counts.ready + counts.succeeded,
             selector=",".join(f"{key}={value}" for key, value in selector.items()),
         )

@@ -56,15 +56,22 @@ class Tuning:
         return self.nodes == 1 and (self.processes == 1 or self.gpus == 1)
 
     @property
+    def kind(self) -> str:
+        """What is trained: everything, or adapters, which TorchTune does on one node only."""
+        if self.nodes != 1:
+            return "full"
+        return "qlora" if self.qlora else "lora" if self.lora else "full"
+
+    @property
     def recipe(self) -> str:
         """The program that `tune run` starts."""
-        adapters = (self.lora or self.qlora) and self.nodes == 1
-        return f"{'lora' if adapters else 'full'}_finetune_{'single_device' if self.on_one_device else 'distributed'}"
+        what = "full" if self.kind == "full" else "lora"
+        return f"{what}_finetune_{'single_device' if self.on_one_device else 'distributed'}"
 
     @property
     def config(self) -> str:
         """The configuration of that recipe for this model."""
-        kind = "qlora" if self.qlora else "lora" if self.lora else "full"
+        kind = self.kind
         if self.nodes > 1:
             return f"{self.model}_full_multinode"
         return f"{self.model}_{kind}_single_device" if self.on_one_device else f"{self.model}_{kind}"
@@ -91,7 +98,7 @@ def program(info: Info, trainer: api.Trainer) -> Program:
 def check(info: Info, trainer: api.Trainer) -> Iterator[FieldError]:
     """Yield what TorchTune, or its pairing with this runtime, cannot do."""
     name = info.job.spec.runtime_ref.name
-    nodes = trainer.num_nodes or 1
+    nodes = 1 if trainer.num_nodes is None else trainer.num_nodes
     processes = AUTO if trainer.num_proc_per_node is None else trainer.num_proc_per_node
     tuning = _tuning(info, trainer, nodes, processes)
     model = tuning.model
@@ -100,7 +107,7 @@ def check(info: Info, trainer: api.Trainer) -> Iterator[FieldError]:
         yield invalid("spec.runtimeRef.name", name, detail)
     if nodes > 1 and model not in _MULTI_NODE_MODELS:
         yield invalid("spec.trainer.numNodes", nodes, f"must be 1 for {model} model")
-    if tuning.qlora and nodes == 1:
+    if tuning.kind == "qlora":
         yield from _check_qlora(tuning, name, trainer)
     if nodes > 1 and (tuning.lora or tuning.qlora):
         detail = "LoRA fine-tuning is not supported for multi-node training in TorchTune"

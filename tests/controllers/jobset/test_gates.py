@@ -208,22 +208,3 @@ def test_without_the_gate_at_most_the_jobsets_of_elastic_train_jobs_change_in_si
 
     assert bool(resizes) is may
     assert [str(cause.field) for cause in refusals(smaller, wire, gates)] == ([] if may else ["spec.replicatedJobs"])
-
-
-@pytest.mark.parametrize(
-    ("text", "gates"),
-    [
-        ("", Gates()),
-        ("RestartJob", Gates(restart_job=True)),
-        ("RestartJob=true, ElasticJobSet", Gates(restart_job=True, elastic_jobset=True)),
-        ("RestartJob,InPlaceRestart=false", Gates(restart_job=True)),
-    ],
-)
-def test_gates_are_read_as_kubernetes_writes_them(text, gates):
-    assert Gates.parse(text) == gates
-
-
-@pytest.mark.parametrize("text", ["Restart", "RestartJob=yes"])
-def test_what_is_no_gate_is_refused(text):
-    with pytest.raises(ValueError, match="feature gate"):
-        Gates.parse(text)

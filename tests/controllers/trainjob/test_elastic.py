@@ -84,7 +84,7 @@ def test_the_range_is_that_of_the_runtime_the_job_was_made_with():
             await world.elastic_runtime(1, 8)
             with pytest.raises(ApiError, match="must be within"):
                 await world.resize(6)
-            await world.patch(api.TRAIN_JOBS, spec={"trainer": {"numNodes": 4}})
+            await world.patch(api.TRAIN_JOBS, spec={"elasticNodes": 4})
             await world.settle(5)
 
             assert await world.sizes() == (4, 4)
@@ -98,7 +98,44 @@ def test_a_job_that_is_not_elastic_keeps_its_size():
         async with world.operator():
             await world.job(trainer={"numNodes": 2})
             with pytest.raises(ApiError, match=r"spec\.trainer: Invalid value: .*field is immutable"):
+                await world.patch(api.TRAIN_JOBS, spec={"trainer": {"numNodes": 3}})
+            with pytest.raises(ApiError, match=r"spec\.elasticNodes: Invalid value: .*only jobs of a runtime with"):
                 await world.resize(3)
+
+    play(scenario)
+
+
+def test_what_a_job_is_made_with_stays_and_only_its_size_changes():
+    async def scenario(world: ElasticWorld) -> None:
+        async with world.operator():
+            await world.job(trainer={"numNodes": 3})
+            await world.settle(5)
+            assert (await world.read()).spec.elastic_nodes == 3
+            answer = await world.server.transport().request(
+                "PATCH",
+                api.TRAIN_JOBS.path(*KEY),
+                headers={"Content-Type": PatchType.MERGE.value},
+                body=b'{"spec": {"trainer": {"numNodes": 4}}}',
+            )
+            assert (answer.status, b"spec.trainer: Invalid value" in answer.body) == (422, True)
+            assert "kubectl scale trainjob/job --replicas=N" in answer.headers["warning"]
+            await world.resize(4)
+            job = await world.read()
+
+            assert (job.spec.trainer.num_nodes, job.spec.elastic_nodes) == (3, 4)
+            assert await world.sizes() == (4, 4)
+
+    play(scenario)
+
+
+def test_of_two_numbers_of_nodes_the_elastic_one_counts():
+    async def scenario(world: ElasticWorld) -> None:
+        async with world.operator():
+            await world.job(trainer={"numNodes": 2}, elasticNodes=4)
+            await world.settle(5)
+
+            assert await world.sizes() == (4, 4)
+            assert sorted(await world.pods()) == [0, 1, 2, 3]
 
     play(scenario)
 
@@ -138,7 +175,7 @@ def test_an_autoscaler_ends_with_its_job_and_a_later_size_is_nobodys():
 
             world.counting.calls.clear()
             with pytest.raises(ApiError, match="must not change once the TrainJob has ended"):
-                await world.patch(api.TRAIN_JOBS, spec={"trainer": {"numNodes": 4}})
+                await world.patch(api.TRAIN_JOBS, spec={"elasticNodes": 4})
             await world.resize(3)  # of which nobody is asked but the definition
             assert world.counting.writes == []
             assert await world.sizes() == (2, 2)

@@ -9,6 +9,7 @@ from ktrain.api import core, jobset
 from ktrain.api import trainer as api
 from ktrain.api.meta import Key, Object, Resource
 from ktrain.pipeline import Component, Watch
+from ktrain.pipeline.errors import PlanError
 
 from .world import KEY, NS, World, play
 
@@ -78,6 +79,35 @@ def test_a_plugin_that_raises_costs_its_own_jobs_and_is_named_in_their_diagnosis
             assert "ZeroDivisionError: oops" in diagnosis.message
             assert await world.job_set() is None
             assert await world.user.get(jobset.JOBSETS, "fine", NS)
+
+    play(scenario)
+
+
+class Verbose:
+    """A plugin that cannot build, and says why at length."""
+
+    name = "Verbose"
+
+    def build(self, info, ctx):
+        raise PlanError("x" * (1000 if info.job.spec.trainer else 900))
+
+
+def test_the_one_event_about_a_job_is_a_warning_whose_note_is_cut_as_upstream_cuts_it():
+    async def scenario(world: World) -> None:
+        world.plugins += (Verbose(),)
+        async with world.operator():
+            await world.job(trainer={})
+            await world.job(name="short")
+            await world.settle(5)
+        events = (await world.user.list(core.untyped(core.EVENTS), NS)).items
+        common = {(e["type"], e["reason"], e["action"], e["reportingController"]) for e in events}
+
+        assert common == {("Warning", "TrainJobResourcesCreationFailed", "Reconciling", "trainer-trainjob-controller")}
+        head = "TrainJob resources reconciliation failed: "
+        assert {e["regarding"]["name"]: e["note"] for e in events} == {
+            "job": f"{head}{'x' * 950} ...",
+            "short": f"{head}{'x' * 900}",
+        }
 
     play(scenario)
 

@@ -69,11 +69,20 @@ def play_embedded(scenario):
 
 
 def play_real(server, scenarios):
-    """Play many on a real control plane; returns what was seen, or the error, by name."""
+    """
+    Play many on a real control plane; returns what was seen, or the error, by name.
+
+    On a machine that others load, steps come too late for each other. So what came out otherwise than recorded is
+    played once more when nothing else is: it is the recording that is in question here, not the real controller.
+    """
 
     async def run():
         limit = asyncio.Semaphore(AT_ONCE)
-        return dict(zip(scenarios, await asyncio.gather(*(one(s, limit) for s in scenarios.values())), strict=True))
+        seen = dict(zip(scenarios, await asyncio.gather(*(one(s, limit) for s in scenarios.values())), strict=True))
+        if not IS_RECORDING:
+            for name in [name for name in seen if seen[name] != recording(name)]:
+                seen[name] = await one(scenarios[name], limit)
+        return seen
 
     async def one(scenario, limit):
         async with limit, real_plane(server) as plane:
@@ -138,7 +147,8 @@ class WaitUntil:
         return last
 
     async def events(self, scene):
-        for _ in range(STABLE_S):
+        # Events are written after the status that they tell of, seconds later where the machine is loaded.
+        for _ in range(PATIENCE_S if self._expected else STABLE_S):
             seen = await scene.events()
             if self._expected and seen == self._expected["events"]:
                 break

@@ -119,7 +119,7 @@ def settling(expected):
             last = seen
             if expected is not None and seen == expected[number]:
                 break
-            if stable_s >= STABLE_S or (waited_s > 6 and seen == last and expected is None):
+            if expected is None and (stable_s >= STABLE_S or waited_s > 6):
                 break
             await asyncio.sleep(0.5)
             waited_s += 0.5

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 
+from ktrain.local.apiserver.builtins.pods.validation.resources import validate_resources
 from ktrain.local.apiserver.builtins.pods.warnings import warn_of_pod
 from ktrain.local.apiserver.metadata import dedup_owners
 
@@ -78,3 +79,13 @@ def test_many_owners_are_compared_at_once():
     assert "duplicate UID(s) observed: 0, 1, 2" in dedup_owners(metadata)
     assert metadata["ownerReferences"] == owners[:10_000]
     assert time.monotonic() - begun < 5
+
+
+def test_many_unknown_claims_are_answered_with_some_of_those_there_are():
+    claims = [f"claim-{n:05}" for n in range(20_000)]
+    used = {"claims": [{"name": f"other-{n}"} for n in range(20_000)]}
+    found = [str(cause.message) for cause in validate_resources(used, "resources", claims)]
+
+    assert len(found) == 20_000
+    assert max(map(len, found)) < 2_000
+    assert found[0].endswith("claim-00098, claim-00099, ...")

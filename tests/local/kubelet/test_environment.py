@@ -16,8 +16,10 @@ from ktrain.local.kubelet.environment import (
     field_value,
     process_environment,
     referenced,
+    service_variables,
     visible_devices,
 )
+from ktrain.local.kubelet.service_address import ServiceAddress
 from ktrain.local.kubelet.spec import ConfigMap, Container, Pod, Secret
 from ktrain.local.sandbox.executor import StartError
 
@@ -234,3 +236,14 @@ def test_every_object_that_variables_refer_to_is_found() -> None:
     )
 
     assert found == ({"a", "c"}, {"b", "d"})
+
+
+@pytest.mark.parametrize(("host_network", "host", "port"), [(False, "10.88.0.1", "10443"), (True, "127.0.0.1", "4711")])
+def test_a_services_variables_lead_to_it_on_either_network(host_network, host, port):
+    services = {"status-server": ServiceAddress(pods=("10.88.0.1", 10443), machine=("127.0.0.1", 4711))}
+
+    assert service_variables(services, host_network=host_network) == {
+        "STATUS_SERVER_SERVICE_HOST": host,
+        "STATUS_SERVER_SERVICE_PORT": port,
+        "STATUS_SERVER_SERVICE_PORT_HTTPS": port,
+    }

@@ -32,12 +32,13 @@ def test_a_pod_that_ends_well_succeeds_and_tells_its_story(simulate):
     simulate(scenario)
 
 
-def test_the_whole_life_of_a_pod_costs_two_status_writes(simulate):
+def test_the_whole_life_of_a_pod_costs_two_status_writes_and_an_event(simulate):
     async def scenario(world):
         created = await world.create()
         pod = await world.phase("Succeeded")
 
-        assert int(pod.metadata.resource_version) - int(created.metadata.resource_version) == 2
+        assert int(pod.metadata.resource_version) - int(created.metadata.resource_version) == 3
+        assert await world.reasons() == ["Started"]
 
     simulate(scenario)
 

@@ -110,7 +110,16 @@ async def test_a_refused_binding_promises_nothing():
     assert await world.bound("a", "b") == ["a"]
 
 
-async def test_the_end_of_a_pod_wakes_those_that_wait_for_its_gpu():
+async def succeed(client, key):
+    await client.patch(PODS, key, {"status": {"phase": "Succeeded"}}, subresource="status")
+
+
+async def kill(client, key):
+    await client.delete(PODS, key, grace_period_s=0)
+
+
+@pytest.mark.parametrize("end", [succeed, kill])
+async def test_the_end_of_a_pod_wakes_those_that_wait_for_its_gpu(end):
     env = system_env()
     async with ApiServer(env).running() as server:
         client = Client(server.transport(), env, field_manager="test")
@@ -124,8 +133,7 @@ async def test_the_end_of_a_pod_wakes_those_that_wait_for_its_gpu():
             for name in ("a", "b"):
                 await client.create(PODS, gpu_pod(name))
                 await watch.until(name, lambda pod: pod.spec.node_name or pod.status.conditions)
-            patch = {"status": {"phase": "Succeeded"}}
             with anyio.fail_after(2):  # well before the scheduler would look again by itself
-                await client.patch(PODS, Key("default", "a"), patch, subresource="status")
+                await end(client, Key("default", "a"))
                 await watch.until("b", lambda pod: pod.spec.node_name)
             tasks.cancel_scope.cancel()

@@ -1,4 +1,4 @@
-"""Namespaces as objects; what happens when one is deleted is the namespace controller's (`apiserver/namespaces.py`)."""
+"""Namespaces as objects; what happens when one is deleted is for `controllers/namespaces.py`."""
 
 from __future__ import annotations
 

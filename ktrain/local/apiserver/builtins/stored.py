@@ -9,14 +9,17 @@ from __future__ import annotations
 
 from typing import Final
 
-from ktrain.local.apiserver.builtins import deployments, endpoints, gangs, ingresses, networking, volumes
-from ktrain.local.apiserver.builtins.autoscaling import AutoscalerStrategy
-from ktrain.local.apiserver.builtins.cronjobs import CronJobStrategy
-from ktrain.local.apiserver.builtins.disruption import BudgetStrategy
-from ktrain.local.apiserver.builtins.pod_templates import PodTemplateStrategy
-from ktrain.local.apiserver.builtins.quotas import QuotaStrategy
-from ktrain.local.apiserver.builtins.replication import ReplicationControllerStrategy
+from ktrain.local.apiserver.builtins.batch.cronjobs import CronJobStrategy
+from ktrain.local.apiserver.builtins.networking import endpoints, ingresses
+from ktrain.local.apiserver.builtins.networking import policies as networking
+from ktrain.local.apiserver.builtins.quotas.kind import QuotaStrategy
 from ktrain.local.apiserver.builtins.serving import same, served
+from ktrain.local.apiserver.builtins.volumes import volumes
+from ktrain.local.apiserver.builtins.workloads import deployments, gangs
+from ktrain.local.apiserver.builtins.workloads.autoscaling import AutoscalerStrategy
+from ktrain.local.apiserver.builtins.workloads.disruption import BudgetStrategy
+from ktrain.local.apiserver.builtins.workloads.pod_templates import PodTemplateStrategy
+from ktrain.local.apiserver.builtins.workloads.replication import ReplicationControllerStrategy
 from ktrain.local.apiserver.registry import Scale
 
 _SCALE: Final = Scale(("spec", "replicas"), ("status", "replicas"), ("spec", "selector"))

@@ -6,26 +6,26 @@ from typing import Final
 
 from ktrain.local.apiserver.access.rbac import GROUP
 from ktrain.local.apiserver.builtins import bindings, simple
-from ktrain.local.apiserver.builtins.claims import ClaimStrategy
-from ktrain.local.apiserver.builtins.configs import ConfigMapStrategy, SecretStrategy
-from ktrain.local.apiserver.builtins.definitions import DefinitionStrategy
-from ktrain.local.apiserver.builtins.events import CoreEventStrategy, EventStrategy
-from ktrain.local.apiserver.builtins.jobs import JobStrategy
-from ktrain.local.apiserver.builtins.leases import LeaseStrategy
-from ktrain.local.apiserver.builtins.limits import LimitRangeStrategy
-from ktrain.local.apiserver.builtins.namespaces import NamespaceStrategy
-from ktrain.local.apiserver.builtins.nodes import NodeStrategy
-from ktrain.local.apiserver.builtins.pods.strategy import PodStrategy
-from ktrain.local.apiserver.builtins.rbac import BindingStrategy, RoleStrategy
-from ktrain.local.apiserver.builtins.reviews import REVIEWS
-from ktrain.local.apiserver.builtins.services import ServiceStrategy
-from ktrain.local.apiserver.builtins.serving import same as _same
-from ktrain.local.apiserver.builtins.serving import served as _served
-from ktrain.local.apiserver.builtins.stored import RESOURCES as _STORED
-from ktrain.local.apiserver.builtins.webhook_configurations import (
+from ktrain.local.apiserver.builtins.access.rbac import BindingStrategy, RoleStrategy
+from ktrain.local.apiserver.builtins.access.reviews import REVIEWS
+from ktrain.local.apiserver.builtins.access.webhook_configurations import (
     MutatingConfigurationStrategy,
     WebhookConfigurationStrategy,
 )
+from ktrain.local.apiserver.builtins.batch.jobs import JobStrategy
+from ktrain.local.apiserver.builtins.configs import ConfigMapStrategy, SecretStrategy
+from ktrain.local.apiserver.builtins.definitions.kind import DefinitionStrategy
+from ktrain.local.apiserver.builtins.events import CoreEventStrategy, EventStrategy
+from ktrain.local.apiserver.builtins.leases import LeaseStrategy
+from ktrain.local.apiserver.builtins.namespaces import NamespaceStrategy
+from ktrain.local.apiserver.builtins.networking.services import ServiceStrategy
+from ktrain.local.apiserver.builtins.nodes import NodeStrategy
+from ktrain.local.apiserver.builtins.pods.strategy import PodStrategy
+from ktrain.local.apiserver.builtins.quotas.limits import LimitRangeStrategy
+from ktrain.local.apiserver.builtins.serving import same as _same
+from ktrain.local.apiserver.builtins.serving import served as _served
+from ktrain.local.apiserver.builtins.stored import RESOURCES as _STORED
+from ktrain.local.apiserver.builtins.volumes.claims import ClaimStrategy
 from ktrain.local.apiserver.policies.kinds import PolicyBindingStrategy, PolicyStrategy
 from ktrain.local.apiserver.registry import ServedResource
 from ktrain.local.apiserver.strategy import ORDINARY

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from ktrain.local.apiserver.builtins import selectors
+from ktrain.local.apiserver.builtins.values import selectors
 from ktrain.local.apiserver.columns.base import (
     AGE,
     NAME,

@@ -15,7 +15,7 @@ import structlog
 
 from ktrain.api.meta import Key, format_time
 from ktrain.framework.parallel import run_all
-from ktrain.local.apiserver.builtins.definitions import CLEANUP_FINALIZER, COLLECTION, DefinitionStrategy
+from ktrain.local.apiserver.builtins.definitions.kind import CLEANUP_FINALIZER, COLLECTION, DefinitionStrategy
 from ktrain.local.apiserver.controllers.working import Worklist
 from ktrain.local.apiserver.errors import StatusError
 from ktrain.local.apiserver.registry import Scale, ServedResource

@@ -11,9 +11,9 @@ from collections import defaultdict
 from typing import TYPE_CHECKING, Final
 
 from ktrain.api.meta import Key, format_time
-from ktrain.local.apiserver.builtins import percentages
-from ktrain.local.apiserver.builtins.disruption import is_healthy, set_condition
-from ktrain.local.apiserver.builtins.selectors import matches
+from ktrain.local.apiserver.builtins.values import percentages
+from ktrain.local.apiserver.builtins.values.selectors import matches
+from ktrain.local.apiserver.builtins.workloads.disruption import is_healthy, set_condition
 from ktrain.local.apiserver.controllers.working import Worklist
 from ktrain.local.apiserver.storage.store import Change, RevisionMismatch
 from ktrain.local.apiserver.verbs import accepting

@@ -12,7 +12,7 @@ from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Final
 
 from ktrain.api.meta import Key
-from ktrain.local.apiserver.builtins import claims, volumes
+from ktrain.local.apiserver.builtins.volumes import claims, volumes
 from ktrain.local.apiserver.controllers.working import Worklist
 from ktrain.local.apiserver.storage.store import Change, RevisionMismatch
 from ktrain.local.apiserver.verbs import accepting

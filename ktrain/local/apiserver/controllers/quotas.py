@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ktrain.api import quantity
-from ktrain.local.apiserver.builtins.quota_admission import COLLECTION
-from ktrain.local.apiserver.builtins.quota_usage import source_of, used
+from ktrain.local.apiserver.builtins.quotas.admission import COLLECTION
+from ktrain.local.apiserver.builtins.quotas.usage import source_of, used
 from ktrain.local.apiserver.controllers.working import Worklist
 from ktrain.local.apiserver.storage.store import RevisionMismatch
 

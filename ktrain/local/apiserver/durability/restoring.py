@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from ktrain.api.meta import Key
-from ktrain.local.apiserver.builtins.definitions import COLLECTION
+from ktrain.local.apiserver.builtins.definitions.kind import COLLECTION
 from ktrain.local.apiserver.storage.store import Item, decode
 
 from .errors import StateError

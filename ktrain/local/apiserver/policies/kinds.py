@@ -9,7 +9,7 @@ from ktrain.api.schema.cel import BOOL, DYN, STRING, Type, check, object_type
 from ktrain.api.selectors import label_key_errors
 from ktrain.local.apiserver import causes, names
 from ktrain.local.apiserver.admission.conditions import check_conditions, check_expression, variable_types
-from ktrain.local.apiserver.builtins.admission_rules import check_choice, check_rules, check_selectors
+from ktrain.local.apiserver.builtins.access.admission_rules import check_choice, check_rules, check_selectors
 from ktrain.local.apiserver.strategy import Strategy
 
 if TYPE_CHECKING:

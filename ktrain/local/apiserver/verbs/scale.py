@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from ktrain.api.schema import builtin
 from ktrain.local.apiserver import causes, codec, errors, metadata
-from ktrain.local.apiserver.builtins.selectors import text
+from ktrain.local.apiserver.builtins.values.selectors import text
 from ktrain.local.apiserver.errors import bad_request, invalid, invalid_for
 from ktrain.local.apiserver.forms import views
 from ktrain.local.apiserver.reading import listing

@@ -15,7 +15,6 @@ from ktrain.local.apiserver.forms import views
 from ktrain.local.apiserver.numbers import NumberError, parse_unsigned
 from ktrain.local.apiserver.requests import write_options
 from ktrain.local.apiserver.storage.store import Item, RevisionMismatch
-from ktrain.local.apiserver.strategy import WHOLE_METADATA
 from ktrain.local.apiserver.verbs import accepting, writing
 from ktrain.local.apiserver.verbs.create import create_object
 from ktrain.local.apiserver.verbs.writing import Written
@@ -52,8 +51,8 @@ async def update(backend: Backend, call: Call) -> Written:
             if resource.strategy.create_on_update and not call.subresource:
                 return Written(await create_object(backend, call, obj, options), created=True)
             raise not_found(resource, call.name)
-        check_version(call, version, old)
         _check_uid(call, obj, old)
+        check_version(call, version, old)
         candidate = accepting.private_copy({**obj, "kind": resource.kind, "apiVersion": resource.api_version})
         shown = await views.shown(backend, call.resource, old)
         try:
@@ -101,7 +100,9 @@ def restrict(call: Call, obj: Json, old: Json) -> Json:
 
 
 def _status_metadata(call: Call, meta: Json, old: Json) -> Json:
-    kept = WHOLE_METADATA if call.resource.custom else call.resource.strategy.kept_by_status
+    kept = call.resource.strategy.kept_by_status
+    if call.resource.custom:
+        kept = tuple({*meta, *old} - {"managedFields"})
     written = {name: value for name, value in meta.items() if name not in kept}
     return written | {name: old[name] for name in kept if name in old}
 
@@ -129,8 +130,9 @@ def check_version(call: Call, version: str, old: Item) -> None:
 def _check_uid(call: Call, obj: Json, old: Item) -> None:
     uid, stored = obj["metadata"].get("uid"), old.obj["metadata"]["uid"]
     if uid and uid != stored:
+        registry = f"{call.resource.group}/{call.resource.plural}" if call.resource.custom else call.resource.plural
         detail = (
-            f"StorageError: invalid object, Code: 4, Key: {call.resource.collection}/{call.key}, ResourceVersion: 0, "
+            f"StorageError: invalid object, Code: 4, Key: /registry/{registry}/{call.key}, ResourceVersion: 0, "
             f"AdditionalErrorMsg: Precondition failed: UID in precondition: {uid}, UID in object meta: {stored}"
         )
         raise errors.conflict(call.resource, call.name, detail)

@@ -16,7 +16,7 @@ from ktrain.api.schema.cel import CelError
 from ktrain.api.schema.cel.values import parse_duration
 from ktrain.local.apiserver import metadata
 from ktrain.local.apiserver.admission.chain import REQUEST_LIMIT_S, AdmissionRequest
-from ktrain.local.apiserver.builtins import quota_admission
+from ktrain.local.apiserver.builtins.quotas import admission as quota_admission
 from ktrain.local.apiserver.errors import StatusError, already_exists, bad_request, forbidden, invalid, not_found
 from ktrain.local.apiserver.fields import apply, decoding
 from ktrain.local.apiserver.storage.store import Item, RevisionMismatch, encode

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 from ktrain.api.meta import Key
 from ktrain.local.apiserver.access.account_tokens import KUBELET_LIFETIME_S
 from ktrain.local.apiserver.access.accounts import ACCOUNT, ROOT_CA, ensure_account
-from ktrain.local.apiserver.builtins.mountable import check_mountable
+from ktrain.local.apiserver.builtins.access.mountable import check_mountable
 from ktrain.local.apiserver.errors import forbidden
 from ktrain.local.apiserver.metadata import generate_name
 

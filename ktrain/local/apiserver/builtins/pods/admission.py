@@ -10,9 +10,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from ktrain.api.meta import Key
-from ktrain.local.apiserver.builtins import limits
-from ktrain.local.apiserver.builtins.amounts import read
 from ktrain.local.apiserver.builtins.pods.accounts import admit_account
+from ktrain.local.apiserver.builtins.quotas import limits
+from ktrain.local.apiserver.builtins.values.amounts import read
 from ktrain.local.apiserver.errors import StatusError, forbidden
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ktrain.api import quantity
-from ktrain.local.apiserver.builtins import amounts
+from ktrain.local.apiserver.builtins.values import amounts
 
 if TYPE_CHECKING:
     from fractions import Fraction

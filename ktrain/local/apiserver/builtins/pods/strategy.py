@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Final
 
 from ktrain.api import quantity
 from ktrain.api.meta import format_time
-from ktrain.local.apiserver.builtins import limits
 from ktrain.local.apiserver.builtins.pods import parts
 from ktrain.local.apiserver.builtins.pods.admission import admit_pod, check_overhead, tolerate_failing_nodes
 from ktrain.local.apiserver.builtins.pods.changes import validate_change
@@ -17,6 +16,7 @@ from ktrain.local.apiserver.builtins.pods.matching import merge_label_keys
 from ktrain.local.apiserver.builtins.pods.profiles import fill_in_apparmor
 from ktrain.local.apiserver.builtins.pods.validation import validate_kept, validate_new_pod, validate_pod
 from ktrain.local.apiserver.builtins.pods.warnings import warn_of_pod
+from ktrain.local.apiserver.builtins.quotas import limits
 from ktrain.local.apiserver.strategy import Part, Strategy
 
 if TYPE_CHECKING:

@@ -6,8 +6,8 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
 from ktrain.api import quantity
-from ktrain.local.apiserver.builtins.claim_specs import default_claim
 from ktrain.local.apiserver.builtins.pods.images import pull_policy
+from ktrain.local.apiserver.builtins.volumes.claim_specs import default_claim
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Final
 
 from ktrain.api.selectors import label_key_errors
 from ktrain.local.apiserver import causes, names
-from ktrain.local.apiserver.builtins.node_selectors import validate_node_selector, validate_node_term
-from ktrain.local.apiserver.builtins.selectors import validate_labels, validate_selector
+from ktrain.local.apiserver.builtins.values.node_selectors import validate_node_selector, validate_node_term
+from ktrain.local.apiserver.builtins.values.selectors import validate_labels, validate_selector
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -46,6 +46,7 @@ _STANDARD: Final = (
     | {"storage", "requests.storage"}
 )
 _PARTS: Final = ("limits", "requests")
+_NAMED_CLAIMS: Final = 100
 
 
 def validate_resources(resources: Json, field: str, claims: Collection[str]) -> Iterator[Cause]:
@@ -137,6 +138,7 @@ def _validate_claims(used: list[Json], field: str, claims: Collection[str]) -> I
     seen: set[str] = set()
     counts: Counter[str] = Counter()
     among = set(claims)
+    known = _known(among)
     for index, claim in enumerate(used):
         here, name, request = f"{field}[{index}]", claim.get("name", ""), claim.get("request", "")
         if not name:
@@ -158,8 +160,15 @@ def _validate_claims(used: list[Json], field: str, claims: Collection[str]) -> I
                 counts[key.partition("/")[0]] += 1
             seen.add(key)
         if name not in among:
-            known = ": " + ", ".join(sorted(claims)) if claims else " which is empty"
             yield causes.missing_reference(here, name, f"must be one of the names in pod.spec.resourceClaims{known}")
+
+
+def _known(claims: Collection[str]) -> str:
+    """Name the claims there are; not all of very many, since every unknown one is answered with them."""
+    if not claims:
+        return " which is empty"
+    more = ", ..." if len(claims) > _NAMED_CLAIMS else ""
+    return ": " + ", ".join(sorted(claims)[:_NAMED_CLAIMS]) + more
 
 
 def _fits(value: Fraction, page: str) -> bool:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from ktrain.api.meta import Json
     from ktrain.api.schema import Cause
-    from ktrain.local.apiserver.builtins.amounts import Part
+    from ktrain.local.apiserver.builtins.values.amounts import Part
 
 _CLAIM_SOURCES: Final = ("resourceClaimName", "resourceClaimTemplateName")
 _ONE_SOURCE: Final = "`resourceClaimName`, `resourceClaimTemplateName`"

@@ -8,7 +8,7 @@ from ktrain.api.selectors import label_key_errors
 from ktrain.local.apiserver import causes
 from ktrain.local.apiserver.builtins.pods.validation.affinity import validate_label_keys
 from ktrain.local.apiserver.builtins.pods.validation.choices import enumerated
-from ktrain.local.apiserver.builtins.selectors import validate_selector
+from ktrain.local.apiserver.builtins.values.selectors import validate_selector
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

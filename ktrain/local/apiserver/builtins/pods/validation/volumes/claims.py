@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Final
 from ktrain.api.selectors import label_key_errors
 from ktrain.local.apiserver import causes, names
 from ktrain.local.apiserver.access.quoting import quote
-from ktrain.local.apiserver.builtins.claim_specs import validate_claim_spec
-from ktrain.local.apiserver.builtins.selectors import validate_labels
+from ktrain.local.apiserver.builtins.values.selectors import validate_labels
+from ktrain.local.apiserver.builtins.volumes.claim_specs import validate_claim_spec
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -1,0 +1,204 @@
+"""
+An API server, and beside it the operator as a process of its own that can be stopped and started.
+
+    python hack/operator_plane.py serve DIR [--real] [--gates RestartJob,...]   until SIGTERM; says `ready` when it is
+    python hack/operator_plane.py stop|start|restart DIR                        returns when the deed is done
+
+DIR gets `kubeconfig`. The API server is `ktrain up`, without a JobSet controller of its own, or with --real the
+kube-apiserver of `KUBEBUILDER_ASSETS`, which calls the operator's webhooks. For recorded cases (`hack/recorded.py`).
+"""
+
+from __future__ import annotations
+
+import argparse
+import base64
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from contextlib import ExitStack, contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import anyio
+import yaml
+
+from ktrain.api.documents import resource_of
+from ktrain.framework import Client, connect, system_env
+from ktrain.local.apiserver.front.certificates import self_signed
+from ktrain.testing.envtest import Settings
+from ktrain.testing.planes import install_crds
+from ktrain.testing.realserver import real_server
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ktrain.api.meta import Json
+
+ROOT = Path(__file__).resolve().parent.parent
+WEBHOOKS = [ROOT / "config" / part / "webhooks.yaml" for part in ("trainer", "jobset")]
+READY_WITHIN_S = 90.0
+HOST = "127.0.0.1"
+
+
+class Controller:
+    """`ktrain operator --jobset`."""
+
+    def __init__(self, directory: Path, gates: str, *, webhooks: bool) -> None:
+        self._directory = directory
+        self._process: subprocess.Popen[bytes] | None = None
+        self._health = free_port()
+        self.webhook_port = free_port()
+        switches = {name: True for name in gates.split(",") if name}
+        configuration = {
+            "apiVersion": "config.trainer.kubeflow.org/v1alpha1",
+            "kind": "Configuration",
+            "jobset": {"enable": True, "featureGates": switches},
+            "metrics": {"bindAddress": "0"},
+            "health": {"healthProbeBindAddress": f"{HOST}:{self._health}"},
+            "webhook": {"enable": webhooks, "host": HOST, "port": self.webhook_port, "certDir": str(directory)},
+        }
+        (directory / "operator.yaml").write_text(yaml.safe_dump(configuration))
+
+    def start(self) -> None:
+        """Return when it is ready."""
+        config = ["--config", str(self._directory / "operator.yaml")]
+        kubeconfig = ["--kubeconfig", str(self._directory / "kubeconfig")]
+        with (self._directory / "operator.log").open("ab") as log:
+            command = [sys.executable, "-m", "ktrain", "operator", *config, *kubeconfig]
+            self._process = subprocess.Popen(command, cwd=ROOT, stderr=log)
+        deadline = time.monotonic() + READY_WITHIN_S
+        while not self._is_ready():
+            if self._process.poll() is not None or time.monotonic() > deadline:
+                raise SystemExit(
+                    f"the operator is not ready:\n{(self._directory / 'operator.log').read_text()[-3000:]}"
+                )
+            time.sleep(0.1)
+
+    def stop(self) -> None:
+        """Return when it has ended."""
+        if self._process is not None:
+            self._process.terminate()
+            self._process.wait()
+            self._process = None
+
+    def _is_ready(self) -> bool:
+        try:
+            with urllib.request.urlopen(f"http://{HOST}:{self._health}/readyz", timeout=2):
+                return True
+        except (urllib.error.URLError, OSError):
+            return False
+
+
+def free_port() -> int:
+    with socket.create_server((HOST, 0)) as one:
+        return int(one.getsockname()[1])
+
+
+@contextmanager
+def embedded(directory: Path, gates: str) -> Iterator[None]:
+    """Run `ktrain up`; its rules for JobSets are those of the webhooks."""
+    options = ["--pods", "off", "--no-jobsets", "--feature-gates", gates, "--kubeconfig", str(directory / "kubeconfig")]
+    with (directory / "up.log").open("ab") as log:
+        command = [sys.executable, "-m", "ktrain", "up", *options]
+        process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=log)
+    try:
+        assert process.stdout is not None
+        if not process.stdout.readline().startswith(b"ready "):
+            raise SystemExit(f"ktrain up did not start:\n{(directory / 'up.log').read_text()[-3000:]}")
+        yield
+    finally:
+        process.terminate()
+        process.wait()
+
+
+@contextmanager
+def real(directory: Path) -> Iterator[None]:
+    """Run a real control plane without a kubelet."""
+    binaries = Settings.of().binaries
+    if binaries is None:
+        raise SystemExit("--real needs KUBEBUILDER_ASSETS")
+    with real_server(binaries, prepare=lambda server: anyio.run(install_crds, server)) as server:
+        (directory / "kubeconfig").write_text(server.kubeconfig.read_text())
+        yield
+
+
+async def install_webhooks(directory: Path, port: int) -> None:
+    """Have the API server call the operator on this machine."""
+    identity = self_signed(HOST, now=datetime.now(UTC))
+    (directory / "tls.crt").write_bytes(identity.certificate)
+    (directory / "tls.key").write_bytes(identity.key)
+    transport = await connect(str(directory / "kubeconfig"))
+    try:
+        client = Client(transport, system_env(), field_manager="hack")
+        for configuration in (found for file in WEBHOOKS for found in yaml.safe_load_all(file.read_text())):
+            for webhook in configuration["webhooks"]:
+                webhook["clientConfig"] = local(webhook["clientConfig"], port, identity.certificate)
+            await client.create(resource_of(configuration), configuration)
+    finally:
+        await transport.aclose()
+
+
+def local(client_config: Json, port: int, certificate: bytes) -> Json:
+
+    url = f"https://{HOST}:{port}{client_config['service']['path']}"
+    return {"url": url, "caBundle": base64.b64encode(certificate).decode()}
+
+
+def serve(directory: Path, gates: str, *, on_real: bool) -> None:
+    """Run until SIGTERM, and do what comes through the socket meanwhile."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+    directory.mkdir(parents=True, exist_ok=True)
+    with ExitStack() as stack:
+        stack.enter_context(real(directory) if on_real else embedded(directory, gates))
+        controller = Controller(directory, gates, webhooks=on_real)
+        if on_real:
+            anyio.run(install_webhooks, directory, controller.webhook_port)
+        stack.callback(controller.stop)
+        controller.start()
+        address = directory / "control"
+        address.unlink(missing_ok=True)
+        with socket.socket(socket.AF_UNIX) as listener:
+            listener.bind(str(address))
+            listener.listen()
+            sys.stdout.write("ready\n")
+            sys.stdout.flush()
+            while True:
+                connection, _ = listener.accept()
+                with connection:
+                    deed = connection.recv(64).decode()
+                    if deed in ("stop", "restart"):
+                        controller.stop()
+                    if deed in ("start", "restart"):
+                        controller.start()
+                    connection.sendall(b"done")
+
+
+def ask(directory: Path, deed: str) -> None:
+    """Have the server of a directory do something."""
+    with socket.socket(socket.AF_UNIX) as connection:
+        connection.connect(str(directory / "control"))
+        connection.sendall(deed.encode())
+        if connection.recv(64) != b"done":
+            raise SystemExit(f"{deed} failed: see {directory}/operator.log")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("deed", choices=["serve", "stop", "start", "restart"])
+    parser.add_argument("directory", type=Path)
+    parser.add_argument("--real", action="store_true", help="the kube-apiserver of KUBEBUILDER_ASSETS")
+    parser.add_argument("--gates", default="", help="feature gates that are on")
+    options = parser.parse_args()
+    if options.deed == "serve":
+        serve(options.directory.resolve(), options.gates, on_real=options.real)
+    else:
+        ask(options.directory.resolve(), options.deed)
+
+
+if __name__ == "__main__":
+    main()

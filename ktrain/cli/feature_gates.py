@@ -1,0 +1,74 @@
+"""`--feature-gates` of `ktrain up` and `ktrain run`: what is off by default, by the names it has on a cluster."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
+
+import click
+
+if TYPE_CHECKING:
+    from ktrain.controllers.jobset import Gates
+
+TRAIN_JOB_STATUS: Final = "TrainJobStatus"
+_ELASTIC: Final = "ElasticJobSet"
+
+
+@dataclass(frozen=True, slots=True)
+class FeatureGates:
+    """What is on."""
+
+    jobsets: Gates | None = None
+    """Of JobSets; None: what is on by default."""
+    train_job_status: bool = False
+    """Pods can report their progress."""
+
+
+def parse(text: str) -> FeatureGates:
+    """
+    Read `TrainJobStatus,RestartJob=true,InPlaceRestart=false`; a name alone is on, as is its `=true`.
+
+    Raises:
+        ValueError: A name is none of a gate or given twice, or a value is neither true nor false.
+    """
+    switches = _switches(text)
+    reports = switches.pop(TRAIN_JOB_STATUS, False)
+    if not switches:
+        return FeatureGates(train_job_status=reports)
+    from ktrain.controllers.jobset import Gates
+
+    try:
+        gates = Gates.of(switches)
+    except ValueError as error:
+        raise ValueError(f"{error} of JobSets, and {TRAIN_JOB_STATUS}") from error
+    # Elastic TrainJobs work without being asked for; who names the gate decides for all JobSets.
+    return FeatureGates(gates if _ELASTIC in switches else replace(gates, elastic_train_jobs=True), reports)
+
+
+def _switches(text: str) -> dict[str, bool]:
+    found: dict[str, bool] = {}
+    for item in filter(None, (part.strip() for part in text.split(","))):
+        name, _, value = item.partition("=")
+        if value not in ("", "true", "false"):
+            raise ValueError(f"feature gate {name}: {value!r} is neither true nor false")
+        if name in found:
+            raise ValueError(f"feature gate {name} is given twice")
+        found[name] = value != "false"
+    return found
+
+
+def _callback(_ctx: click.Context, _param: click.Parameter, value: str) -> FeatureGates:
+    try:
+        return parse(value)
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from error
+
+
+feature_gates_option = click.option(
+    "--feature-gates",
+    default="",
+    callback=_callback,
+    metavar="GATE[=true|false],...",
+    help="What is off by default: TrainJobStatus (pods report their progress); of JobSets RestartJob, ElasticJobSet, "
+    "InPlaceRestart.",
+)

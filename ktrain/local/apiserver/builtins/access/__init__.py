@@ -1,0 +1,1 @@
+"""Who may do what, and who is asked before it is done: roles, reviews, webhooks and policies."""

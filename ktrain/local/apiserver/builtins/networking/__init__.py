@@ -1,0 +1,1 @@
+"""Services, endpoints, ingresses and network policies."""

@@ -1,0 +1,1 @@
+"""Values that many kinds have: amounts, addresses, selectors, percentages."""

@@ -1,0 +1,1 @@
+"""PersistentVolumes, claims on them, and their classes."""

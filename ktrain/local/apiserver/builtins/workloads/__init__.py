@@ -1,0 +1,1 @@
+"""What runs pods or keeps them: deployments and their like, budgets, autoscalers, gangs."""

@@ -1,0 +1,100 @@
+"""TrainJobs whose children are not what they seem: late, foreign, gone, or not to be got rid of."""
+
+import asyncio
+
+import pytest
+
+from ktrain.api.core import untyped
+from ktrain.api.jobset import JOBSETS
+from ktrain.api.trainer import TRAIN_JOBS
+
+LATE_S = 1.5
+
+
+async def test_a_job_made_again_under_its_name_gets_nothing_from_the_old_ones_child(weather):
+    async with weather.operator():
+        await weather.create("job")
+        old = await weather.until_job_sets("job")
+        await weather.progress("job", ended="Completed", succeeded=1)
+        await weather.until_ended("job")
+        with weather.proxy.on("watch", JOBSETS).lag(LATE_S):
+            await weather.delete("job")
+            await weather.collect("job")
+            await weather.create("job")
+            new = await weather.job()
+            made = await weather.until_job_sets("job", where=lambda found: found.metadata.uid != old.metadata.uid)
+            await asyncio.sleep(LATE_S)
+
+        assert made.metadata.is_controlled_by(new.metadata.uid)
+        assert (await weather.job()).status.conditions == ()
+        await weather.live("job")
+
+
+async def test_a_foreign_job_set_with_our_name_is_left_alone_and_not_believed(weather):
+    body = {
+        "apiVersion": JOBSETS.api_version,
+        "kind": "JobSet",
+        "metadata": {"name": "job", "namespace": weather.plane.namespace},
+        "spec": {"suspend": True, "replicatedJobs": [{"name": "mine", "template": {"spec": {"template": POD}}}]},
+    }
+    foreign = await weather.client.create(untyped(JOBSETS), body)
+    async with weather.operator():
+        await weather.create("job")
+        job = await weather.until_status("job", where=lambda status: status.diagnosis is not None)
+        await weather.progress("job", ended="Completed", succeeded=1)
+        await weather.quiet()
+
+        assert job.status.diagnosis.reason == "NameTaken"
+        assert "has no controller, so it is left alone" in job.status.diagnosis.message
+        assert (await weather.job()).status.conditions == ()
+        stored = await weather.client.get(untyped(JOBSETS), "job", weather.plane.namespace)
+        assert stored["spec"] == foreign["spec"]
+        assert weather.writes(resource=JOBSETS) == []
+
+        await weather.delete("job", JOBSETS)
+        freed_s = weather.now()
+        await weather.until_job_sets("job", where=lambda found: found.metadata.is_controlled_by(job.metadata.uid))
+        assert weather.now() - freed_s < 2  # its back-off is at more than that by now
+
+
+POD = {"spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "none"}]}}
+
+
+@pytest.mark.parametrize("ended", [None, "Completed"])
+async def test_the_job_set_of_a_job_that_is_gone_or_done_is_not_made_again_by_a_late_cache(weather, ended):
+    async with weather.operator():
+        await weather.create("job")
+        await weather.until_job_sets("job")
+        weather.proxy.on("watch", TRAIN_JOBS).lag(LATE_S)
+        if ended:
+            await weather.progress("job", ended=ended, succeeded=1)
+            await weather.until_ended("job")
+        else:
+            await weather.delete("job")
+        gone_s = weather.now()
+        await weather.collect("job")
+        await asyncio.sleep(2 * LATE_S)
+
+        assert weather.writes(resource=JOBSETS, since_s=gone_s) == []
+        assert await weather.job_set() is None
+
+
+@pytest.mark.parametrize("refused_s", [0, 2])
+async def test_a_deadline_is_in_the_status_before_the_one_job_set_goes_however_long_that_takes(weather, refused_s):
+    async with weather.operator():
+        rule = weather.on("delete", JOBSETS, times=None if refused_s else 0).answer(500)
+        await weather.create("job", activeDeadlineSeconds=2)
+        await weather.until_job_sets("job")
+
+        job = await weather.until_ended("job", how="Failed")
+        await asyncio.sleep(refused_s)
+        rule.remove()
+        await weather.plane.wait_for(JOBSETS, "job", lambda found: found is None)
+        await weather.quiet()
+        assert [found.reason for found in job.status.conditions] == ["DeadlineExceeded"]
+        written = [(call.verb, call.route.plural, call.status) for call in weather.writes()]
+        assert written[:3] == [("create", "configmaps", 201), ("patch", "jobsets", 201), ("patch", "trainjobs", 200)]
+        *refused, deleted = written[3:]
+        assert set(refused) <= {("delete", "jobsets", 500)}
+        assert bool(refused) == bool(refused_s)
+        assert deleted == ("delete", "jobsets", 200)
