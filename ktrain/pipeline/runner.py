@@ -3,7 +3,7 @@ Runs the phases. Every function here is pure: the same inputs give the same plan
 
 `plan` answers what should exist for a TrainJob; `validate`, whether it can work; `terminal_condition`, `jobs_status`
 and `size`, how it is; `leftovers`, what has to go. A plugin that raises becomes a `PluginError` that names plugin, hook
-and job.
+and job; so does one that returns what its extension point does not, or does not return in time.
 """
 
 from __future__ import annotations
@@ -11,9 +11,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, ParamSpec, TypeVar
 
+from .answers import WrongAnswer, check
 from .errors import PipelineError, PlanError, PluginConflict, PluginError
-from .findings import Findings
+from .findings import Findings, forbidden
 from .journal import Author, FieldConflict
+from .overrun import LIMIT_S, TIMER, Overrun
 from .prepare import prepare
 
 if TYPE_CHECKING:
@@ -52,7 +54,8 @@ class _Caller:
     the end of one is the beginning of the next, and the clock is read once.
     """
 
-    def __init__(self, job: TrainJob, ctx: Context, info: Info | None = None) -> None:
+    def __init__(self, registry: Registry, job: TrainJob, ctx: Context, info: Info | None = None) -> None:
+        self._foreign = registry.foreign
         self._key = job.key
         self._ctx = ctx
         self._journal = info.journal if info else None
@@ -60,9 +63,16 @@ class _Caller:
         self.durations: dict[str, float] = {}
 
     def call(self, plugin: Plugin, hook: str, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """Run one hook of *plugin*."""
+        """
+        Run one hook of *plugin*.
+
+        Raises:
+            PipelineError: It failed, or refused.
+        """
         before = self._journal.hand_to(Author(plugin.name, hook)) if self._journal else None
         try:
+            if plugin.name in self._foreign:
+                return self._guarded(hook, function, *args, **kwargs)
             return function(*args, **kwargs)
         except FieldConflict as conflict:
             raise PluginConflict(
@@ -70,7 +80,9 @@ class _Caller:
             ) from conflict
         except PipelineError:
             raise
-        except Exception as error:
+        except (Overrun, WrongAnswer) as error:
+            raise PluginError(plugin.name, hook, str(self._key), str(error)) from error
+        except (Exception, SystemExit) as error:
             raise PluginError(plugin.name, hook, str(self._key), error) from error
         finally:
             if self._journal and before:
@@ -88,6 +100,15 @@ class _Caller:
                     budget_s=HOOK_BUDGET_S,
                 )
 
+    def _guarded(self, hook: str, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Run a hook of somebody else's, and do not take its word for what it is."""
+        with TIMER.limiting():
+            answer = function(*args, **kwargs)
+        if self._ctx.monotonic() - self._since_s > LIMIT_S:
+            raise Overrun
+        check(hook, answer)
+        return answer
+
 
 def plan(registry: Registry, job: TrainJob, runtime: RuntimeSpec, ctx: Context) -> Plan:
     """
@@ -98,7 +119,7 @@ def plan(registry: Registry, job: TrainJob, runtime: RuntimeSpec, ctx: Context) 
         PluginError: A plugin failed, or two contradict each other.
     """
     info = prepare(job, runtime)
-    caller = _Caller(job, ctx, info)
+    caller = _Caller(registry, job, ctx, info)
     for gang in registry.pod_group_policies:
         caller.call(gang, "EnforcePodGroupPolicy", gang.enforce_pod_group_policy, info, ctx)
     for policy in registry.ml_policies:
@@ -122,15 +143,18 @@ def validate(
     Raises:
         PluginError: A plugin failed.
     """
+    info, malformed = None, ""
     try:
         info = prepare(job, runtime) if runtime else None
-    except PlanError:
-        # Plugins tolerate an absent Info; the same error comes back, with its own words, when the job is built.
-        info = None
-    caller = _Caller(job, ctx, info)
+    except PlanError as error:
+        malformed = str(error)  # plugins tolerate an absent Info
+    caller = _Caller(registry, job, ctx, info)
     findings = Findings()
     for validator in registry.validations:
         findings += caller.call(validator, "CustomValidation", validator.validate, info, job, old, ctx)
+    if malformed and old is None and not findings.errors:
+        # It can never be built. (An update may be what mends it, or it runs on a runtime that was another.)
+        return Findings((forbidden("spec", malformed),), findings.warnings)
     return findings
 
 
@@ -141,7 +165,7 @@ def terminal_condition(registry: Registry, job: TrainJob, ctx: Context) -> Condi
     Raises:
         PluginError: A plugin failed.
     """
-    caller = _Caller(job, ctx)
+    caller = _Caller(registry, job, ctx)
     for plugin in registry.terminal_conditions:
         found = caller.call(plugin, "TerminalCondition", plugin.terminal_condition, job, ctx)
         if found:
@@ -156,7 +180,7 @@ def jobs_status(registry: Registry, job: TrainJob, ctx: Context) -> tuple[JobSta
     Raises:
         PluginError: A plugin failed.
     """
-    caller = _Caller(job, ctx)
+    caller = _Caller(registry, job, ctx)
     for plugin in registry.statuses:
         found = caller.call(plugin, "Status", plugin.jobs_status, job, ctx)
         if found is not None:
@@ -171,7 +195,7 @@ def size(registry: Registry, job: TrainJob, runtime: RuntimeSpec, ctx: Context) 
     Raises:
         PluginError: A plugin failed.
     """
-    caller = _Caller(job, ctx)
+    caller = _Caller(registry, job, ctx)
     for plugin in registry.elasticities:
         found = caller.call(plugin, "Elasticity", plugin.size, job, runtime, ctx)
         if found:
@@ -186,7 +210,7 @@ def leftovers(registry: Registry, job: TrainJob, ctx: Context) -> tuple[Leftover
     Raises:
         PluginError: A plugin failed.
     """
-    caller = _Caller(job, ctx)
+    caller = _Caller(registry, job, ctx)
     found: list[Leftover] = []
     for plugin in registry.clean_ups:
         found += caller.call(plugin, "CleanUp", plugin.leftovers, job, ctx)

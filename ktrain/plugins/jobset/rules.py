@@ -48,11 +48,14 @@ def validate(info: Info | None, job: api.TrainJob, old: api.TrainJob | None, job
         errors += older_rules.late_changes(job, old, job_set)
     for patch in job.spec.runtime_patches:
         errors += _manager(patch.manager)
+    malformed = list(older_rules.shapes(job)) if older_rules.speaks(job) else []
+    errors += malformed
     if info is not None and (job.spec.runtime_patches or older_rules.speaks(job)):
         template = msgspec.json.decode(info.runtime.template.spec, type=dict[str, Any])
         by_name = {str(rjob.get("name", "")): pod_spec(rjob) for rjob in template.get("replicatedJobs") or ()}
         errors += _patch_targets(job, by_name)
-        errors += older_rules.check(job, by_name)
+        if not malformed:
+            errors += older_rules.check(job, by_name)
     return Findings(tuple(errors))
 
 
