@@ -351,7 +351,14 @@ def _marked(component: Component, base: _Base) -> Component:
 
 
 _MAX_BYTES: Final = 3 * 512 * 1024
-"""What etcd takes in one request. The API server says of more that it is too large, and not what to do about it."""
+"""
+What etcd takes in one request. The API server says of more that it is too large, and not what to do about it.
+
+It adds a record of who set which field, which no one can foresee: see `TOO_LARGE` for what that makes too large.
+"""
+ADVICE: Final = "move what is long (variables, arguments, patches) from the TrainJob or its runtime into ConfigMaps"
+TOO_LARGE: Final = ("request is too large", "Request entity too large")
+"""What etcd and the API server call it."""
 
 
 def _apply(component: Component) -> Apply:
@@ -370,7 +377,7 @@ def _apply(component: Component) -> Apply:
     if len(body) > _MAX_BYTES:
         raise PlanError(
             f"{component.resource.kind}/{meta['name']} would have {len(body)} bytes, and at most {_MAX_BYTES} can be "
-            "stored; move what is long (variables, arguments, patches) from the TrainJob or its runtime into ConfigMaps"
+            f"stored; {ADVICE}"
         )
     digest = blake2b(body, digest_size=16).digest()
     return Apply(component, Key(meta.get("namespace", ""), meta["name"]), digest, exists=False)

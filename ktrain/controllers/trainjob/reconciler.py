@@ -25,7 +25,7 @@ from ktrain.plugins.jobset import JOB_SET_STATES
 from . import elastic
 from . import snapshot as snapshots
 from . import status as statuses
-from .build import runtime_key
+from .build import ADVICE, TOO_LARGE, runtime_key
 from .decide import decide
 from .observe import RUNTIMES, SNAPSHOT_METADATA, Applied, Check, Failure, Memory, Observed
 
@@ -386,4 +386,11 @@ def _refusal(error: ApiError | PlanError) -> Failure:
     if isinstance(error, PlanError):
         return Failure("RuntimeUnusable", str(error))
     message = error.status.message or str(error)
+    if any(words in message for words in TOO_LARGE):
+        # etcd's answer is a 500, which says neither of what, nor what to do.
+        what = "/".join(error.path.split("/")[-2:])
+        message = (
+            f"{what}, with the record of who set which field, is larger than what can be stored; {ADVICE}: {error}"
+        )
+        return Failure("Refused", message, at_once=True)
     return Failure("Refused", message, at_once=error.code in _LASTING)

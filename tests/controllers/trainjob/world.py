@@ -89,6 +89,7 @@ class World:
     def __init__(self, env, **server) -> None:
         self.env = env
         self.quota_exceeded = False
+        self.refusal = (403, "Forbidden", "exceeded quota: gpus")
         self.plugins: tuple[Plugin, ...] = (JobSet(), PlainML(), Torch())
         plugin = AdmissionPlugin("quota", self._quota)
         self.server = apiserver.ApiServer(env, crds=assets.crds(), admission=[plugin], **server)
@@ -97,7 +98,7 @@ class World:
 
     def _quota(self, request) -> None:
         if self.quota_exceeded and request.resource.plural == "jobsets":
-            raise StatusError(403, "Forbidden", "exceeded quota: gpus")
+            raise StatusError(*self.refusal)
 
     @asynccontextmanager
     async def operator(self, *, shared: bool = False, workers: int = 16):
