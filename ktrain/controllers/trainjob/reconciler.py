@@ -100,6 +100,17 @@ class Reconciler:
         job = self._current(key)
         if job is None:
             return
+        try:
+            await self._pass(job)
+        except FrameworkError:
+            raise
+        except Exception as error:
+            # Ours, or of something a plugin built that nobody checked: never without a word on the job.
+            self._note_failure(job, Failure("InternalError", f"{type(error).__name__}: {error}; the operator's log has more"))
+            await self._write_status(job, Decision())
+            raise
+
+    async def _pass(self, job: api.TrainJob) -> None:
         decision, cause = await self._decide(job)
         if decision is None:
             return
@@ -340,7 +351,7 @@ class Reconciler:
 
     async def _write_status(self, job: api.TrainJob, decision: Decision) -> None:
         """Write the status if it changed, or see to it that it is written later if that is better."""
-        if decision.status is None and decision.failure is None:
+        if decision.status is None and decision.failure is None and self._memory(job).failure is None:
             return
         status = msgspec.structs.replace(decision.status or job.status, diagnosis=self._diagnosis(job))
         patch = statuses.merge_patch(job, status)
