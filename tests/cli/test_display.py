@@ -2,9 +2,9 @@ import io
 
 import pytest
 
-from ktrain.cli.display import LiveDisplay, OutputClosed, PlainDisplay, tame, write
 from ktrain.api.meta import ObjectMeta
 from ktrain.api.trainer import Metric, TrainerStatus
+from ktrain.cli.display import LiveDisplay, OutputClosed, PlainDisplay, tame, write
 from ktrain.cli.follow import FollowedJob, FollowedStatus, Progress, progress
 
 

@@ -354,11 +354,9 @@ _MAX_BYTES: Final = 3 * 512 * 1024
 """
 What etcd takes in one request. The API server says of more that it is too large, and not what to do about it.
 
-It adds a record of who set which field, which no one can foresee: see `TOO_LARGE` for what that makes too large.
+It also stores who set which field, which for many short fields is as much again: see `refusals`.
 """
 ADVICE: Final = "move what is long (variables, arguments, patches) from the TrainJob or its runtime into ConfigMaps"
-TOO_LARGE: Final = ("request is too large", "Request entity too large")
-"""What etcd and the API server call it."""
 
 
 def _apply(component: Component) -> Apply:

@@ -17,15 +17,15 @@ from ktrain.api import core
 from ktrain.api import trainer as api
 from ktrain.api.meta import Key
 from ktrain.framework.client.client import APPLY_TYPE, PatchType
-from ktrain.framework.errors import ApiError, ApplyConflict, Conflict, FrameworkError, NotFound
+from ktrain.framework.errors import ApiError, Conflict, FrameworkError, NotFound
 from ktrain.pipeline.errors import PlanError
 from ktrain.pipeline.points import Context
 from ktrain.plugins.jobset import JOB_SET_STATES
 
-from . import elastic
+from . import elastic, refusals
 from . import snapshot as snapshots
 from . import status as statuses
-from .build import ADVICE, TOO_LARGE, runtime_key
+from .build import Decision, runtime_key
 from .decide import decide
 from .observe import RUNTIMES, SNAPSHOT_METADATA, Applied, Check, Failure, Memory, Observed
 
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from ktrain.pipeline import Registry, Size
     from ktrain.plugins.jobset import JobSetState
 
-    from .build import Apply, Decision
+    from .build import Apply
     from .shared import SharedSnapshots
     from .snapshot import Snapshot
 
@@ -105,9 +105,9 @@ class Reconciler:
         except FrameworkError:
             raise
         except Exception as error:
-            # Ours, or of something a plugin built that nobody checked: never without a word on the job.
-            self._note_failure(job, Failure("InternalError", f"{type(error).__name__}: {error}; the operator's log has more"))
-            await self._write_status(job, Decision())
+            failure = refusals.unforeseen(error)
+            self._note_failure(job, failure)
+            await self._write_status(job, Decision(failure=failure))
             raise
 
     async def _pass(self, job: api.TrainJob) -> None:
@@ -207,7 +207,7 @@ class Reconciler:
                 if not await self._ask(job, decision):
                     return None, None
             except ApiError as error:
-                if _is_behind(error):
+                if refusals.is_behind(error):
                     raise
                 return decision, error
             checked |= decision.check
@@ -266,7 +266,7 @@ class Reconciler:
         except PlanError as error:
             return error
         except ApiError as error:
-            if _is_behind(error):
+            if refusals.is_behind(error):
                 raise
             return error
         return None
@@ -302,10 +302,10 @@ class Reconciler:
         """Say why the API server refused, and remember it where asking again would be no use."""
         job_set = self._lookup(JOB_SET_STATES, job.key)
         if isinstance(cause, PlanError) or job_set is None or size is None:
-            return _refusal(cause)
+            return refusals.failure(cause)
         refused = elastic.refused(job, job_set, size, self._memory(job), cause)
         if refused is None:
-            return _refusal(cause)
+            return refusals.failure(cause)
         self._remember(job, refused_nodes=size.status.desired_nodes)
         return refused
 
@@ -384,24 +384,3 @@ def _settled(obj: Json) -> Json:
 
 
 _BLANK: Final = Memory()
-_LASTING: Final = (400, 403, 409, 422)
-
-
-def _is_behind(error: ApiError) -> bool:
-    """Whether it was only our caches that were behind; then the next pass sees what is there."""
-    return isinstance(error, Conflict) and not isinstance(error, ApplyConflict)
-
-
-def _refusal(error: ApiError | PlanError) -> Failure:
-    """Say why the API server refused a child. What it calls the client's fault, time alone will not mend."""
-    if isinstance(error, PlanError):
-        return Failure("RuntimeUnusable", str(error))
-    message = error.status.message or str(error)
-    if any(words in message for words in TOO_LARGE):
-        # etcd's answer is a 500, which says neither of what, nor what to do.
-        what = "/".join(error.path.split("/")[-2:])
-        message = (
-            f"{what}, with the record of who set which field, is larger than what can be stored; {ADVICE}: {error}"
-        )
-        return Failure("Refused", message, at_once=True)
-    return Failure("Refused", message, at_once=error.code in _LASTING)

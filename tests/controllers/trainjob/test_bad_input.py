@@ -21,6 +21,7 @@ class Odd:
     """A plugin that does something odd for the jobs that have a trainer."""
 
     name = "Odd"
+    before = ("JobSet",)
 
     def __init__(self, hook: str, answer) -> None:
         self.hook, self.answer = hook, answer
@@ -49,12 +50,17 @@ def config_map(data) -> Component:
     return Component(CONFIG_MAP_METADATA, body)
 
 
+def named(namespace) -> Component:
+    return Component(CONFIG_MAP_METADATA, {"metadata": {"name": "c", "namespace": namespace}})
+
+
 @pytest.mark.parametrize(
     ("hook", "answer", "reason", "message"),
     [
         ("validate", None, "PluginFailed", "plugin Odd failed in CustomValidation"),
         ("build", "components", "PluginFailed", "plugin Odd failed in ComponentBuilder"),
         ("build", [config_map({"a": object()})], "BuildFailed", "ConfigMap/c cannot be written"),
+        ("build", [named(7)], "InternalError", "the operator's log has more"),
         ("terminal_condition", True, "PluginFailed", "plugin Odd failed in TerminalCondition"),
         ("jobs_status", {"node": 1}, "PluginFailed", "plugin Odd failed in Status"),
     ],
@@ -115,7 +121,29 @@ def test_a_runtime_nearly_as_large_as_a_snapshot_can_be_is_run_word_by_word():
             (made,) = job["template"]["spec"]["template"]["spec"]["containers"]
             assert (made["args"], made["env"][0]["value"], stored["spec"]["suspend"]) == ([text], text, False)
 
-    play(scenario)
+    play(scenario, seed=2)
+
+
+def test_a_patch_that_makes_a_jobset_too_large_is_refused_with_what_to_do():
+    runtime = copy.deepcopy(RUNTIME)
+    (step,) = runtime["spec"]["template"]["spec"]["replicatedJobs"]
+    runtime["spec"]["template"]["spec"]["replicatedJobs"] = [step | {"name": f"step-{i}"} for i in range(20)]
+    everywhere = {"metadata": {"annotations": {"note": "x" * 100_000}}}
+
+    async def scenario(world: World) -> None:
+        metadata = {"name": "rt", "namespace": NS}
+        await world.user.apply(core.untyped(api.TRAINING_RUNTIMES), runtime | {"metadata": metadata})
+        async with world.operator():
+            await world.job(podTemplateOverrides=[everywhere])
+            await world.settle(5)
+
+            diagnosis = (await world.read()).status.diagnosis
+            assert diagnosis.reason == "BuildFailed"
+            assert diagnosis.message.startswith("JobSet/job would have 21")
+            assert "move what is long" in diagnosis.message
+            assert "PATCH jobsets/job" not in world.counting.writes
+
+    play(scenario, seed=1)
 
 
 def test_a_jobset_that_another_makes_deletes_and_makes_again_stays_his():

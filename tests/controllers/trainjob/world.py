@@ -160,8 +160,12 @@ class World:
             return None
 
 
-def play(scenario, **server) -> None:
-    """Run a scenario on virtual time, with a server (which `server` says more about) and a runtime."""
+def play(scenario, *, seed: int = 0, **server) -> None:
+    """
+    Run a scenario on virtual time, with a server (which `server` says more about) and a runtime.
+
+    A runtime of another content wants another `seed`: what is known of a version is remembered, and UIDs come from it.
+    """
 
     async def whole(env) -> None:
         world = World(env, **server)
@@ -169,4 +173,4 @@ def play(scenario, **server) -> None:
             await world.runtime()
             await scenario(world)
 
-    simulate(whole)
+    simulate(whole, seed=seed)
