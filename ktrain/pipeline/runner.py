@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, ParamSpec, TypeVar
 
-from .answers import WrongAnswer, check
+from .answers import wrong_answer
 from .errors import PipelineError, PlanError, PluginConflict, PluginError
 from .findings import Findings, forbidden
 from .journal import Author, FieldConflict
@@ -69,45 +69,51 @@ class _Caller:
         Raises:
             PipelineError: It failed, or refused.
         """
+        is_foreign = plugin.name in self._foreign
         before = self._journal.hand_to(Author(plugin.name, hook)) if self._journal else None
         try:
-            if plugin.name in self._foreign:
-                return self._guarded(hook, function, *args, **kwargs)
-            return function(*args, **kwargs)
+            if is_foreign:
+                with TIMER.limiting():
+                    answer = function(*args, **kwargs)
+            else:
+                answer = function(*args, **kwargs)
         except FieldConflict as conflict:
             raise PluginConflict(
                 conflict.path, conflict.first, plugin.name, hook=hook, job=str(self._key)
             ) from conflict
         except PipelineError:
             raise
-        except (Overrun, WrongAnswer) as error:
-            raise PluginError(plugin.name, hook, str(self._key), str(error)) from error
+        except Overrun as overrun:
+            raise self._error(plugin, hook, str(overrun)) from overrun
         except (Exception, SystemExit) as error:
-            raise PluginError(plugin.name, hook, str(self._key), error) from error
+            raise self._error(plugin, hook, error) from error
         finally:
             if self._journal and before:
                 self._journal.hand_to(before)
-            now_s = self._ctx.monotonic()
-            took, self._since_s = now_s - self._since_s, now_s
-            self.durations[plugin.name] = self.durations.get(plugin.name, 0.0) + took
-            if took > HOOK_BUDGET_S:
-                self._ctx.log.warning(
-                    "plugin.slow",
-                    plugin=plugin.name,
-                    hook=hook,
-                    trainjob=str(self._key),
-                    took_s=took,
-                    budget_s=HOOK_BUDGET_S,
-                )
-
-    def _guarded(self, hook: str, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """Run a hook of somebody else's, and do not take its word for what it is."""
-        with TIMER.limiting():
-            answer = function(*args, **kwargs)
-        if self._ctx.monotonic() - self._since_s > LIMIT_S:
-            raise Overrun
-        check(hook, answer)
+            took_s = self._measured(plugin, hook)
+        if is_foreign and took_s > LIMIT_S:
+            raise self._error(plugin, hook, str(Overrun()))
+        if is_foreign and (wrong := wrong_answer(hook, answer)):
+            raise self._error(plugin, hook, wrong)
         return answer
+
+    def _error(self, plugin: Plugin, hook: str, cause: BaseException | str) -> PluginError:
+        return PluginError(plugin.name, hook, str(self._key), cause)
+
+    def _measured(self, plugin: Plugin, hook: str) -> float:
+        now_s = self._ctx.monotonic()
+        took_s, self._since_s = now_s - self._since_s, now_s
+        self.durations[plugin.name] = self.durations.get(plugin.name, 0.0) + took_s
+        if took_s > HOOK_BUDGET_S:
+            self._ctx.log.warning(
+                "plugin.slow",
+                plugin=plugin.name,
+                hook=hook,
+                trainjob=str(self._key),
+                took_s=took_s,
+                budget_s=HOOK_BUDGET_S,
+            )
+        return took_s
 
 
 def plan(registry: Registry, job: TrainJob, runtime: RuntimeSpec, ctx: Context) -> Plan:
