@@ -137,7 +137,7 @@ def _build(observed: Observed, registry: Registry) -> Decision:
     try:
         size = pipeline.size(registry, observed.job, base.snapshot.spec, observed.context)
     except PluginError as error:
-        raise _Stuck(Failure("PluginFailed", str(error))) from error
+        raise _Stuck(Failure.of(error)) from error
     decision = Decision(snapshot=None if base.exists else base.snapshot, shared=base.is_shared, size=size)
     if job_set is not None and (running or job_set.metadata.deletion_timestamp):
         return _resized(decision, observed, job_set) if running else decision
@@ -146,8 +146,7 @@ def _build(observed: Observed, registry: Registry) -> Decision:
         return replace(decision, applies=tuple(writing.applies), removals=tuple(writing.removals))
     except PipelineError as error:
         # The snapshot stays: the job runs on the runtime it was created with, also when it is mended later.
-        reason = "PluginFailed" if isinstance(error, PluginError) else "BuildFailed"
-        return replace(decision, failure=Failure(reason, str(error)))
+        return replace(decision, failure=Failure.of(error))
 
 
 def _resized(decision: Decision, observed: Observed, job_set: JobSetState) -> Decision:

@@ -128,6 +128,9 @@ class Reconciler:
             self._shared.release(job.metadata.uid)
             if self._memory(job).applied:
                 self._remember(job, snapshot=None, applied={})
+        if failure and failure.again_s is not None:
+            self._wake(job.key, failure.again_s)
+            return
         if failure and not (failure.is_final and (cause is None or decision.resize)):
             raise cause if isinstance(cause, ApiError) else JobFailed(failure.message)
 

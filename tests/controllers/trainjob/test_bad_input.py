@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import time
 
 import pytest
 
@@ -10,7 +11,7 @@ from ktrain.api import core, jobset
 from ktrain.api import trainer as api
 from ktrain.api.core import CONFIG_MAP_METADATA
 from ktrain.api.meta import Key
-from ktrain.pipeline import Component, Watch
+from ktrain.pipeline import Component, Watch, overrun
 from ktrain.pipeline.findings import Findings
 
 from .conftest import RUNTIME
@@ -77,6 +78,43 @@ def test_a_plugin_that_breaks_its_contract_is_named_on_its_own_jobs(hook, answer
             assert (diagnosis.reason, message in diagnosis.message) == (reason, True)
             assert await world.job_set() is None
             assert await world.user.get(jobset.JOBSETS, "fine", NS)
+
+    play(scenario)
+
+
+class Sleepy:
+    """A plugin that waits, for the jobs that have a trainer."""
+
+    name = "Sleepy"
+
+    def __init__(self) -> None:
+        self.asked = 0
+
+    def enforce_pod_spec(self, info, ctx):
+        if info.job.spec.trainer:
+            self.asked += 1
+            time.sleep(30)
+
+
+def test_a_plugin_that_waits_is_told_at_once_and_asked_again_a_minute_later(monkeypatch):
+    monkeypatch.setattr(overrun, "LIMIT_S", 0.05)
+    sleepy = Sleepy()
+
+    async def scenario(world: World) -> None:
+        world.plugins += (sleepy,)
+        async with world.operator():
+            await world.job(trainer={"numNodes": 1})
+            diagnosis = (await world.read()).status.diagnosis
+            asked = sleepy.asked
+            await world.job(name="fine")
+            await world.settle(50)
+
+            assert (diagnosis.reason, "did not return within" in diagnosis.message) == ("PluginFailed", True)
+            assert asked <= 2
+            assert sleepy.asked == asked
+            assert await world.user.get(jobset.JOBSETS, "fine", NS)
+            await world.settle(60)
+            assert sleepy.asked == asked + 1
 
     play(scenario)
 
