@@ -26,13 +26,13 @@ from . import elastic
 from . import snapshot as snapshots
 from . import status as statuses
 from .build import runtime_key
-from .decide import decide
+from .decide import decide, replace_status
 from .observe import RUNTIMES, SNAPSHOT_METADATA, Applied, Check, Failure, Memory, Observed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from ktrain.api.meta import Json, Resource
+    from ktrain.api.meta import Json, Object, Resource
     from ktrain.framework.cache.informer import Informer
     from ktrain.framework.client.client import Client
     from ktrain.framework.env import Env
@@ -111,7 +111,7 @@ class Reconciler:
         for removal in decision.removals:
             await self._delete(removal)
             self._remember(job, deleted=self._memory(job).deleted | {removal.uid})
-        if job.is_finished:
+        if job.is_finished or (decision.status and replace_status(job, decision.status).is_finished):
             self._shared.release(job.metadata.uid)
             if self._memory(job).applied:
                 self._remember(job, snapshot=None, applied={})
@@ -131,6 +131,17 @@ class Reconciler:
         owner = obj.metadata.controller
         if owner and owner.uid == self._uids.get(obj.key) and obj.has_ended:
             self._memories[owner.uid] = replace(self._memories.get(owner.uid, _BLANK), ended=obj)
+
+    # Which events are news
+
+    def is_news_of_job(self, old: api.TrainJob, new: api.TrainJob) -> bool:
+        """Whether a change of a TrainJob is more than what we wrote."""
+        return not self._memories.get(new.metadata.uid, _BLANK).only_wrote_status(old, new)
+
+    def is_news_of_child(self, child: Object) -> bool:
+        """Whether a new JobSet or snapshot is another than what we made."""
+        owner = child.metadata.controller
+        return owner is None or not self._memories.get(owner.uid, _BLANK).made(child)
 
     # Observe and decide
 
@@ -280,6 +291,8 @@ class Reconciler:
             component = apply.component
             done = await self._client.apply(component.resource, component.body, force=apply.exists)
             self._remember_applied(job, apply, done.metadata.generation)
+            if component.resource == JOB_SET_STATES:
+                self._remember(job, job_set_version=done.metadata.resource_version)
         if resize := decision.resize:
             await self._client.patch(JOB_SET_STATES, resize.job_set.key, resize.patch, type=PatchType.JSON)
 
@@ -350,7 +363,8 @@ class Reconciler:
                 self._wake(job.key, due_s - now_s)
                 return
         if patch:
-            await self._client.patch(api.TRAIN_JOBS, job.key, patch, subresource="status")
+            written = await self._client.patch(api.TRAIN_JOBS, job.key, patch, subresource="status")
+            self._remember(job, status_version=written.metadata.resource_version)
         if memory.status_due_s is not None or memory.diagnosed != memory.failure:
             diagnosed = memory.failure if status.diagnosis else None
             self._remember(job, status_due_s=None, diagnosed=diagnosed)
