@@ -59,10 +59,29 @@ def test_every_file_on_the_map_of_the_house_is_there():
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_every_test_that_is_named_exists(page):
-    named = re.findall(r"\]\(([^)]+\.py)\) `(test_\w+)`", page.read_text())
+    text = page.read_text()
+    linked = [(page.parent / file, test) for file, test in re.findall(r"\]\(([^)]+\.py)\) `(test_\w+)`", text)]
+    short = [(ROOT / "tests" / f"{file}.py", test) for file, test in re.findall(r"`([\w/]+)::(test_\w+)`", text)]
 
-    missing = [test for file, test in named if f"def {test}(" not in (page.parent / file).read_text()]
-    assert missing == []
+    files = {file: file.read_text() for file in {file for file, _ in short + linked}}
+    assert [test for file, test in short + linked if f"def {test}(" not in files[file]] == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_every_recorded_case_that_is_named_is_one_that_passes(page):
+    passing = (ROOT / "tests/recorded/trainer.txt").read_text().split()
+
+    assert [case for case in re.findall(r"`recorded: ([\w-]+)`", page.read_text()) if case not in passing] == []
+
+
+def test_the_tables_of_fields_and_rules_have_a_test_or_a_recorded_case_in_each_row():
+    tables = sorted((ROOT / "docs/compatibility").glob("*.md"))
+    rows = [line for page in tables for line in page.read_text().splitlines() if line.startswith("| ")]
+    heads = {line for line in rows if line.endswith("| test |")}
+
+    bare = [row for row in rows if row not in heads and not re.search(r"::test_|`recorded: ", row)]
+    assert len(rows) > 200
+    assert bare == []
 
 
 def test_the_guide_of_the_framework_names_tests_for_its_features():
