@@ -66,6 +66,7 @@ class Registry:
         self.statuses = tuple(p for p in self.plugins if isinstance(p, points.Status))
         self.elasticities = tuple(p for p in self.plugins if isinstance(p, points.Elasticity))
         self.gangs = tuple(p for p in self.plugins if isinstance(p, points.Gangs))
+        self.mounts = tuple(p for p in self.plugins if isinstance(p, points.Mounts))
         self.clean_ups = tuple(p for p in self.plugins if isinstance(p, points.CleanUp))
 
     @classmethod
