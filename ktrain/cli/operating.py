@@ -16,7 +16,7 @@ from ktrain.framework.operator.operator import Operator
 from ktrain.framework.operator.settings import Settings
 from ktrain.framework.parallel import first_cause
 from ktrain.framework.telemetry.tracing import Tracing
-from ktrain.pipeline import Registry
+from ktrain.pipeline import PipelineError, Registry
 
 from .durations import parse_duration
 from .jobsets import add_jobsets
@@ -38,7 +38,7 @@ def operate(configuration: Configuration, kubeconfig: str | None) -> int:
         anyio.run(_operate, configuration, kubeconfig)
     except Exception as error:
         cause = first_cause(error)
-        if not isinstance(cause, FrameworkError | OSError | ValueError):
+        if not isinstance(cause, FrameworkError | PipelineError | OSError | ValueError):
             raise
         click.echo(f"ktrain: {cause}", err=True)
         return EXIT_ERROR

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ktrain.api.typed import as_typed
 
+from .errors import PlanError
 from .journal import Author
 
 if TYPE_CHECKING:
@@ -42,6 +43,9 @@ def apply_patches(spec: Json, patches: Sequence[tuple[str, Json]], journal: Jour
 
     Strategic merge moves patched list elements to the front. Replicated jobs go back to the runtime's order, because
     `dependsOn` may only name earlier ones; names that the runtime does not have sort like the first.
+
+    Raises:
+        PlanError: One cannot be merged: an item of a list lacks the name that it is found by.
     """
     if not patches:
         return spec
@@ -51,7 +55,7 @@ def apply_patches(spec: Json, patches: Sequence[tuple[str, Json]], journal: Jour
         with journal.writing_as(Author(author)):
             for path, value in leaves(patch):
                 journal.record(path, value)
-        spec = _merge(spec, patch)
+        spec = _merge(spec, patch, author)
     if "replicatedJobs" in spec:
         spec = spec | {
             "replicatedJobs": sorted(spec["replicatedJobs"], key=lambda job: position.get(job.get("name"), 0))
@@ -72,10 +76,14 @@ def leaves(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:  # noqa: AN
         yield path, value
 
 
-def _merge(spec: Json, patch: Json) -> Json:
-    from ktrain.api.strategic import strategic_merge  # with the schemas 20 ms, for jobs with patches only
+def _merge(spec: Json, patch: Json, author: str) -> Json:
+    # With the schemas 20 ms, for jobs with patches only.
+    from ktrain.api.strategic import StrategicMergeError, strategic_merge
 
-    return strategic_merge(spec, patch, _schema())
+    try:
+        return strategic_merge(spec, patch, _schema())
+    except StrategicMergeError as error:
+        raise PlanError(f"{author} does not fit the runtime: {error}") from error
 
 
 @lru_cache(maxsize=1)

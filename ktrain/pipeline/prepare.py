@@ -32,22 +32,26 @@ def prepare(job: api.TrainJob, runtime: api.RuntimeSpec) -> Info:
     Build the `Info`: patched template, metadata, pod sets with their counts, resources of the trainer.
 
     Raises:
-        PlanError: The runtime's template or a patch does not have the shape of its schema.
+        PlanError: The runtime's template or a patch does not have the shape of its schema, or does not fit.
     """
+    try:
+        return _prepare(job, runtime)
+    except (msgspec.MsgspecError, ValueError, TypeError, AttributeError, KeyError) as error:
+        raise PlanError(f"the runtime's template or a patch of it is malformed: {error}") from error
+
+
+def _prepare(job: api.TrainJob, runtime: api.RuntimeSpec) -> Info:
     journal = Journal()
     labels, annotations = dict(runtime.template.metadata.labels), dict(runtime.template.metadata.annotations)
     patches: list[tuple[str, Json]] = []
-    try:
-        template: Json = msgspec.json.decode(runtime.template.spec, type=dict[str, Any])
-        for patch in _patch_templates(job, template):
-            labels |= patch.metadata.get("labels") or {}
-            annotations |= patch.metadata.get("annotations") or {}
-            if patch.spec:
-                patches.append((patch.author, patch.spec))
-        template = apply_patches(template, patches, journal)
-        pod_sets = [PodSet(replicated_job, 1, journal) for replicated_job in template.get("replicatedJobs") or ()]
-    except (msgspec.ValidationError, TypeError, AttributeError) as error:
-        raise PlanError(f"the runtime's template or a patch of it is malformed: {error}") from error
+    template: Json = msgspec.json.decode(runtime.template.spec, type=dict[str, Any])
+    for patch in _patch_templates(job, template):
+        labels |= patch.metadata.get("labels") or {}
+        annotations |= patch.metadata.get("annotations") or {}
+        if patch.spec:
+            patches.append((patch.author, patch.spec))
+    template = apply_patches(template, patches, journal)
+    pod_sets = [PodSet(replicated_job, 1, journal) for replicated_job in template.get("replicatedJobs") or ()]
     info = Info(job, runtime, template, pod_sets, labels, annotations, journal=journal)
     if trainer := job.spec.trainer:
         info.program = Program(trainer.command, trainer.args)

@@ -11,6 +11,7 @@ from __future__ import annotations
 import heapq
 from copy import copy
 from dataclasses import dataclass
+from inspect import iscoroutinefunction
 from typing import TYPE_CHECKING, Final
 
 import structlog
@@ -19,7 +20,7 @@ from . import points
 from .errors import RegistryError
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Iterable, Mapping
+    from collections.abc import Container, Iterable, Mapping, Sequence
     from importlib.metadata import EntryPoint
     from typing import Any
 
@@ -28,6 +29,11 @@ if TYPE_CHECKING:
     from .points import Plugin, Watch
 
 GROUP: Final = "ktrain.plugins"
+_BUILT_IN: Final = "ktrain.plugins."
+"""Where our own plugins are."""
+_HOOKS: Final = sorted(
+    method for point in points.EXTENSION_POINTS for method in vars(point) if not method.startswith("_")
+)
 
 log = structlog.get_logger(__name__)
 
@@ -50,7 +56,7 @@ class Registry:
         Put *plugins* in order, and ask each what it watches. One that fails to say is left out.
 
         Raises:
-            RegistryError: Two plugins have one name, or `before` and `after` make a cycle.
+            RegistryError: Two plugins have one name, or `before` and `after` make a cycle or are no tuples.
         """
         watches, refusals = _watches(_ordered(list(plugins)))
         self.plugins: tuple[Plugin, ...] = tuple(plugin for plugin, _ in watches)
@@ -67,6 +73,8 @@ class Registry:
         self.elasticities = tuple(p for p in self.plugins if isinstance(p, points.Elasticity))
         self.gangs = tuple(p for p in self.plugins if isinstance(p, points.Gangs))
         self.mounts = tuple(p for p in self.plugins if isinstance(p, points.Mounts))
+        self.foreign = frozenset(p.name for p in self.plugins if not _is_built_in(type(p).__module__))
+        """Names of the plugins that are other people's: they are not taken at their word."""
         self.clean_ups = tuple(p for p in self.plugins if isinstance(p, points.CleanUp))
 
     @classmethod
@@ -83,10 +91,11 @@ class Registry:
             entry_points = installed(group=GROUP)
         plugins: dict[str, Plugin] = {}
         failures: list[LoadFailure] = []
-        for entry_point in sorted(entry_points, key=lambda e: (e.name, e.value)):
+        # Ours first: whoever takes one of our names, by accident or not, must not take JobSets from everybody.
+        for entry_point in sorted(entry_points, key=lambda e: (not _is_built_in(e.module), e.name, e.value)):
             try:
                 plugin = _load(entry_point, taken=plugins)
-            except Exception as error:  # noqa: BLE001 -- somebody else's import; it must cost that plugin only
+            except (Exception, SystemExit) as error:  # noqa: BLE001 -- somebody else's import; costs that plugin only
                 failures.append(_unusable(entry_point.name, entry_point.value, error))
             else:
                 plugins[plugin.name] = plugin
@@ -105,6 +114,10 @@ class Registry:
         return tuple(plugin.name for plugin in self.plugins)
 
 
+def _is_built_in(module: str) -> bool:
+    return module.startswith(_BUILT_IN)
+
+
 def _load(entry_point: EntryPoint, taken: Container[str]) -> Plugin:
     plugin: Plugin = entry_point.load()()
     name = getattr(plugin, "name", None)
@@ -115,30 +128,61 @@ def _load(entry_point: EntryPoint, taken: Container[str]) -> Plugin:
     if not isinstance(plugin, points.EXTENSION_POINTS):
         known = ", ".join(point.__name__ for point in points.EXTENSION_POINTS)
         raise RegistryError(f"it implements none of the extension points: {known}")
+    _check_hooks(plugin)
+    _wishes(plugin)
     return plugin
 
 
-def _unusable(name: str, origin: str, error: Exception) -> LoadFailure:
+def _check_hooks(plugin: Plugin) -> None:
+    """
+    Make sure that hooks can be called, and answer at once.
+
+    Raises:
+        RegistryError: One does not.
+    """
+    for hook in _HOOKS:
+        function = getattr(plugin, hook, None)
+        if function is not None and (not callable(function) or iscoroutinefunction(function)):
+            what = "a coroutine function, and hooks are synchronous" if callable(function) else "no method"
+            raise RegistryError(f"its `{hook}` is {what}")
+
+
+def _wishes(plugin: Plugin) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """
+    Return which plugins it wants to run before, and which after.
+
+    Raises:
+        RegistryError: It does not say so in a tuple; a text would be taken for its letters.
+    """
+    before, after = getattr(plugin, "before", ()), getattr(plugin, "after", ())
+    for attribute, names in (("before", before), ("after", after)):
+        if not isinstance(names, tuple | list) or not all(isinstance(name, str) for name in names):
+            raise RegistryError(f"plugin {plugin.name}: `{attribute}` must be a tuple of names of plugins")
+    return tuple(before), tuple(after)
+
+
+def _unusable(name: str, origin: str, error: BaseException) -> LoadFailure:
     reason = str(error) or type(error).__name__
     log.warning("plugin.unusable", plugin=name, origin=origin, reason=reason)
     return LoadFailure(name, origin, reason)
 
 
-def _watches(plugins: Iterable[Plugin]) -> tuple[list[tuple[Plugin, tuple[Watch, ...]]], list[LoadFailure]]:
+def _watches(plugins: Sequence[Plugin]) -> tuple[list[tuple[Plugin, tuple[Watch, ...]]], list[LoadFailure]]:
     """Return the plugins, each with what it watches, and those that failed to say."""
-    usable: list[tuple[Plugin, tuple[Watch, ...]]] = []
+    usable: dict[str, tuple[Watch, ...]] = {}
     failures: list[LoadFailure] = []
     selectors: dict[Resource[Any], str] = {}
-    for plugin in plugins:
+    # Ours first, as where they are loaded.
+    for plugin in sorted(plugins, key=lambda p: not _is_built_in(type(p).__module__)):
         try:
             watches = tuple(plugin.watches()) if isinstance(plugin, points.WatchExtension) else ()
             selectors |= _agreeing(watches, selectors)
-        except Exception as error:  # noqa: BLE001 -- somebody else's code; it must cost that plugin only
+        except (Exception, SystemExit) as error:  # noqa: BLE001 -- somebody else's code; costs that plugin only
             origin = f"{type(plugin).__module__}:{type(plugin).__qualname__}"
             failures.append(_unusable(plugin.name, origin, error))
         else:
-            usable.append((plugin, watches))
-    return usable, failures
+            usable[plugin.name] = watches
+    return [(plugin, usable[plugin.name]) for plugin in plugins if plugin.name in usable], failures
 
 
 def _agreeing(watches: Iterable[Watch], selectors: Mapping[Resource[Any], str]) -> dict[Resource[Any], str]:
@@ -165,9 +209,10 @@ def _ordered(plugins: list[Plugin]) -> tuple[Plugin, ...]:
         raise RegistryError(f"more than one plugin is called {', '.join(twice)}")
     waits_for: dict[str, set[str]] = {name: set() for name in by_name}
     for name, plugin in by_name.items():
+        before, after = _wishes(plugin)
         # Names of plugins that are not installed say nothing.
-        waits_for[name] |= {other for other in getattr(plugin, "after", ()) if other in by_name}
-        for other in getattr(plugin, "before", ()):
+        waits_for[name] |= {other for other in after if other in by_name}
+        for other in before:
             if other in by_name:
                 waits_for[other].add(name)
     ready = [name for name, others in waits_for.items() if not others]

@@ -2,9 +2,9 @@
 Runs the phases. Every function here is pure: the same inputs give the same plan, on a cluster, offline, or replayed.
 
 `plan` answers what should exist for a TrainJob; `validate`, whether it can work; `terminal_condition`, `jobs_status`
-and `size`, how it is; `gangs`, what its scheduler needs and says; `mounts`, what its
-pods mount; `removals`, what has to go. A plugin that raises
-becomes a `PluginError` that names plugin, hook and job.
+and `size`, how it is; `gangs`, what its scheduler needs and says; `mounts`, what its pods mount; `removals`, what has
+to go. A plugin that raises becomes a `PluginError` that names plugin, hook and job; so does one that returns what its
+extension point does not, or does not return in time.
 """
 
 from __future__ import annotations
@@ -12,9 +12,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, ParamSpec, TypeVar
 
+from .answers import wrong_answer
 from .errors import PipelineError, PlanError, PluginConflict, PluginError
-from .findings import Findings
+from .findings import Findings, forbidden
 from .journal import Author, FieldConflict
+from .overrun import LIMIT_S, TIMER, Overrun
 from .prepare import prepare
 
 if TYPE_CHECKING:
@@ -53,7 +55,8 @@ class _Caller:
     the end of one is the beginning of the next, and the clock is read once.
     """
 
-    def __init__(self, job: TrainJob, ctx: Context, info: Info | None = None) -> None:
+    def __init__(self, registry: Registry, job: TrainJob, ctx: Context, info: Info | None = None) -> None:
+        self._foreign = registry.foreign
         self._key = job.key
         self._ctx = ctx
         self._journal = info.journal if info else None
@@ -61,33 +64,57 @@ class _Caller:
         self.durations: dict[str, float] = {}
 
     def call(self, plugin: Plugin, hook: str, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """Run one hook of *plugin*."""
+        """
+        Run one hook of *plugin*.
+
+        Raises:
+            PipelineError: It failed, or refused.
+        """
+        is_foreign = plugin.name in self._foreign
         before = self._journal.hand_to(Author(plugin.name, hook)) if self._journal else None
         try:
-            return function(*args, **kwargs)
+            if is_foreign:
+                with TIMER.limiting():
+                    answer = function(*args, **kwargs)
+            else:
+                answer = function(*args, **kwargs)
         except FieldConflict as conflict:
             raise PluginConflict(
                 conflict.path, conflict.first, plugin.name, hook=hook, job=str(self._key)
             ) from conflict
         except PipelineError:
             raise
-        except Exception as error:
-            raise PluginError(plugin.name, hook, str(self._key), error) from error
+        except Overrun as overrun:
+            raise self._error(plugin, hook, str(overrun)) from overrun
+        except (Exception, SystemExit) as error:
+            raise self._error(plugin, hook, error) from error
         finally:
             if self._journal and before:
                 self._journal.hand_to(before)
-            now_s = self._ctx.monotonic()
-            took, self._since_s = now_s - self._since_s, now_s
-            self.durations[plugin.name] = self.durations.get(plugin.name, 0.0) + took
-            if took > HOOK_BUDGET_S:
-                self._ctx.log.warning(
-                    "plugin.slow",
-                    plugin=plugin.name,
-                    hook=hook,
-                    trainjob=str(self._key),
-                    took_s=took,
-                    budget_s=HOOK_BUDGET_S,
-                )
+            took_s = self._measured(plugin, hook)
+        if is_foreign and took_s > LIMIT_S:
+            raise self._error(plugin, hook, str(Overrun()))
+        if is_foreign and (wrong := wrong_answer(hook, answer)):
+            raise self._error(plugin, hook, wrong)
+        return answer
+
+    def _error(self, plugin: Plugin, hook: str, cause: BaseException | str) -> PluginError:
+        return PluginError(plugin.name, hook, str(self._key), cause)
+
+    def _measured(self, plugin: Plugin, hook: str) -> float:
+        now_s = self._ctx.monotonic()
+        took_s, self._since_s = now_s - self._since_s, now_s
+        self.durations[plugin.name] = self.durations.get(plugin.name, 0.0) + took_s
+        if took_s > HOOK_BUDGET_S:
+            self._ctx.log.warning(
+                "plugin.slow",
+                plugin=plugin.name,
+                hook=hook,
+                trainjob=str(self._key),
+                took_s=took_s,
+                budget_s=HOOK_BUDGET_S,
+            )
+        return took_s
 
 
 def plan(registry: Registry, job: TrainJob, runtime: RuntimeSpec, ctx: Context) -> Plan:
@@ -99,7 +126,7 @@ def plan(registry: Registry, job: TrainJob, runtime: RuntimeSpec, ctx: Context) 
         PluginError: A plugin failed, or two contradict each other.
     """
     info = prepare(job, runtime)
-    caller = _Caller(job, ctx, info)
+    caller = _Caller(registry, job, ctx, info)
     for gang in registry.pod_group_policies:
         caller.call(gang, "EnforcePodGroupPolicy", gang.enforce_pod_group_policy, info, ctx)
     for policy in registry.ml_policies:
@@ -123,15 +150,18 @@ def validate(
     Raises:
         PluginError: A plugin failed.
     """
+    info, malformed = None, ""
     try:
         info = prepare(job, runtime) if runtime else None
-    except PlanError:
-        # Plugins tolerate an absent Info; the same error comes back, with its own words, when the job is built.
-        info = None
-    caller = _Caller(job, ctx, info)
+    except PlanError as error:
+        malformed = str(error)  # plugins tolerate an absent Info
+    caller = _Caller(registry, job, ctx, info)
     findings = Findings()
     for validator in registry.validations:
         findings += caller.call(validator, "CustomValidation", validator.validate, info, job, old, ctx)
+    if malformed and old is None and not findings.errors:
+        # It can never be built. (An update may be what mends it, or it runs on a runtime that was another.)
+        return Findings((forbidden("spec", malformed),), findings.warnings)
     return findings
 
 
@@ -142,7 +172,7 @@ def terminal_condition(registry: Registry, job: TrainJob, ctx: Context) -> Condi
     Raises:
         PluginError: A plugin failed.
     """
-    caller = _Caller(job, ctx)
+    caller = _Caller(registry, job, ctx)
     for plugin in registry.terminal_conditions:
         found = caller.call(plugin, "TerminalCondition", plugin.terminal_condition, job, ctx)
         if found:
@@ -157,7 +187,7 @@ def jobs_status(registry: Registry, job: TrainJob, ctx: Context) -> tuple[JobSta
     Raises:
         PluginError: A plugin failed.
     """
-    caller = _Caller(job, ctx)
+    caller = _Caller(registry, job, ctx)
     for plugin in registry.statuses:
         found = caller.call(plugin, "Status", plugin.jobs_status, job, ctx)
         if found is not None:
@@ -172,7 +202,7 @@ def size(registry: Registry, job: TrainJob, runtime: RuntimeSpec, ctx: Context) 
     Raises:
         PluginError: A plugin failed.
     """
-    caller = _Caller(job, ctx)
+    caller = _Caller(registry, job, ctx)
     for plugin in registry.elasticities:
         found = caller.call(plugin, "Elasticity", plugin.size, job, runtime, ctx)
         if found:
@@ -187,7 +217,7 @@ def gangs(registry: Registry, job: TrainJob, runtime: RuntimeSpec, ctx: Context)
     Raises:
         PluginError: A plugin failed.
     """
-    caller = _Caller(job, ctx)
+    caller = _Caller(registry, job, ctx)
     found: list[Gang] = []
     for plugin in registry.gangs:
         found += caller.call(plugin, "Gangs", plugin.gangs, job, runtime, ctx)
@@ -201,7 +231,7 @@ def mounts(registry: Registry, job: TrainJob, runtime: RuntimeSpec, ctx: Context
     Raises:
         PluginError: A plugin failed.
     """
-    caller = _Caller(job, ctx)
+    caller = _Caller(registry, job, ctx)
     found: list[Address] = []
     for plugin in registry.mounts:
         found += caller.call(plugin, "Mounts", plugin.mounts, job, runtime, ctx)
@@ -215,7 +245,7 @@ def removals(registry: Registry, job: TrainJob, ctx: Context) -> tuple[Removal, 
     Raises:
         PluginError: A plugin failed.
     """
-    caller = _Caller(job, ctx)
+    caller = _Caller(registry, job, ctx)
     found: list[Removal] = []
     for plugin in registry.clean_ups:
         found += caller.call(plugin, "CleanUp", plugin.removals, job, ctx)

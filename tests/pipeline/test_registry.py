@@ -1,7 +1,6 @@
 """Finding plugins and putting them in order."""
 
 import sys
-import textwrap
 from importlib.metadata import EntryPoint
 
 import pytest
@@ -12,6 +11,7 @@ from ktrain.api.jobset import JOBSETS
 from ktrain.api.meta import Object, Resource
 from ktrain.pipeline import Registry, RegistryError, Watch
 from ktrain.pipeline.registry import GROUP
+from ktrain.plugins.jobset import JOB_SET_STATES, JobSet
 
 
 def plugin(name: str, *, before=(), after=()):
@@ -62,6 +62,11 @@ def test_two_plugins_of_one_name_are_an_error():
         Registry([plugin("a"), plugin("a")])
 
 
+def test_wishes_that_are_no_tuple_are_an_error():
+    with pytest.raises(RegistryError, match="plugin a: `before` must be a tuple of names"):
+        Registry([plugin("a", before="b"), plugin("b")])
+
+
 MODULE = """
 class Third:
     name = "Third"
@@ -80,26 +85,60 @@ class Useless:
 class Raising:
     def __init__(self):
         raise RuntimeError("no licence")
+
+class Leaving:
+    def __init__(self):
+        raise SystemExit("no GPU here")
+
+class Waiting:
+    name = "Waiting"
+
+    async def build(self, info, ctx):
+        return ()
+
+class Field:
+    name = "Field"
+    validate = "yes"
+
+class Text:
+    name = "Text"
+    after = "PlainML"
+
+    def enforce_pod_spec(self, info, ctx):
+        pass
+
+class Taker:
+    name = "JobSet"
+
+    def enforce_pod_spec(self, info, ctx):
+        pass
+
+NUMBER = 7
 """
+UNUSABLE = {
+    "Nameless": "no attribute `name`",
+    "Useless": "extension points",
+    "Raising": "no licence",
+    "Leaving": "no GPU here",
+    "Waiting": "its `build` is a coroutine function, and hooks are synchronous",
+    "Field": "its `validate` is no method",
+    "Text": "`after` must be a tuple of names",
+    "NUMBER": "'int' object is not callable",
+    "Absent": "no attribute 'Absent'",
+    "AATaker": "another plugin is called 'JobSet', too",
+}
 
 
 @pytest.fixture
 def distribution(tmp_path, monkeypatch):
-    """A wheel of somebody else's, as pip would leave it, with one usable plugin and four that are not."""
+    """A wheel of somebody else's, as pip would leave it, with one usable plugin and many that are not."""
     (tmp_path / "third_party_plugins.py").write_text(MODULE)
     info = tmp_path / "third_party_plugins-1.0.dist-info"
     info.mkdir()
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: third-party-plugins\nVersion: 1.0\n")
-    (info / "entry_points.txt").write_text(
-        textwrap.dedent(f"""\
-            [{GROUP}]
-            Third = third_party_plugins:Third
-            Nameless = third_party_plugins:Nameless
-            Useless = third_party_plugins:Useless
-            Raising = third_party_plugins:Raising
-            Missing = third_party_plugins.nowhere:Missing
-            """)
-    )
+    lines = [f"{name} = third_party_plugins:{name.removeprefix('AA')}" for name in ("Third", *UNUSABLE)]
+    missing = "Missing = third_party_plugins.nowhere:Missing"
+    (info / "entry_points.txt").write_text("\n".join([f"[{GROUP}]", *lines, missing, ""]))
     monkeypatch.syspath_prepend(str(tmp_path))
     yield
     sys.modules.pop("third_party_plugins", None)
@@ -116,10 +155,15 @@ def test_a_plugin_that_cannot_be_loaded_costs_only_itself_and_is_reported():
     reasons = {failure.name: failure.reason for failure in registry.failures}
 
     assert "Third" in registry.names
-    assert reasons["Raising"] == "no licence"
-    assert "name" in reasons["Nameless"]
-    assert "extension points" in reasons["Useless"]
+    assert {name: text for name, text in UNUSABLE.items() if text not in reasons[name]} == {}
     assert "third_party_plugins.nowhere" in next(f.origin for f in registry.failures if f.name == "Missing")
+
+
+@pytest.mark.usefixtures("distribution")
+def test_nobody_takes_the_place_of_a_built_in_plugin_by_its_name():
+    (job_set,) = (one for one in Registry.load().plugins if one.name == "JobSet")
+
+    assert isinstance(job_set, JobSet)
 
 
 def test_built_in_plugins_load_like_anyone_elses():
@@ -203,3 +247,15 @@ def test_one_who_watches_a_kind_by_another_selector_is_left_out():
     assert registry.names == ("A", "B")
     (failure,) = registry.failures
     assert (failure.name, "another plugin by 'x'" in failure.reason) == ("C", True)
+
+
+def test_nobodys_selector_leaves_a_built_in_plugin_out():
+    class Narrow:
+        name = "A"
+
+        def watches(self):
+            return (Watch(JOB_SET_STATES, label_selector="mine"),)
+
+    registry = Registry([Narrow(), JobSet()])
+
+    assert (registry.names, [failure.name for failure in registry.failures]) == (("JobSet",), ["A"])

@@ -101,11 +101,23 @@ def test_runtime_patches_come_after_them(kit):
             "spec.podSpecOverrides: Forbidden: must not be set together with podTemplateOverrides",
         ),
         (
+            "podSpecOverrides: [{targetJobs: node}]",
+            'spec.podSpecOverrides[0].targetJobs: Invalid value: "node": must be a list of objects, each with the name',
+        ),
+        (
+            "podSpecOverrides: [{containers: [{volumeMounts: [{name: v, mountPath: /v}]}]}]",
+            "spec.podSpecOverrides[0].containers[0].name: Invalid value",
+        ),
+        (
+            "podTemplateOverrides: [{spec: {$patch: null}}]",
+            "spec.podTemplateOverrides[0].spec.$patch: Forbidden: cannot be overridden",
+        ),
+        (
             f"labels: {{a: b}}, runtimePatches: [{PATCH % 'c'}]",
             "spec.labels: Forbidden: sets metadata.labels.a to another value than the runtimePatches of x.io/y",
         ),
     ],
-    ids=["job", "container", "env", "field", "type", "both", "patch"],
+    ids=["job", "container", "env", "field", "type", "both", "targets", "nameless", "directive", "patch"],
 )
 def test_what_they_may_not_say_is_refused(kit, spec, message):
     (error,) = kit.errors(RUNTIME, job(spec))

@@ -213,10 +213,11 @@ def test_the_trainjob_says_how_many_nodes_and_an_elastic_one_starts_with_the_few
     assert body["spec"]["podGroupTemplates"][0]["schedulingPolicy"] == {"gang": {"minCount": expected}}
 
 
-@pytest.mark.parametrize("name", ["a", "a" * 43, "a" * 44, "a" * 45, "a" * 63, f"{'a' * 51}-b"])
+@pytest.mark.parametrize("name", ["a", "a" * 43, "a" * 44, "a" * 45, "a" * 51])
 def test_names_of_groups_are_labels_and_tell_jobs_of_one_name_apart(kit, name):
     def named(uid):
-        job_set = kit.objects_of(runtime(), job(name=name, uid=uid))["JobSet"]
+        short = NODE.replace("name: node,", "name: n,", 1) % ("", "")  # leaves the job the longest name
+        job_set = kit.objects_of(runtime(short), job(name=name, uid=uid))["JobSet"]
         spec = job_set["spec"]["replicatedJobs"][0]["template"]["spec"]["template"]["spec"]
         return spec["schedulingGroup"]["podGroupName"]
 

@@ -380,9 +380,14 @@ def _apply(component: Component) -> Apply:
     Address a component.
 
     Raises:
-        PlanError: It is larger than anything that can be stored.
+        PlanError: It is larger than anything that can be stored, or no JSON.
     """
-    meta, body = component.body["metadata"], msgspec.json.encode(component.body)
+    meta = component.body["metadata"]
+    try:
+        body = msgspec.json.encode(component.body)
+    except (TypeError, ValueError, RecursionError) as error:
+        what = f"{component.resource.kind}/{meta['name']}"
+        raise PlanError(f"{what} cannot be written, because the plugin that builds it made no JSON: {error}") from error
     if len(body) > _MAX_BYTES:
         raise PlanError(
             f"{component.resource.kind}/{meta['name']} would have {len(body)} bytes, and at most {_MAX_BYTES} can be "

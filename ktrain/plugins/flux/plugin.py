@@ -28,6 +28,8 @@ _SOFTWARE: Final = "spack-install"
 _MEMORY: Final = "shared-memory"
 _CURVE: Final = "flux-curve"
 _SCRIPTS: Final = "/etc/flux-config"
+_ENTRYPOINT: Final = "-flux-entrypoint"
+_MAX_VOLUME_NAME: Final = 63
 
 
 class Flux:
@@ -52,11 +54,11 @@ class Flux:
             return
         # The runtime's arguments stay: they follow the program.
         info.set_program(Program(("/bin/bash", f"{_SCRIPTS}/entrypoint.sh", " ".join(job.words).strip())))
-        scripts_volume = scripts_name(info.job)
+        scripts_volume = _volume(info.job)
         job.nodes.set_volume({"name": _SOFTWARE, "emptyDir": {}})
         job.nodes.set_volume({"name": _INSTALL, "emptyDir": {}})
         job.nodes.set_volume(
-            {"name": scripts_volume, "configMap": {"name": scripts_volume, "defaultMode": 0o755}},
+            {"name": scripts_volume, "configMap": {"name": scripts_name(info.job), "defaultMode": 0o755}},
         )
         job.nodes.set_volume({"name": _MEMORY, "emptyDir": {"medium": "Memory"}})
         job.nodes.set_volume({"name": _CURVE, "secret": {"secretName": curve_name(info.job), "defaultMode": 0o400}})
@@ -122,8 +124,14 @@ class Flux:
 
 
 def scripts_name(job: api.TrainJob) -> str:
-    """Name the ConfigMap with the scripts; its volume has the same name."""
-    return f"{job.metadata.name}-flux-entrypoint"
+    """Name the ConfigMap with the scripts."""
+    return f"{job.metadata.name}{_ENTRYPOINT}"
+
+
+def _volume(job: api.TrainJob) -> str:
+    """Name its volume the same, as Kubeflow's does, unless that is too long for one: then no Job could be made."""
+    name = scripts_name(job)
+    return name if len(name) <= _MAX_VOLUME_NAME else _ENTRYPOINT.removeprefix("-")
 
 
 def curve_name(job: api.TrainJob) -> str:

@@ -37,14 +37,20 @@ def speaks(job: api.TrainJob) -> bool:
     return bool(spec.labels or spec.annotations or spec.pod_spec_overrides or spec.pod_template_overrides)
 
 
+def shapes(job: api.TrainJob) -> Iterator[FieldError]:
+    """Yield what is wrong with the overrides themselves, whatever the runtime is."""
+    for name in OVERRIDES:
+        for index, entry in enumerate(overrides(job.spec, name)):
+            yield from _shape(name, entry, f"spec.{name}[{index}]")
+
+
 def check(job: api.TrainJob, by_name: Mapping[str, Json]) -> Iterator[FieldError]:
-    """Yield what is wrong. `by_name` has the pod specs of the runtime's jobs, before any patch."""
+    """Yield what is wrong else. `by_name` has the pod specs of the runtime's jobs, before any patch."""
     if job.spec.pod_spec_overrides and job.spec.pod_template_overrides:
         yield forbidden("spec.podSpecOverrides", _ONE_OF_BOTH)
     for name in OVERRIDES:
         entries = overrides(job.spec, name)
-        for index, entry in enumerate(entries):
-            yield from _shape(name, entry, f"spec.{name}[{index}]")
+        for entry in entries:
             for detail in _targets(name, entry, by_name):
                 yield invalid(f"spec.{name}", entries, detail)
     yield from _contradictions(job, list(by_name))
@@ -75,6 +81,9 @@ def _targets(name: str, entry: Json, by_name: Mapping[str, Json]) -> Iterator[st
 
 def _shape(name: str, entry: Json, path: str) -> Iterator[FieldError]:
     """The definition leaves the pod spec open; here it meets the schema of what may be patched."""
+    named = entry.get("targetJobs") or []
+    if not isinstance(named, list) or not all(_names_a_job(job) for job in named):
+        yield invalid(f"{path}.targetJobs", named, "must be a list of objects, each with the name of a job")
     spec = pod_patch(name, entry).get("spec") or {}
     prefix = f"{path}.spec" if name == "podTemplateOverrides" else path
     _, unknown = _schema().prune(spec)
@@ -82,6 +91,10 @@ def _shape(name: str, entry: Json, path: str) -> Iterator[FieldError]:
         yield forbidden(f"{prefix}.{field}", "cannot be overridden")
     for cause in _schema().validate_shape(spec):
         yield invalid(f"{prefix}.{cause.field}", None, str(cause))
+
+
+def _names_a_job(value: object) -> bool:
+    return isinstance(value, str) or (isinstance(value, dict) and isinstance(value.get("name"), str))
 
 
 @lru_cache(maxsize=1)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 from ktrain.api import jobset
 from ktrain.api import trainer as api
 from ktrain.api.meta import Condition, Key, find_condition
+from ktrain.pipeline.errors import PlanError
 from ktrain.pipeline.points import BUILT, Component, Rule, Watch
 
 from . import rules
@@ -52,7 +53,14 @@ class JobSet:
             spec["parallelism"] = spec["completions"] = pod_set.count
 
     def build(self, info: Info, ctx: Context) -> Sequence[Component]:  # noqa: ARG002 -- the hook's signature
-        """Return the JobSet."""
+        """
+        Return the JobSet.
+
+        Raises:
+            PlanError: Its pods could not be named: the plugins made more of them than validation foresaw.
+        """
+        for error in rules.pod_name_errors(info, lambda pod_set: pod_set.count):
+            raise PlanError(str(error))
         return (Component(JOB_SET_STATES, build_job_set(info)),)
 
     def terminal_condition(self, job: api.TrainJob, ctx: Context) -> Condition | None:

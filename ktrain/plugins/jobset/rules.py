@@ -19,10 +19,10 @@ from . import older_rules
 from .pods import pod_patch_errors, pod_spec
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from ktrain.api.meta import Json
-    from ktrain.pipeline.info import Info
+    from ktrain.pipeline.info import Info, PodSet
 
     from .state import JobSetState
 
@@ -48,26 +48,50 @@ def validate(info: Info | None, job: api.TrainJob, old: api.TrainJob | None, job
         errors += older_rules.late_changes(job, old, job_set)
     for patch in job.spec.runtime_patches:
         errors += _manager(patch.manager)
+    malformed = list(older_rules.shapes(job))
+    errors += malformed
     if info is not None and (job.spec.runtime_patches or older_rules.speaks(job)):
         template = msgspec.json.decode(info.runtime.template.spec, type=dict[str, Any])
         by_name = {str(rjob.get("name", "")): pod_spec(rjob) for rjob in template.get("replicatedJobs") or ()}
         errors += _patch_targets(job, by_name)
-        errors += older_rules.check(job, by_name)
+        if not malformed:
+            errors += older_rules.check(job, by_name)
     return Findings(tuple(errors))
 
 
 def _pod_names(info: Info) -> Iterator[FieldError]:
     """JobSet refuses names whose pods' names would be no DNS label; Go's Trainer finds out when it is too late."""
-    name = info.job.metadata.name
     nodes = info.job.spec.trainer.num_nodes if info.job.spec.trainer else None
     if elastic := info.runtime.elastic_policy:
         nodes = elastic.max_nodes
+    sized = _sized(info)
+    yield from pod_name_errors(
+        info, lambda pod_set: nodes if nodes is not None and pod_set is sized else _count(info, pod_set)
+    )
+
+
+def _sized(info: Info) -> PodSet | None:
+    """Return the pods whose number is the TrainJob's: with MPI those that ranks run on, and not the launcher."""
+    policy = info.runtime.ml_policy
+    return info.by_name(api.TRAINER_CONTAINER) if policy and policy.mpi else info.trainer
+
+
+def _count(info: Info, pod_set: PodSet) -> int:
+    policy = info.runtime.ml_policy
+    return 1 if policy and policy.mpi and pod_set is info.trainer else pod_set.count
+
+
+def pod_name_errors(info: Info, count: Callable[[PodSet], int]) -> Iterator[FieldError]:
+    """Yield what is wrong with the name of a job with so many pods, once. Pods without an index get short names."""
+    name = info.job.metadata.name
     for pod_set in info.pod_sets:
-        count = nodes if nodes is not None and pod_set is info.trainer else pod_set.count
-        longest = f"{name}-{pod_set.name}-{max(pod_set.replicas - 1, 0)}-{max(count - 1, 0)}{_POD_SUFFIX}"
+        longest = f"{name}-{pod_set.name}-{max(pod_set.replicas - 1, 0)}"
+        if pod_set.job["template"]["spec"].get("completionMode") != "NonIndexed":
+            longest += f"-{max(count(pod_set) - 1, 0)}{_POD_SUFFIX}"
         if len(longest) > _MAX_POD_NAME:
             excess = len(longest) - _MAX_POD_NAME
-            detail = f"is {excess} characters too long: a pod would be called {longest}, and 63 are allowed"
+            what = "a pod" if longest.endswith(_POD_SUFFIX) else "a Job"
+            detail = f"is {excess} characters too long: {what} would be called {longest}, and 63 are allowed"
             yield invalid("metadata.name", name, detail)
             return
 

@@ -239,7 +239,7 @@ def test_every_object_that_variables_refer_to_is_found() -> None:
 
 
 @pytest.mark.parametrize(("host_network", "host", "port"), [(False, "10.88.0.1", "10443"), (True, "127.0.0.1", "4711")])
-def test_a_services_variables_lead_to_it_on_either_network(*, host_network: bool, host: str, port: str) -> None:
+def test_a_services_variables_lead_to_it_on_either_network(host_network, host, port):
     services = {"status-server": ServiceAddress(pods=("10.88.0.1", 10443), machine=("127.0.0.1", 4711))}
 
     assert service_variables(services, host_network=host_network) == {

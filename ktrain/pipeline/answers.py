@@ -1,0 +1,62 @@
+"""
+What hooks may return. A plugin is recognised by the names of its methods; so what they return is anybody's guess.
+
+Asked of other people's plugins only: ours are type-checked.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from ktrain.api.meta import Condition, Resource
+from ktrain.api.trainer import JobStatus
+
+from .findings import Findings
+from .points import Address, Component, Gang, Removal, Size
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+def _is_component(value: object) -> bool:
+    if not isinstance(value, Component) or not isinstance(value.resource, Resource):
+        return False
+    metadata = value.body.get("metadata") if isinstance(value.body, dict) else None
+    return isinstance(metadata, dict) and bool(metadata.get("name")) and isinstance(metadata["name"], str)
+
+
+def _all(value: object, is_one: Callable[[object], bool]) -> bool:
+    return isinstance(value, list | tuple) and all(map(is_one, value))
+
+
+def _is_a(type_: type) -> Callable[[object], bool]:
+    return lambda value: isinstance(value, type_)
+
+
+_NOTHING: Final = ("nothing: it changes the Info", lambda value: value is None)
+_ANSWERS: Final[dict[str, tuple[str, Callable[[object], bool]]]] = {
+    "CustomValidation": ("Findings", _is_a(Findings)),
+    "EnforcePodGroupPolicy": _NOTHING,
+    "EnforceMLPolicy": _NOTHING,
+    "EnforcePodSpec": _NOTHING,
+    "PodNetwork": _NOTHING,
+    "ComponentBuilder": (
+        "a list of Components, each with a Resource and a body that has a name",
+        lambda value: _all(value, _is_component),
+    ),
+    "TerminalCondition": ("a Condition or None", lambda value: value is None or isinstance(value, Condition)),
+    "Status": (
+        "a tuple of JobStatus or None",
+        lambda value: value is None or (isinstance(value, tuple) and _all(value, _is_a(JobStatus))),
+    ),
+    "Elasticity": ("a Size or None", lambda value: value is None or isinstance(value, Size)),
+    "Gangs": ("a list of Gangs", lambda value: _all(value, _is_a(Gang))),
+    "Mounts": ("a list of Addresses", lambda value: _all(value, _is_a(Address))),
+    "CleanUp": ("a list of Removals", lambda value: _all(value, _is_a(Removal))),
+}
+
+
+def wrong_answer(hook: str, answer: object) -> str:
+    """Say what is wrong with what a hook returned; empty if nothing is."""
+    expected, fits = _ANSWERS[hook]
+    return "" if fits(answer) else f"it returned {answer!r:.100}, where what is expected is {expected}"
