@@ -4,8 +4,8 @@ The pipeline: four phases that turn a TrainJob and its runtime into objects, thr
 - `points` what a plugin may implement and what it is given; `registry` finds plugins and puts them in order
 - `gang` members and resources of all pods together
 - `prepare` runtime + patches + TrainJob -> `Info` (`info`), the data between phases; `journal` who wrote which field
-- `runner` `plan`, `validate`, `terminal_condition`, `jobs_status`, `size`, `gangs`, `removals`: pure functions over a
-  registry
+- `runner` `plan`, `validate`, `terminal_condition`, `jobs_status`, `size`, `gangs`, `mounts`, `removals`: pure
+  functions over a registry
 - `findings` field errors in the API server's words; `errors` what can go wrong, and whose fault it is
 """
 
@@ -19,6 +19,7 @@ from .findings import Findings as Findings
 from .info import Container as Container
 from .info import Info as Info
 from .info import PodSet as PodSet
+from .points import Address as Address
 from .points import ApplyWhen as ApplyWhen
 from .points import Component as Component
 from .points import Context as Context
@@ -34,6 +35,7 @@ from .registry import Registry as Registry
 from .runner import Plan as Plan
 from .runner import gangs as gangs
 from .runner import jobs_status as jobs_status
+from .runner import mounts as mounts
 from .runner import plan as plan
 from .runner import removals as removals
 from .runner import size as size

@@ -12,7 +12,7 @@ from ktrain.api.meta import Condition, Resource
 from ktrain.api.trainer import JobStatus
 
 from .findings import Findings
-from .points import Component, Gang, Removal, Size
+from .points import Address, Component, Gang, Removal, Size
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -51,6 +51,7 @@ _ANSWERS: Final[dict[str, tuple[str, Callable[[object], bool]]]] = {
     ),
     "Elasticity": ("a Size or None", lambda value: value is None or isinstance(value, Size)),
     "Gangs": ("a list of Gangs", lambda value: _all(value, _is_a(Gang))),
+    "Mounts": ("a list of Addresses", lambda value: _all(value, _is_a(Address))),
     "CleanUp": ("a list of Removals", lambda value: _all(value, _is_a(Removal))),
 }
 

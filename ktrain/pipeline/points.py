@@ -12,7 +12,7 @@ of its own and leaves its answer in an object that a hook can look up.
 | Startup | `WatchExtension` | once |
 | PreExecution | `CustomValidation` | at admission, and again before a build: it works the same with webhooks off |
 | Build | `EnforcePodGroupPolicy`, `EnforceMLPolicy`, `EnforcePodSpec`, `PodNetwork`, `ComponentBuilder` | to write |
-| PostExecution | `TerminalCondition`, `Status`, `Elasticity`, `Gangs`, `CleanUp` | each reconcile |
+| PostExecution | `TerminalCondition`, `Status`, `Elasticity`, `Gangs`, `Mounts`, `CleanUp` | each reconcile |
 """
 
 from __future__ import annotations
@@ -100,7 +100,8 @@ class ApplyWhen(Enum):
 
     Components are built while the JobSet is missing, or it or the TrainJob is suspended; then one that does not exist
     is written in any case. A running job's stay as they are, and one that vanishes is not made again, since what its
-    pods have read at their start does not change under them; but for what a scheduler needs of it (`Gangs`).
+    pods have read at their start does not change under them; but for what a scheduler needs of it (`Gangs`) and what
+    pods mount (`Mounts`).
     """
 
     ABSENT = "absent"
@@ -199,6 +200,14 @@ class Gang:
     key: Key
     wait: Wait | None = None
     """If it says that its pods are not placed."""
+
+
+class Address(NamedTuple):
+    """Where an object of a kind is."""
+
+    # `Any`: any kind.
+    resource: Resource[Any]
+    key: Key
 
 
 class Removal(NamedTuple):
@@ -331,6 +340,18 @@ class Gangs(Plugin, Protocol):
 
 
 @runtime_checkable
+class Mounts(Plugin, Protocol):
+    """PostExecution: what the pods of a job mount of what a plugin builds."""
+
+    def mounts(self, job: TrainJob, runtime: RuntimeSpec, ctx: Context) -> Sequence[Address]:
+        """
+        Return it, of a job that runs. *runtime* is the job's snapshot.
+
+        What of it is gone is made again: pods that come later, in place of failed ones, would wait for their volumes.
+        """
+
+
+@runtime_checkable
 class CleanUp(Plugin, Protocol):
     """PostExecution: what a plugin builds to exist only while a job runs."""
 
@@ -350,5 +371,6 @@ EXTENSION_POINTS: tuple[type, ...] = (
     Status,
     Elasticity,
     Gangs,
+    Mounts,
     CleanUp,
 )

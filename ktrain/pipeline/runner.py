@@ -2,9 +2,9 @@
 Runs the phases. Every function here is pure: the same inputs give the same plan, on a cluster, offline, or replayed.
 
 `plan` answers what should exist for a TrainJob; `validate`, whether it can work; `terminal_condition`, `jobs_status`
-and `size`, how it is; `gangs`, what its scheduler needs and says; `removals`, what has to go. A plugin that raises
-becomes a `PluginError` that names plugin, hook and job; so does one that returns what its extension point does not, or
-does not return in time.
+and `size`, how it is; `gangs`, what its scheduler needs and says; `mounts`, what its pods mount; `removals`, what has
+to go. A plugin that raises becomes a `PluginError` that names plugin, hook and job; so does one that returns what its
+extension point does not, or does not return in time.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from ktrain.api.trainer import JobStatus, RuntimeSpec, TrainJob
 
     from .info import Info
-    from .points import Component, Context, Gang, Plugin, Removal, Size
+    from .points import Address, Component, Context, Gang, Plugin, Removal, Size
     from .registry import Registry
 
 P = ParamSpec("P")
@@ -221,6 +221,20 @@ def gangs(registry: Registry, job: TrainJob, runtime: RuntimeSpec, ctx: Context)
     found: list[Gang] = []
     for plugin in registry.gangs:
         found += caller.call(plugin, "Gangs", plugin.gangs, job, runtime, ctx)
+    return tuple(found)
+
+
+def mounts(registry: Registry, job: TrainJob, runtime: RuntimeSpec, ctx: Context) -> tuple[Address, ...]:
+    """
+    PostExecution phase: what the pods of *job* mount of what plugins build.
+
+    Raises:
+        PluginError: A plugin failed.
+    """
+    caller = _Caller(registry, job, ctx)
+    found: list[Address] = []
+    for plugin in registry.mounts:
+        found += caller.call(plugin, "Mounts", plugin.mounts, job, runtime, ctx)
     return tuple(found)
 
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from ktrain.api.meta import Object
-    from ktrain.pipeline import Component, Gang, Registry, Size
+    from ktrain.pipeline import Address, Component, Registry, Size
     from ktrain.plugins.jobset import JobSetState
 
     from .elastic import Resize
@@ -296,17 +296,17 @@ def _components(observed: Observed, registry: Registry, base: _Base, size: Size 
     return writing
 
 
-def _restored(observed: Observed, registry: Registry, base: _Base, missing: Sequence[Gang]) -> _Writing:
+def _restored(observed: Observed, registry: Registry, base: _Base, missing: Sequence[Address]) -> _Writing:
     """
-    Build anew what is missing of the gangs of a running job.
+    Build anew what is missing beside the JobSet of a running job.
 
     Raises:
         PipelineError: It cannot be built.
     """
-    wanted, writing = {(gang.resource, gang.key) for gang in missing}, _Writing(observed)
+    writing = _Writing(observed)
     for component in pipeline.plan(registry, observed.job, base.snapshot.spec, observed.context).components:
         apply = _apply(component)
-        if (component.resource, apply.key) in wanted:
+        if (component.resource, apply.key) in missing:
             writing.add(apply)
     return writing
 

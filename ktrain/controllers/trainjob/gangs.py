@@ -1,5 +1,6 @@
 """
-The gangs of a job that runs: what its scheduler needs of it and is gone, and why it does not place the pods. Pure.
+The gangs of a job that runs: what its scheduler needs of it and is gone, and why it does not place the pods. And what
+else is gone that pods need, those that come in place of failed ones: what they mount. Pure.
 
 A scheduler says anew in each of its cycles why a gang waits, often in other words (how many nodes lack what). That a
 job waits is news once; other words are taken over at most once a minute, so that they cost few events and writes.
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from ktrain import pipeline
 from ktrain.pipeline.errors import PluginError
+from ktrain.pipeline.points import Address
 
 from . import status as statuses
 from .observe import Failure
@@ -28,7 +30,8 @@ REWORD_AFTER: Final = timedelta(minutes=1)
 class Gangs(NamedTuple):
     """What there is to do about the gangs of a running job."""
 
-    missing: tuple[Gang, ...] = ()
+    missing: tuple[Address, ...] = ()
+    """Also of what pods mount."""
     failure: Failure | None = None
     """What to tell about them."""
     requeue_after_s: float | None = None
@@ -39,14 +42,12 @@ def look(observed: Observed, registry: Registry, runtime: RuntimeSpec) -> Gangs:
     """Look at the gangs of a running job."""
     try:
         found = pipeline.gangs(registry, observed.job, runtime, observed.context)
+        mounted = pipeline.mounts(registry, observed.job, runtime, observed.context)
     except PluginError as error:
         return Gangs(failure=Failure("PluginFailed", str(error)))
-    if not found:
-        return Gangs()
+    needed = (*(Address(gang.resource, gang.key) for gang in found), *mounted)
     missing = tuple(
-        gang
-        for gang in found
-        if gang.resource in observed.kinds and observed.context.lookup(gang.resource, gang.key) is None
+        where for where in needed if where.resource in observed.kinds and observed.context.lookup(*where) is None
     )
     return _waiting(observed, found)._replace(missing=missing)
 
