@@ -17,15 +17,15 @@ from ktrain.api import core
 from ktrain.api import trainer as api
 from ktrain.api.meta import Key
 from ktrain.framework.client.client import APPLY_TYPE, PatchType
-from ktrain.framework.errors import ApiError, ApplyConflict, Conflict, FrameworkError, NotFound
+from ktrain.framework.errors import ApiError, Conflict, FrameworkError, NotFound
 from ktrain.pipeline.errors import PlanError
 from ktrain.pipeline.points import Context
 from ktrain.plugins.jobset import JOB_SET_STATES
 
-from . import elastic
+from . import elastic, refusals
 from . import snapshot as snapshots
 from . import status as statuses
-from .build import runtime_key
+from .build import Decision, runtime_key
 from .decide import decide, replace_status
 from .observe import RUNTIMES, SNAPSHOT_METADATA, Applied, Check, Failure, Memory, Observed
 
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from ktrain.pipeline import Registry, Removal, Size
     from ktrain.plugins.jobset import JobSetState
 
-    from .build import Apply, Decision
+    from .build import Apply
     from .shared import SharedSnapshots
     from .snapshot import Snapshot
 
@@ -100,6 +100,17 @@ class Reconciler:
         job = self._current(key)
         if job is None:
             return
+        try:
+            await self._pass(job)
+        except FrameworkError:
+            raise
+        except Exception as error:
+            failure = refusals.unforeseen(error)
+            self._note_failure(job, failure)
+            await self._write_status(job, Decision(failure=failure))
+            raise
+
+    async def _pass(self, job: api.TrainJob) -> None:
         decision, cause = await self._decide(job)
         if decision is None:
             return
@@ -115,6 +126,9 @@ class Reconciler:
             self._shared.release(job.metadata.uid)
             if self._memory(job).applied:
                 self._remember(job, snapshot=None, applied={})
+        if failure and failure.again_s is not None:
+            self._wake(job.key, failure.again_s)
+            return
         if failure and not (failure.is_final and (cause is None or decision.resize)):
             raise cause if isinstance(cause, ApiError) else JobFailed(failure.message)
 
@@ -132,18 +146,16 @@ class Reconciler:
         if owner and owner.uid == self._uids.get(obj.key) and obj.has_ended:
             self._memories[owner.uid] = replace(self._memories.get(owner.uid, _BLANK), ended=obj)
 
-    # Which events are news: of our own writes they tell what the pass that wrote knew, and were a third of all passes
+    # Which events are news
 
-    def is_news_of_job(self, _old: api.TrainJob, new: api.TrainJob) -> bool:
-        """Whether a change of a TrainJob is more than the status that we have just written to this very state of it."""
-        memory = self._memories.get(new.metadata.uid, _BLANK)
-        return new.metadata.resource_version != memory.status_version
+    def is_news_of_job(self, old: api.TrainJob, new: api.TrainJob) -> bool:
+        """Whether a change of a TrainJob is more than what we wrote."""
+        return not self._memories.get(new.metadata.uid, _BLANK).only_wrote_status(old, new)
 
     def is_news_of_child(self, child: Object) -> bool:
-        """Whether a new JobSet or snapshot is another than the one that we have just made."""
+        """Whether a new JobSet or snapshot is another than what we made."""
         owner = child.metadata.controller
-        memory = self._memories.get(owner.uid, _BLANK) if owner else _BLANK
-        return child.metadata.resource_version not in (memory.job_set_version, memory.snapshot_version)
+        return owner is None or not self._memories.get(owner.uid, _BLANK).made(child)
 
     # Observe and decide
 
@@ -207,7 +219,7 @@ class Reconciler:
                 if not await self._ask(job, decision):
                     return None, None
             except ApiError as error:
-                if _is_behind(error):
+                if refusals.is_behind(error):
                     raise
                 return decision, error
             checked |= decision.check
@@ -266,7 +278,7 @@ class Reconciler:
         except PlanError as error:
             return error
         except ApiError as error:
-            if _is_behind(error):
+            if refusals.is_behind(error):
                 raise
             return error
         return None
@@ -302,10 +314,10 @@ class Reconciler:
         """Say why the API server refused, and remember it where asking again would be no use."""
         job_set = self._lookup(JOB_SET_STATES, job.key)
         if isinstance(cause, PlanError) or job_set is None or size is None:
-            return _refusal(cause)
+            return refusals.failure(cause)
         refused = elastic.refused(job, job_set, size, self._memory(job), cause)
         if refused is None:
-            return _refusal(cause)
+            return refusals.failure(cause)
         self._remember(job, refused_nodes=size.status.desired_nodes)
         return refused
 
@@ -351,7 +363,7 @@ class Reconciler:
 
     async def _write_status(self, job: api.TrainJob, decision: Decision) -> None:
         """Write the status if it changed, or see to it that it is written later if that is better."""
-        if decision.status is None and decision.failure is None:
+        if decision.status is None and decision.failure is None and self._memory(job).failure is None:
             return
         status = msgspec.structs.replace(decision.status or job.status, diagnosis=self._diagnosis(job))
         patch = statuses.merge_patch(job, status)
@@ -385,17 +397,3 @@ def _settled(obj: Json) -> Json:
 
 
 _BLANK: Final = Memory()
-_LASTING: Final = (400, 403, 409, 422)
-
-
-def _is_behind(error: ApiError) -> bool:
-    """Whether it was only our caches that were behind; then the next pass sees what is there."""
-    return isinstance(error, Conflict) and not isinstance(error, ApplyConflict)
-
-
-def _refusal(error: ApiError | PlanError) -> Failure:
-    """Say why the API server refused a child. What it calls the client's fault, time alone will not mend."""
-    if isinstance(error, PlanError):
-        return Failure("RuntimeUnusable", str(error))
-    message = error.status.message or str(error)
-    return Failure("Refused", message, at_once=error.code in _LASTING)
