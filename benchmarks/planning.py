@@ -7,7 +7,7 @@ import random
 import time
 from datetime import UTC, datetime
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final, TypeVar, cast
 
 import msgspec
 import structlog
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from .trainers import Kind
 
 
+T = TypeVar("T")
 UID: Final = "2f1d6a38-5a0e-4c1e-9d55-0d5c7e1f9b11"
 _KEYS: Final = Object(metadata=ObjectMeta(owner_references=(OwnerReference(uid=UID, controller=True),)))
 
@@ -67,8 +68,8 @@ def _job(kind: Kind) -> TrainJob:
 def _plan(registry: Registry, job: TrainJob, runtime: RuntimeSpec, keys: Object | None) -> list[Json]:
     """Return the objects of a job, having encoded each of them; the JobSet is the last."""
 
-    def lookup(resource: Resource[Any], _key: Key) -> Any:  # noqa: ANN401 -- any kind
-        return keys if resource == SECRETS else None
+    def lookup(resource: Resource[T], key: Key) -> T | None:  # noqa: ARG001 -- the signature
+        return cast("T", keys) if resource == SECRETS else None
 
     ctx = Context(lookup, datetime.now(UTC), random.SystemRandom(), structlog.get_logger(), time.monotonic)
     if findings := pipeline.validate(registry, job, None, runtime, ctx).errors:
