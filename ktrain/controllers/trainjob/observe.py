@@ -80,10 +80,12 @@ class Memory:
     """The number of nodes that the JobSet could not be given."""
     ended: JobSetState | None = None
     """The JobSet, if it was deleted after its end. With a TTL of nothing that is before any pass could see it."""
-    deleted: str = ""
-    """UID of the JobSet whose deletion the API server accepted."""
+    deleted: frozenset[str] = frozenset()
+    """UIDs of objects whose deletion the API server accepted."""
     failure: Failure | None = None
     failing_since: datetime | None = None
+    told: datetime | None = None
+    """When `failure` became known as it is."""
     diagnosed: Failure | None = None
     """What was written to the status; a CRD without the field drops it, and then it must not be written for ever."""
     status_due_s: float | None = None

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from ktrain.framework.client.client import Client
     from ktrain.framework.env import Env
     from ktrain.framework.events import EventRecorder
-    from ktrain.pipeline import Registry, Size
+    from ktrain.pipeline import Registry, Removal, Size
     from ktrain.plugins.jobset import JobSetState
 
     from .build import Apply, Decision
@@ -108,11 +108,9 @@ class Reconciler:
         failure = self._refusal(job, decision.size, cause) if cause else decision.failure
         self._note_failure(job, failure)
         await self._write_status(job, decision)
-        if decision.delete:
-            await self._delete(JOB_SET_STATES, decision.delete.key, decision.delete.metadata.uid)
-            self._remember(job, deleted=decision.delete.metadata.uid)
-        for leftover in decision.leftovers:
-            await self._delete(leftover.resource, leftover.found.key, leftover.found.metadata.uid)
+        for removal in decision.removals:
+            await self._delete(removal)
+            self._remember(job, deleted=self._memory(job).deleted | {removal.uid})
         if job.is_finished:
             self._shared.release(job.metadata.uid)
             if self._memory(job).applied:
@@ -282,8 +280,6 @@ class Reconciler:
             component = apply.component
             done = await self._client.apply(component.resource, component.body, force=apply.exists)
             self._remember_applied(job, apply, done.metadata.generation)
-        for removal in decision.removals:
-            await self._delete(removal.resource, removal.key, removal.uid)
         if resize := decision.resize:
             await self._client.patch(JOB_SET_STATES, resize.job_set.key, resize.patch, type=PatchType.JSON)
 
@@ -307,12 +303,12 @@ class Reconciler:
         memory = self._memory(job)
         if failure is None:
             if memory.failure:
-                self._remember(job, failure=None, failing_since=None, diagnosed=None)
+                self._remember(job, failure=None, failing_since=None, told=None, diagnosed=None)
             return
         if failure == memory.failure:
             return
-        since = memory.failing_since or self._env.clock.now()
-        self._remember(job, failure=failure, failing_since=since)
+        now = self._env.clock.now()
+        self._remember(job, failure=failure, failing_since=memory.failing_since or now, told=now)
         if not failure.at_once:
             self._wake(job.key, DIAGNOSE_AFTER_S)
         text = failure.message if len(failure.message) <= _MAX_NOTE else f"{failure.message[:_MAX_NOTE]} ..."
@@ -359,11 +355,11 @@ class Reconciler:
             diagnosed = memory.failure if status.diagnosis else None
             self._remember(job, status_due_s=None, diagnosed=diagnosed)
 
-    async def _delete(self, resource: Resource[Any], key: Key, uid: str) -> None:
+    async def _delete(self, removal: Removal) -> None:
         try:
-            await self._client.delete(resource, key, uid=uid, propagation="Background")
+            await self._client.delete(removal.resource, removal.key, uid=removal.uid, propagation="Background")
         except (NotFound, Conflict):
-            log.debug("child.gone", kind=resource.kind, child=str(key))
+            log.debug("child.gone", kind=removal.resource.kind, child=str(removal.key))
 
 
 def _settled(obj: Json) -> Json:
