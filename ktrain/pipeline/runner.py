@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, ParamSpec, TypeVar
 
 from .answers import wrong_answer
-from .errors import PipelineError, PlanError, PluginConflict, PluginError
+from .errors import PipelineError, PlanError, PluginConflict, PluginError, PluginOverrun
 from .findings import Findings, forbidden
 from .journal import Author, FieldConflict
 from .overrun import LIMIT_S, TIMER, Overrun
@@ -85,7 +85,7 @@ class _Caller:
         except PipelineError:
             raise
         except Overrun as overrun:
-            raise self._error(plugin, hook, str(overrun)) from overrun
+            raise PluginOverrun(plugin.name, hook, str(self._key), str(overrun)) from overrun
         except (Exception, SystemExit) as error:
             raise self._error(plugin, hook, error) from error
         finally:
@@ -93,7 +93,7 @@ class _Caller:
                 self._journal.hand_to(before)
             took_s = self._measured(plugin, hook)
         if is_foreign and took_s > LIMIT_S:
-            raise self._error(plugin, hook, str(Overrun()))
+            raise PluginOverrun(plugin.name, hook, str(self._key), str(Overrun()))
         if is_foreign and (wrong := wrong_answer(hook, answer)):
             raise self._error(plugin, hook, wrong)
         return answer

@@ -55,6 +55,12 @@ def cluster():
         yield server
 
 
+def start(arguments, namespace, log):
+    command = [sys.executable, "-m", "ktrain", "operator", *arguments]
+    with log.open("ab") as out:
+        return subprocess.Popen(command, env={**os.environ, "POD_NAMESPACE": namespace}, stderr=out)
+
+
 @asynccontextmanager
 async def operating(plane, kubeconfig, log):
     configuration = log.with_suffix(".yaml")
@@ -63,12 +69,7 @@ async def operating(plane, kubeconfig, log):
     configuration.write_text(yaml.safe_dump({**head, "leaderElection": election, "snapshots": "shared"}))
     off = ["--metrics-bind-address", "0", "--health-probe-bind-address", "0"]
     arguments = ["--config", str(configuration), "--kubeconfig", str(kubeconfig), *off]
-    with log.open("ab") as out:
-        process = subprocess.Popen(
-            [sys.executable, "-m", "ktrain", "operator", *arguments],
-            env={**os.environ, "POD_NAMESPACE": plane.namespace},
-            stderr=out,
-        )
+    process = start(arguments, plane.namespace, log)
     try:
         yield
         process.send_signal(signal.SIGTERM)

@@ -106,7 +106,7 @@ def test_runtime_patches_come_after_them(kit):
         ),
         (
             "podSpecOverrides: [{containers: [{volumeMounts: [{name: v, mountPath: /v}]}]}]",
-            "spec.podSpecOverrides[0].containers[0].name: Invalid value",
+            "spec.podSpecOverrides[0].containers[0].name: Required value",
         ),
         (
             "podTemplateOverrides: [{spec: {$patch: null}}]",

@@ -127,7 +127,7 @@ def _build(observed: Observed, registry: Registry) -> Decision:
     try:
         size = pipeline.size(registry, observed.job, base.snapshot.spec, observed.context)
     except PluginError as error:
-        raise _Stuck(Failure("PluginFailed", str(error))) from error
+        raise _Stuck(Failure.of(error)) from error
     decision = Decision(snapshot=None if base.exists else base.snapshot, shared=base.is_shared, size=size)
     if job_set is not None and (running or job_set.metadata.deletion_timestamp):
         return _beside(_resized(decision, observed, job_set), observed, registry, base) if running else decision
@@ -141,8 +141,7 @@ def _written(decision: Decision, components: Callable[[], _Writing]) -> Decision
         return replace(decision, applies=tuple(writing.applies), removals=tuple(writing.removals))
     except PipelineError as error:
         # The snapshot stays: the job runs on the runtime it was created with, also when it is mended later.
-        reason = "PluginFailed" if isinstance(error, PluginError) else "BuildFailed"
-        return replace(decision, failure=Failure(reason, str(error)))
+        return replace(decision, failure=Failure.of(error))
 
 
 def _beside(decision: Decision, observed: Observed, registry: Registry, base: _Base) -> Decision:
@@ -372,7 +371,12 @@ def _marked(component: Component, base: _Base) -> Component:
 
 
 _MAX_BYTES: Final = 3 * 512 * 1024
-"""What etcd takes in one request. The API server says of more that it is too large, and not what to do about it."""
+"""
+What etcd takes in one request. The API server says of more that it is too large, and not what to do about it.
+
+It also stores who set which field, which for many short fields is as much again: see `refusals`.
+"""
+ADVICE: Final = "move what is long (variables, arguments, patches) from the TrainJob or its runtime into ConfigMaps"
 
 
 def _apply(component: Component) -> Apply:
@@ -391,7 +395,7 @@ def _apply(component: Component) -> Apply:
     if len(body) > _MAX_BYTES:
         raise PlanError(
             f"{component.resource.kind}/{meta['name']} would have {len(body)} bytes, and at most {_MAX_BYTES} can be "
-            "stored; move what is long (variables, arguments, patches) from the TrainJob or its runtime into ConfigMaps"
+            f"stored; {ADVICE}"
         )
     digest = blake2b(body, digest_size=16).digest()
     return Apply(component, Key(meta.get("namespace", ""), meta["name"]), digest, exists=False)

@@ -51,7 +51,7 @@ def decide(observed: Observed, registry: Registry) -> Decision:
     try:
         removals = pipeline.removals(registry, job, observed.context) if ended or job.is_suspended else ()
     except PluginError as error:
-        return Decision(failure=Failure("PluginFailed", str(error)))
+        return Decision(failure=Failure.of(error))
     building = Decision() if ended or job.metadata.deletion_timestamp else build(observed, registry)
     if building.size:
         status = msgspec.structs.replace(status, elastic=building.size.status)
@@ -82,7 +82,7 @@ def _status(observed: Observed, registry: Registry) -> api.TrainJobStatus | Fail
         end = None if job.is_finished else _end(observed, registry)
         counters = pipeline.jobs_status(registry, job, ctx)
     except PluginError as error:
-        return Failure("PluginFailed", str(error))
+        return Failure.of(error)
     if end:
         conditions = statuses.with_condition(conditions, end, ctx.now)
     # A JobSet that is gone, or so new that it has no counters, says nothing; the last known ones stay.
