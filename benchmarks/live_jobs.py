@@ -42,7 +42,7 @@ _FOREIGN: Final = {**PATHS, "secret": f"/api/v1/namespaces/{NAMESPACE}/secrets"}
 
 def live_jobs(*, smoke: bool) -> Outcome:
     """Memory of the operator for each live TrainJob, and for ConfigMaps, Secrets, Pods and JobSets that are not its."""
-    before, jobs = (1, 3) if smoke else (200, 2_000)
+    before, jobs = (1, 3) if smoke else (1_000, 1_000)
     figures: list[Figure] = []
     for name, server in servers(smoke=smoke).items():
         with server() as kubeconfig:

@@ -2,8 +2,9 @@
 Runs the phases. Every function here is pure: the same inputs give the same plan, on a cluster, offline, or replayed.
 
 `plan` answers what should exist for a TrainJob; `validate`, whether it can work; `terminal_condition`, `jobs_status`
-and `size`, how it is; `leftovers`, what has to go. A plugin that raises becomes a `PluginError` that names plugin, hook
-and job; so does one that returns what its extension point does not, or does not return in time.
+and `size`, how it is; `gangs`, what its scheduler needs and says; `removals`, what has to go. A plugin that raises
+becomes a `PluginError` that names plugin, hook and job; so does one that returns what its extension point does not, or
+does not return in time.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from ktrain.api.trainer import JobStatus, RuntimeSpec, TrainJob
 
     from .info import Info
-    from .points import Component, Context, Leftover, Plugin, Size
+    from .points import Component, Context, Gang, Plugin, Removal, Size
     from .registry import Registry
 
 P = ParamSpec("P")
@@ -209,7 +210,21 @@ def size(registry: Registry, job: TrainJob, runtime: RuntimeSpec, ctx: Context) 
     return None
 
 
-def leftovers(registry: Registry, job: TrainJob, ctx: Context) -> tuple[Leftover, ...]:
+def gangs(registry: Registry, job: TrainJob, runtime: RuntimeSpec, ctx: Context) -> tuple[Gang, ...]:
+    """
+    PostExecution phase: what schedulers need of *job* while it runs, of all plugins.
+
+    Raises:
+        PluginError: A plugin failed.
+    """
+    caller = _Caller(registry, job, ctx)
+    found: list[Gang] = []
+    for plugin in registry.gangs:
+        found += caller.call(plugin, "Gangs", plugin.gangs, job, runtime, ctx)
+    return tuple(found)
+
+
+def removals(registry: Registry, job: TrainJob, ctx: Context) -> tuple[Removal, ...]:
     """
     PostExecution phase: what has to go while *job* does not run.
 
@@ -217,7 +232,7 @@ def leftovers(registry: Registry, job: TrainJob, ctx: Context) -> tuple[Leftover
         PluginError: A plugin failed.
     """
     caller = _Caller(registry, job, ctx)
-    found: list[Leftover] = []
+    found: list[Removal] = []
     for plugin in registry.clean_ups:
-        found += caller.call(plugin, "CleanUp", plugin.leftovers, job, ctx)
+        found += caller.call(plugin, "CleanUp", plugin.removals, job, ctx)
     return tuple(found)

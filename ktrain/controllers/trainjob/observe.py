@@ -88,20 +88,35 @@ class Memory:
     snapshot_version: str = ""
     applied: Mapping[str, Applied] = field(default_factory=dict)
     """By kind and name of the component."""
+    job_set_version: str = ""
+    status_version: str = ""
+    """Resource versions of the JobSet and of the TrainJob after our last write; their events bring nothing new."""
     had_children: bool = False
     """Whether there ever was a snapshot or JobSet."""
     refused_nodes: int | None = None
     """The number of nodes that the JobSet could not be given."""
     ended: JobSetState | None = None
     """The JobSet, if it was deleted after its end. With a TTL of nothing that is before any pass could see it."""
-    deleted: str = ""
-    """UID of the JobSet whose deletion the API server accepted."""
+    deleted: frozenset[str] = frozenset()
+    """UIDs of objects whose deletion the API server accepted."""
     failure: Failure | None = None
     failing_since: datetime | None = None
+    told: datetime | None = None
+    """When `failure` became known as it is."""
     diagnosed: Failure | None = None
     """What was written to the status; a CRD without the field drops it, and then it must not be written for ever."""
     status_due_s: float | None = None
     """When counters that changed must be in the status, on the monotonic clock."""
+
+    # What caches tell of our own writes is no news: a third of all events, whose passes had nothing to decide
+
+    def made(self, child: Object) -> bool:
+        """Whether a new JobSet or snapshot is the one that we have just made."""
+        return child.metadata.resource_version in (self.job_set_version, self.snapshot_version)
+
+    def only_wrote_status(self, old: api.TrainJob, new: api.TrainJob) -> bool:
+        """Whether our last status is all that changed. A new list may tell several changes as one."""
+        return new.metadata.resource_version == self.status_version and _said(old) == _said(new)
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,3 +136,9 @@ class Observed:
     """The shared snapshot that the job runs on, if it does."""
     shares: bool = False
     """Whether it gets a shared one if it has none yet."""
+
+
+def _said(job: api.TrainJob) -> tuple[object, ...]:
+    """What users say of a job; its generation stands for its spec."""
+    meta = job.metadata
+    return meta.generation, meta.labels, meta.annotations, meta.finalizers, meta.deletion_timestamp

@@ -26,18 +26,18 @@ from . import elastic, refusals
 from . import snapshot as snapshots
 from . import status as statuses
 from .build import Decision, runtime_key
-from .decide import decide
+from .decide import decide, replace_status
 from .observe import RUNTIMES, SNAPSHOT_METADATA, Applied, Check, Failure, Memory, Observed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from ktrain.api.meta import Json, Resource
+    from ktrain.api.meta import Json, Object, Resource
     from ktrain.framework.cache.informer import Informer
     from ktrain.framework.client.client import Client
     from ktrain.framework.env import Env
     from ktrain.framework.events import EventRecorder
-    from ktrain.pipeline import Registry, Size
+    from ktrain.pipeline import Registry, Removal, Size
     from ktrain.plugins.jobset import JobSetState
 
     from .build import Apply
@@ -119,12 +119,10 @@ class Reconciler:
         failure = self._refusal(job, decision.size, cause) if cause else decision.failure
         self._note_failure(job, failure)
         await self._write_status(job, decision)
-        if decision.delete:
-            await self._delete(JOB_SET_STATES, decision.delete.key, decision.delete.metadata.uid)
-            self._remember(job, deleted=decision.delete.metadata.uid)
-        for leftover in decision.leftovers:
-            await self._delete(leftover.resource, leftover.found.key, leftover.found.metadata.uid)
-        if job.is_finished:
+        for removal in decision.removals:
+            await self._delete(removal)
+            self._remember(job, deleted=self._memory(job).deleted | {removal.uid})
+        if job.is_finished or (decision.status and replace_status(job, decision.status).is_finished):
             self._shared.release(job.metadata.uid)
             if self._memory(job).applied:
                 self._remember(job, snapshot=None, applied={})
@@ -147,6 +145,17 @@ class Reconciler:
         owner = obj.metadata.controller
         if owner and owner.uid == self._uids.get(obj.key) and obj.has_ended:
             self._memories[owner.uid] = replace(self._memories.get(owner.uid, _BLANK), ended=obj)
+
+    # Which events are news
+
+    def is_news_of_job(self, old: api.TrainJob, new: api.TrainJob) -> bool:
+        """Whether a change of a TrainJob is more than what we wrote."""
+        return not self._memories.get(new.metadata.uid, _BLANK).only_wrote_status(old, new)
+
+    def is_news_of_child(self, child: Object) -> bool:
+        """Whether a new JobSet or snapshot is another than what we made."""
+        owner = child.metadata.controller
+        return owner is None or not self._memories.get(owner.uid, _BLANK).made(child)
 
     # Observe and decide
 
@@ -296,8 +305,8 @@ class Reconciler:
             component = apply.component
             done = await self._client.apply(component.resource, component.body, force=apply.exists)
             self._remember_applied(job, apply, done.metadata.generation)
-        for removal in decision.removals:
-            await self._delete(removal.resource, removal.key, removal.uid)
+            if component.resource == JOB_SET_STATES:
+                self._remember(job, job_set_version=done.metadata.resource_version)
         if resize := decision.resize:
             await self._client.patch(JOB_SET_STATES, resize.job_set.key, resize.patch, type=PatchType.JSON)
 
@@ -321,12 +330,12 @@ class Reconciler:
         memory = self._memory(job)
         if failure is None:
             if memory.failure:
-                self._remember(job, failure=None, failing_since=None, diagnosed=None)
+                self._remember(job, failure=None, failing_since=None, told=None, diagnosed=None)
             return
         if failure == memory.failure:
             return
-        since = memory.failing_since or self._env.clock.now()
-        self._remember(job, failure=failure, failing_since=since)
+        now = self._env.clock.now()
+        self._remember(job, failure=failure, failing_since=memory.failing_since or now, told=now)
         if not failure.at_once:
             self._wake(job.key, DIAGNOSE_AFTER_S)
         text = failure.message if len(failure.message) <= _MAX_NOTE else f"{failure.message[:_MAX_NOTE]} ..."
@@ -368,16 +377,17 @@ class Reconciler:
                 self._wake(job.key, due_s - now_s)
                 return
         if patch:
-            await self._client.patch(api.TRAIN_JOBS, job.key, patch, subresource="status")
+            written = await self._client.patch(api.TRAIN_JOBS, job.key, patch, subresource="status")
+            self._remember(job, status_version=written.metadata.resource_version)
         if memory.status_due_s is not None or memory.diagnosed != memory.failure:
             diagnosed = memory.failure if status.diagnosis else None
             self._remember(job, status_due_s=None, diagnosed=diagnosed)
 
-    async def _delete(self, resource: Resource[Any], key: Key, uid: str) -> None:
+    async def _delete(self, removal: Removal) -> None:
         try:
-            await self._client.delete(resource, key, uid=uid, propagation="Background")
+            await self._client.delete(removal.resource, removal.key, uid=removal.uid, propagation="Background")
         except (NotFound, Conflict):
-            log.debug("child.gone", kind=resource.kind, child=str(key))
+            log.debug("child.gone", kind=removal.resource.kind, child=str(removal.key))
 
 
 def _settled(obj: Json) -> Json:

@@ -1,0 +1,138 @@
+"""
+`ktrain operator` as a process, with the rights of config/trainer/rbac.yaml and no others.
+
+The API server is a real one that looks closely: owner references that block a deletion need rights of their own.
+"""
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+import yaml
+
+from ktrain.api.core import LEASES, untyped
+from ktrain.api.documents import resource_of
+from ktrain.api.jobset import JOBSETS
+from ktrain.api.meta import Key
+from ktrain.api.trainer import ANCESTOR_LABEL, TRAIN_JOBS, TRAINING_RUNTIMES
+from ktrain.testing.envtest import Settings
+from ktrain.testing.planes import install_crds, real_plane
+from ktrain.testing.realserver import real_server
+
+pytestmark = pytest.mark.e2e
+RIGHTS = Path(__file__).parents[2] / "config" / "trainer" / "rbac.yaml"
+USER = "ktrain-operator"
+SERVER = [
+    "--enable-admission-plugins=OwnerReferencesPermissionEnforcement",
+    "--feature-gates=GenericWorkload=true,GangScheduling=true",
+    "--runtime-config=scheduling.k8s.io/v1alpha2=true",
+]
+ELASTIC = {"minNodes": 1, "maxNodes": 4, "metrics": [{"type": "Resource", "resource": {"name": "cpu"}}]}
+ELASTIC["metrics"][0]["resource"]["target"] = {"type": "Utilization", "averageUtilization": 80}
+POLICIES = {
+    "torch": {"mlPolicy": {"torch": {}}},
+    "elastic": {"mlPolicy": {"torch": {"elasticPolicy": ELASTIC}}},
+    "mpi": {"mlPolicy": {"mpi": {}}},
+    "flux": {"mlPolicy": {"flux": {}}},
+    "coscheduling": {"podGroupPolicy": {"coscheduling": {}}},
+    "volcano": {"podGroupPolicy": {"volcano": {}}},
+    "workload": {"podGroupPolicy": {"workload": {}}},
+}
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    binaries = Settings.of().binaries
+    if not binaries:
+        pytest.skip("needs kube-apiserver in KUBEBUILDER_ASSETS")
+    prepare = lambda server: asyncio.run(install_crds(server))  # noqa: E731
+    with real_server(binaries, prepare, arguments={"kube-apiserver": SERVER}) as server:
+        yield server
+
+
+def start(arguments, namespace, log):
+    command = [sys.executable, "-m", "ktrain", "operator", *arguments]
+    with log.open("ab") as out:
+        return subprocess.Popen(command, env={**os.environ, "POD_NAMESPACE": namespace}, stderr=out)
+
+
+@asynccontextmanager
+async def operating(plane, kubeconfig, log):
+    configuration = log.with_suffix(".yaml")
+    election = {"leaderElect": True, "resourceNamespace": plane.namespace}
+    head = {"apiVersion": "config.trainer.kubeflow.org/v1alpha1", "kind": "Configuration"}
+    configuration.write_text(yaml.safe_dump({**head, "leaderElection": election, "snapshots": "shared"}))
+    off = ["--metrics-bind-address", "0", "--health-probe-bind-address", "0"]
+    arguments = ["--config", str(configuration), "--kubeconfig", str(kubeconfig), *off]
+    process = start(arguments, plane.namespace, log)
+    try:
+        yield
+        process.send_signal(signal.SIGTERM)
+        assert await asyncio.to_thread(process.wait, 20) == 0
+    finally:
+        process.kill()
+        process.wait()
+
+
+async def grant(client, namespace):
+    """Bind what our manifest says, the election's part in one namespace."""
+    for role in yaml.safe_load_all(RIGHTS.read_text()):
+        group = {"apiGroup": "rbac.authorization.k8s.io"}
+        name = role["metadata"]["name"]
+        binding = {
+            "apiVersion": "rbac.authorization.k8s.io/v1",
+            "kind": f"{role['kind']}Binding",
+            "metadata": {"name": name},
+            "roleRef": {**group, "kind": role["kind"], "name": name},
+            "subjects": [{**group, "kind": "User", "name": USER}],
+        }
+        for document in (role, binding):
+            if role["kind"] == "Role":
+                document["metadata"]["namespace"] = namespace
+            await client.apply(resource_of(document), document)
+
+
+async def submit(client, namespace, name, policy):
+    resources = {"requests": {"cpu": "1"}}
+    pod = {"restartPolicy": "Never", "containers": [{"name": "node", "image": "i", "resources": resources}]}
+    template = {"metadata": {"labels": {ANCESTOR_LABEL: "trainer"}}, "spec": {"template": {"spec": pod}}}
+    spec = {**policy, "template": {"spec": {"replicatedJobs": [{"name": "node", "template": template}]}}}
+    where = {"metadata": {"name": name, "namespace": namespace}}
+    runtime = {"apiVersion": TRAINING_RUNTIMES.api_version, "kind": "TrainingRuntime", **where, "spec": spec}
+    await client.create(untyped(TRAINING_RUNTIMES), runtime)
+    wanted = {"runtimeRef": {"kind": "TrainingRuntime", "name": name}, "trainer": {"numNodes": 2}, "suspend": True}
+    await client.create(
+        untyped(TRAIN_JOBS), {"apiVersion": TRAIN_JOBS.api_version, "kind": "TrainJob", **where, "spec": wanted}
+    )
+
+
+async def test_every_plugin_works_with_the_rights_that_we_ask_for(cluster, tmp_path):
+    log = tmp_path / "operator.log"
+    async with real_plane(cluster) as plane:
+        client, namespace = plane.client(), plane.namespace
+        await grant(client, namespace)
+        kubeconfig = cluster.add_user(USER)
+        async with operating(plane, kubeconfig, log):
+            for name, policy in POLICIES.items():
+                await submit(client, namespace, name, policy)
+            for name in POLICIES:
+                await plane.wait_for(JOBSETS, name, lambda found: found is not None)
+                await client.patch(TRAIN_JOBS, Key(namespace, name), {"spec": {"suspend": False}})
+                await plane.wait_for(JOBSETS, name, lambda found: not found.spec.suspend)
+                # Also what is compared with what is there, and what goes when a job is suspended.
+                await client.patch(TRAIN_JOBS, Key(namespace, name), {"spec": {"suspend": True}})
+                await plane.wait_for(JOBSETS, name, lambda found: found.spec.suspend)
+            assert (await client.get(LEASES, "trainer.kubeflow.org", namespace)).spec.holder_identity
+        async with operating(plane, kubeconfig, log):
+            for name in POLICIES:
+                await client.patch(TRAIN_JOBS, Key(namespace, name), {"spec": {"suspend": False}})
+                await plane.wait_for(JOBSETS, name, lambda found: not found.spec.suspend)
+
+    said = log.read_text()
+    assert "forbidden" not in said.lower()
+    assert "kind_left_out" not in said
