@@ -44,6 +44,9 @@ WATCHED: Final = ("list", "watch")
 BUILT: Final = ("get", *WATCHED, "create", "patch")
 """The verbs of a rule for what is built."""
 
+PATIENCE_S: Final = 5.0
+"""How long pods are on the way in any case."""
+
 log = structlog.get_logger("ktrain.pipeline")
 
 
@@ -183,7 +186,7 @@ class Wait:
     reason: str
     """A word in CamelCase; also the reason of the event."""
     message: str
-    patience_s: float = 5.0
+    patience_s: float = PATIENCE_S
     """For so long after its start or resumption a job may well wait, and nothing is told."""
 
 

@@ -15,7 +15,7 @@ from ktrain.api import trainer as api
 from ktrain.api.core import LIMIT_RANGES, RUNTIME_CLASSES
 from ktrain.api.meta import Object, Resource, Struct, owner_reference
 from ktrain.pipeline.gang import min_member, min_resources
-from ktrain.pipeline.points import BUILT, WATCHED, Component, Gang, Rule, Wait, Watch
+from ktrain.pipeline.points import BUILT, PATIENCE_S, WATCHED, Component, Gang, Rule, Wait, Watch
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -126,7 +126,7 @@ def _wait(found: PodGroupState, policy: CoSchedulingPolicy) -> Wait | None:
         f"PodGroup {found.metadata.name} is {phase} since more than {timeout_s} s: {found.spec.min_member} pods have to"
         f" start together, and {_WAITING[phase]}; the pods' own conditions say what is missing"
     )
-    return Wait("Unschedulable", message, patience_s=timeout_s)
+    return Wait("Unschedulable", message, patience_s=max(timeout_s, PATIENCE_S))
 
 
 def _policy(runtime: api.RuntimeSpec) -> CoSchedulingPolicy | None:

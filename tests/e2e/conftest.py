@@ -142,6 +142,16 @@ def example(tmp_path):
     return write
 
 
+@pytest.fixture
+def s3(request):
+    """The address of an S3 server with the example's dataset."""
+    for library in ("boto3", "moto", "sklearn"):
+        pytest.importorskip(library, reason=f"{library} is not installed: pip install '.[examples]'")
+    url = request.getfixturevalue("moto")
+    subprocess.run([sys.executable, ROOT / "examples/initializer/upload.py", url], check=True)
+    return url
+
+
 SDK_PROGRAM = """
 import json, sys
 from kubeflow.common.types import KubernetesBackendConfig

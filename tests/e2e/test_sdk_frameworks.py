@@ -94,3 +94,32 @@ logs(client.train(runtime="openmpi", trainer=CustomTrainer(func=train, num_nodes
     found = sorted(re.findall(r"node-0 rank (\d) of 4 (\S+)", out))
     assert [rank for rank, _ in found] == ["0", "1", "2", "3"]
     assert {host for _, host in found} == {"mpi-launcher-0-0", "mpi-node-0-0"}
+
+
+@pytest.mark.examples
+def test_a_function_reads_what_an_initializer_has_fetched_for_it(sdk_on, s3):
+    program = f"""
+import yaml
+
+def train():
+    import pathlib
+
+    files = sorted(file.name for file in pathlib.Path("/workspace/dataset/rows").glob("*"))
+    print(", ".join(files), flush=True)
+
+runtime = list(yaml.safe_load_all(open({str(ROOT / "examples/initializer/trainjob.yaml")!r})))[-1]
+runtime["metadata"]["labels"] = {{"trainer.kubeflow.org/framework": "plain"}}
+kind = ("trainer.kubeflow.org", "v1alpha1", "default", "trainingruntimes")
+client.backend.custom_api.create_namespaced_custom_object(*kind, runtime)
+dataset = S3DatasetInitializer(
+    "s3://datasets/cancer", ["*.md"], endpoint={s3!r}, access_key_id="example", secret_access_key="example"
+)
+name = client.train(
+    runtime="fetching", initializer=Initializer(dataset=dataset), trainer=CustomTrainer(func=train)
+)
+logs(name)
+"""
+    *fetched, trained = sdk_on("--pods", "host")(RUN + program)[0].splitlines()
+
+    assert any("download.finished" in line for line in fetched)
+    assert trained == "node-0 0.csv, 1.csv, 2.csv, 3.csv"

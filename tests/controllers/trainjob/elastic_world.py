@@ -129,4 +129,4 @@ def play(scenario, gates=ON, **policy) -> None:
             await scenario(world)
 
     # Snapshots are shared by the runtime's UID, which two worlds of one seed would have in common.
-    simulate(whole, seed=crc32(repr(policy).encode()))
+    simulate(whole, seed=crc32(repr((scenario.__qualname__, policy)).encode()))
