@@ -165,8 +165,10 @@ def test_a_runtime_nearly_as_large_as_a_snapshot_can_be_is_run_word_by_word():
 def test_a_patch_that_makes_a_jobset_too_large_is_refused_with_what_to_do():
     runtime = copy.deepcopy(RUNTIME)
     (step,) = runtime["spec"]["template"]["spec"]["replicatedJobs"]
+    (container,) = step["template"]["spec"]["template"]["spec"]["containers"]
+    container["args"] = ["x" * 20_000]
     runtime["spec"]["template"]["spec"]["replicatedJobs"] = [step | {"name": f"step-{i}"} for i in range(20)]
-    everywhere = {"metadata": {"annotations": {"note": "x" * 100_000}}}
+    everywhere = {"metadata": {"annotations": {"note": "x" * 70_000}}}
 
     async def scenario(world: World) -> None:
         metadata = {"name": "rt", "namespace": NS}
@@ -177,7 +179,7 @@ def test_a_patch_that_makes_a_jobset_too_large_is_refused_with_what_to_do():
 
             diagnosis = (await world.read()).status.diagnosis
             assert diagnosis.reason == "BuildFailed"
-            assert diagnosis.message.startswith("JobSet/job would have 21")
+            assert diagnosis.message.startswith("JobSet/job would have 18")
             assert "move what is long" in diagnosis.message
             assert "PATCH jobsets/job" not in world.counting.writes
 
