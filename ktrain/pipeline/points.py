@@ -189,8 +189,8 @@ class Plugin(Protocol):
     """
     What every plugin has.
 
-    Optional class attributes: `before` and `after` (tuples of plugin names), `rbac` (a tuple of `Rule`), and `schemas`, a
-    dict from a slot of runtimes (`mlPolicy`, `podGroupPolicy`) to the schema of `plugin.config` there.
+    Optional class attributes: `before` and `after` (tuples of plugin names), `rbac` (a tuple of `Rule`), and `schemas`:
+    a dict from a slot of runtimes (`mlPolicy`, `podGroupPolicy`) to the schema of `plugin.config` there.
     """
 
     @property
