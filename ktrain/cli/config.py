@@ -233,10 +233,27 @@ _SECTIONS: Final = (
 )
 
 
+_KUBEFLOWS: Final = {
+    "readinessEndpointName": "the path is /readyz, as Kubeflow Trainer's is whatever is set",
+    "livenessEndpointName": "the path is /healthz, as Kubeflow Trainer's is whatever is set",
+    "webhookSecretName": "mount the Secret at webhook.certDir",
+    "clientConnection": "requests are not limited by a rate; leave it out",
+    "resourceLock": "it is always a Lease; leave it out",
+    "auth": "set metrics.authorize",
+    "tls": "leave it out",
+}
+"""Fields of Kubeflow Trainer's file that have no effect here, and what there is instead."""
+
+
 def _suggestion(message: str) -> str:
-    unknown = re.search(r"unknown field `([^`]+)`", message)
+    unknown = re.search(r"unknown field `([^`]+)`(?: - at `\$\.?(.*)`)?", message)
     if unknown is None:
         return ""
+    name, section = unknown.group(1), unknown.group(2)
+    if (section, name) == ("certManagement", "enable"):
+        return "; Kubeflow Trainer's: certificates are not made here, mount some at webhook.certDir and leave it out"
+    if name in _KUBEFLOWS:
+        return f"; Kubeflow Trainer's: {_KUBEFLOWS[name]}"
     names = [field.encode_name for section in _SECTIONS for field in msgspec.structs.fields(section)]
-    close = difflib.get_close_matches(unknown.group(1), names, n=1)
+    close = difflib.get_close_matches(name, names, n=1)
     return f'; did you mean "{close[0]}"?' if close else ""

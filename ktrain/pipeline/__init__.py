@@ -2,6 +2,7 @@
 The pipeline: four phases that turn a TrainJob and its runtime into objects, through plugins.
 
 - `points` what a plugin may implement and what it is given; `registry` finds plugins and puts them in order
+- `slots` `mlPolicy.plugin` and `podGroupPolicy.plugin`: whose they are, and what may be in them
 - `gang` members and resources of all pods together
 - `prepare` runtime + patches + TrainJob -> `Info` (`info`), the data between phases; `journal` who wrote which field
 - `runner` `plan`, `validate`, `terminal_condition`, `jobs_status`, `size`, `gangs`, `mounts`, `removals`: pure

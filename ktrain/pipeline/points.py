@@ -2,10 +2,10 @@
 The extension points: what a plugin may implement, and what it is given.
 
 A plugin is any object with a `name` and at least one of these methods; it is recognised by structure, not by a base
-class. `before` and `after` may name other plugins, and `rbac` the rights it needs. Hooks are synchronous and pure: they
-read frozen inputs, the `Info`, and a `Context`, they write through `Info` or return values, and they do no I/O. So a
-plan can be rendered offline, replayed, simulated and cached. A plugin that has to talk to the outside runs a controller
-of its own and leaves its answer in an object that a hook can look up.
+class. `before` and `after` may name other plugins, `rbac` the rights it needs, `schemas` the slots of runtimes that it
+takes. Hooks are synchronous and pure: they read frozen inputs, the `Info`, and a `Context`, write through `Info` or
+return values, and do no I/O. So a plan can be rendered offline, replayed, simulated and cached. A plugin that has to
+talk to the outside runs a controller of its own and leaves its answer in an object that a hook can look up.
 
 | phase | extension points | when |
 |---|---|---|
@@ -228,7 +228,8 @@ class Plugin(Protocol):
     """
     What every plugin has.
 
-    `before` and `after` (tuples of plugin names) and `rbac` (a tuple of `Rule`) are optional class attributes.
+    Optional class attributes: `before` and `after` (tuples of plugin names), `rbac` (a tuple of `Rule`), and `schemas`:
+    a dict from a slot of runtimes (`mlPolicy`, `podGroupPolicy`) to the schema of `plugin.config` there.
     """
 
     @property

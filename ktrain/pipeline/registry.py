@@ -12,12 +12,13 @@ import heapq
 from copy import copy
 from dataclasses import dataclass
 from inspect import iscoroutinefunction
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import structlog
 
 from . import points
 from .errors import RegistryError
+from .slots import Slots, schemas_of
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable, Mapping, Sequence
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from ktrain.api.meta import Resource
+    from ktrain.api.schema import Schema
 
     from .points import Plugin, Watch
 
@@ -53,15 +55,16 @@ class Registry:
 
     def __init__(self, plugins: Iterable[Plugin], failures: Iterable[LoadFailure] = ()) -> None:
         """
-        Put *plugins* in order, and ask each what it watches. One that fails to say is left out.
+        Put *plugins* in order, and ask each what it watches and takes. One that fails to say is left out.
 
         Raises:
             RegistryError: Two plugins have one name, or `before` and `after` make a cycle or are no tuples.
         """
-        watches, refusals = _watches(_ordered(list(plugins)))
-        self.plugins: tuple[Plugin, ...] = tuple(plugin for plugin, _ in watches)
+        told, refusals = _told(_ordered(list(plugins)))
+        self.plugins: tuple[Plugin, ...] = tuple(plugin for plugin, _ in told)
         self.failures: tuple[LoadFailure, ...] = (*failures, *refusals)
-        self.watches: tuple[Watch, ...] = tuple(watch for _, theirs in watches for watch in theirs)
+        self.watches: tuple[Watch, ...] = tuple(watch for _, theirs in told for watch in theirs.watches)
+        self.slots = Slots({plugin.name: theirs.schemas for plugin, theirs in told}, self.failures)
         self.validations = tuple(p for p in self.plugins if isinstance(p, points.CustomValidation))
         self.pod_group_policies = tuple(p for p in self.plugins if isinstance(p, points.EnforcePodGroupPolicy))
         self.ml_policies = tuple(p for p in self.plugins if isinstance(p, points.EnforceMLPolicy))
@@ -167,21 +170,30 @@ def _unusable(name: str, origin: str, error: BaseException) -> LoadFailure:
     return LoadFailure(name, origin, reason)
 
 
-def _watches(plugins: Sequence[Plugin]) -> tuple[list[tuple[Plugin, tuple[Watch, ...]]], list[LoadFailure]]:
-    """Return the plugins, each with what it watches, and those that failed to say."""
-    usable: dict[str, tuple[Watch, ...]] = {}
+class _Told(NamedTuple):
+    """What a plugin says of itself before anything runs."""
+
+    watches: tuple[Watch, ...]
+    schemas: dict[str, Schema]
+
+
+def _told(plugins: Sequence[Plugin]) -> tuple[list[tuple[Plugin, _Told]], list[LoadFailure]]:
+    """Return the plugins, each with what it watches and takes, and those that failed to say."""
+    usable: dict[str, _Told] = {}
     failures: list[LoadFailure] = []
     selectors: dict[Resource[Any], str] = {}
     # Ours first, as where they are loaded.
     for plugin in sorted(plugins, key=lambda p: not _is_built_in(type(p).__module__)):
         try:
             watches = tuple(plugin.watches()) if isinstance(plugin, points.WatchExtension) else ()
-            selectors |= _agreeing(watches, selectors)
+            agreed = _agreeing(watches, selectors)
+            told = _Told(watches, schemas_of(plugin))
         except (Exception, SystemExit) as error:  # noqa: BLE001 -- somebody else's code; costs that plugin only
             origin = f"{type(plugin).__module__}:{type(plugin).__qualname__}"
             failures.append(_unusable(plugin.name, origin, error))
         else:
-            usable[plugin.name] = watches
+            selectors |= agreed
+            usable[plugin.name] = told
     return [(plugin, usable[plugin.name]) for plugin in plugins if plugin.name in usable], failures
 
 

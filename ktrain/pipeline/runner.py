@@ -125,6 +125,7 @@ def plan(registry: Registry, job: TrainJob, runtime: RuntimeSpec, ctx: Context) 
         PlanError: They cannot be built; the message is for the user.
         PluginError: A plugin failed, or two contradict each other.
     """
+    registry.slots.require(runtime)
     info = prepare(job, runtime)
     caller = _Caller(registry, job, ctx, info)
     for gang in registry.pod_group_policies:
@@ -150,6 +151,10 @@ def validate(
     Raises:
         PluginError: A plugin failed.
     """
+    # An update may come when the runtime has changed, under a job that runs on what it was.
+    untaken = registry.slots.check(runtime) if runtime and old is None else Findings()
+    if untaken.errors:
+        return untaken  # no plugin is asked about a configuration that its schema refuses
     info, malformed = None, ""
     try:
         info = prepare(job, runtime) if runtime else None

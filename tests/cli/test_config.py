@@ -1,3 +1,6 @@
+import re
+from pathlib import Path
+
 import pytest
 
 from ktrain.cli.config import ConfigError, Configuration, load
@@ -24,6 +27,14 @@ def test_what_the_file_says_is_taken(tmp_path):
     assert loaded.leader_election.leader_elect is True
     assert loaded.leader_election.lease_duration == "20s"
     assert loaded.health.health_probe_bind_address == "0"
+
+
+def test_the_file_in_the_guide_for_those_who_come_from_kubeflow_is_taken(tmp_path):
+    guide = (Path(__file__).parents[2] / "docs" / "operator.md").read_text()
+    (text,) = re.findall(r"```yaml\n(.*?)```", guide.partition("## Coming from")[2].partition("\n## ")[0], re.DOTALL)
+
+    loaded = load_text(tmp_path, text)
+    assert (loaded.leader_election.leader_elect, loaded.webhook.enable) == (True, True)
 
 
 @pytest.mark.parametrize(
@@ -55,7 +66,11 @@ def test_what_the_file_says_is_taken(tmp_path):
         ("statusServer: {qps: 0}", "statusServer.qps: must be greater than 0"),
         ("statusServer: {burst: -1}", "statusServer.burst: must be greater than or equal to 0"),
         ("statusServer: {ports: 1}", 'did you mean "port"?'),
-        ("certManagement: {enable: false}", "unknown field `enable`"),
+        ("certManagement: {enable: true}", "Kubeflow Trainer's: certificates are not made here, mount some at webhook"),
+        ("certManagement: {webhookSecretName: s}", "mount the Secret at webhook.certDir"),
+        ("health: {readinessEndpointName: readyz}", "Kubeflow Trainer's: the path is /readyz"),
+        ("clientConnection: {qps: 50}", "Kubeflow Trainer's: requests are not limited by a rate"),
+        ("webhook: {enabled: true}", 'did you mean "enable"?'),
         ("kind: Pod", "kind Configuration"),
         ("a: [", "not YAML"),
     ],

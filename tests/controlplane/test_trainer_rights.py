@@ -7,7 +7,6 @@ The API server is a real one that looks closely: owner references that block a d
 import asyncio
 import os
 import signal
-import subprocess
 import sys
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -55,12 +54,6 @@ def cluster():
         yield server
 
 
-def start(arguments, namespace, log):
-    command = [sys.executable, "-m", "ktrain", "operator", *arguments]
-    with log.open("ab") as out:
-        return subprocess.Popen(command, env={**os.environ, "POD_NAMESPACE": namespace}, stderr=out)
-
-
 @asynccontextmanager
 async def operating(plane, kubeconfig, log):
     configuration = log.with_suffix(".yaml")
@@ -69,14 +62,21 @@ async def operating(plane, kubeconfig, log):
     configuration.write_text(yaml.safe_dump({**head, "leaderElection": election, "snapshots": "shared"}))
     off = ["--metrics-bind-address", "0", "--health-probe-bind-address", "0"]
     arguments = ["--config", str(configuration), "--kubeconfig", str(kubeconfig), *off]
-    process = start(arguments, plane.namespace, log)
+    with log.open("ab") as out:
+        process = await asyncio.create_subprocess_exec(
+            sys.executable,
+            *("-m", "ktrain", "operator", *arguments),
+            env={**os.environ, "POD_NAMESPACE": plane.namespace},
+            stderr=out,
+        )
     try:
         yield
         process.send_signal(signal.SIGTERM)
-        assert await asyncio.to_thread(process.wait, 20) == 0
+        assert await asyncio.wait_for(process.wait(), 20) == 0
     finally:
-        process.kill()
-        process.wait()
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
 
 
 async def grant(client, namespace):

@@ -1,0 +1,103 @@
+"""
+The open slots of a runtime, `mlPolicy.plugin` and `podGroupPolicy.plugin`: the name of a plugin, and its configuration.
+
+A plugin says in `schemas` which slots it takes, and by which schema (OpenAPI v3, structural, as in a CRD). A runtime
+that names a plugin which nobody installed would otherwise run as if it said nothing: without its framework's peers, or
+without its gang. So such a job is refused, and so is a configuration that does not fit.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from .errors import PlanError, RegistryError
+from .findings import Findings, forbidden
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from ktrain.api.schema import Schema
+    from ktrain.api.trainer import PluginPolicy, RuntimeSpec
+
+    from .points import Plugin
+    from .registry import LoadFailure
+
+SLOTS: Final = ("mlPolicy", "podGroupPolicy")
+_FIELD: Final = "spec.runtimeRef"
+
+
+def schemas_of(plugin: Plugin) -> dict[str, Schema]:
+    """
+    Compile what *plugin* says about the slots that it takes.
+
+    Raises:
+        RegistryError: It takes a slot that there is not, or a schema is not structural.
+    """
+    declared = getattr(plugin, "schemas", None)
+    if not declared:
+        return {}
+    from ktrain.api.schema import Schema, structural_causes  # only those who bring a schema pay for it
+
+    if not isinstance(declared, dict) or not set(declared) <= set(SLOTS):
+        raise RegistryError(f"`schemas` must be a dict from slots ({', '.join(SLOTS)}) to schemas")
+    compiled = {}
+    for slot, schema in declared.items():
+        if not isinstance(schema, dict):
+            raise RegistryError(f"schemas[{slot!r}] must be a schema: a dict")
+        if causes := structural_causes(schema, f"schemas[{slot!r}]"):
+            raise RegistryError("; ".join(map(str, causes)))
+        # Around it what is around it in the runtime, so that messages name the field as people have written it.
+        policy = {"type": "object", "properties": {"config": schema}}
+        around = {"type": "object", "properties": {"plugin": policy}}
+        compiled[slot] = Schema.from_crd({"type": "object", "properties": {slot: around}})
+    return compiled
+
+
+class Slots:
+    """Which plugins take which slots; *failures* are those that would, if they worked."""
+
+    def __init__(self, schemas: Mapping[str, Mapping[str, Schema]], failures: Sequence[LoadFailure]) -> None:
+        self._schemas = schemas
+        self._failures = {failure.name: failure.reason for failure in failures}
+
+    def check(self, runtime: RuntimeSpec) -> Findings:
+        """Say what is wrong with the slots of *runtime*, on the TrainJob that refers to it."""
+        errors = [
+            forbidden(_FIELD, f"the runtime's {text}")
+            for slot, policy in _slots(runtime)
+            for text in (self._untaken(slot, policy) or self._misfits(slot, policy))
+        ]
+        return Findings(tuple(errors))
+
+    def require(self, runtime: RuntimeSpec) -> None:
+        """
+        Make sure that somebody takes the slots of *runtime*; an operator may have lost a plugin since it was checked.
+
+        Raises:
+            PlanError: Nobody does.
+        """
+        for slot, policy in _slots(runtime):
+            for text in self._untaken(slot, policy):
+                raise PlanError(f"the runtime's {text}")
+
+    def _untaken(self, slot: str, policy: PluginPolicy) -> list[str]:
+        if slot in self._schemas.get(policy.name, ()):
+            return []
+        if reason := self._failures.get(policy.name):
+            return [f'{slot}.plugin names "{policy.name}", which is installed and cannot be used: {reason}']
+        takers = ", ".join(sorted(name for name, slots in self._schemas.items() if slot in slots))
+        return [f'{slot}.plugin names "{policy.name}", and no such plugin is installed; there are: {takers or "none"}']
+
+    def _misfits(self, slot: str, policy: PluginPolicy) -> list[str]:
+        schema = self._schemas[policy.name][slot]
+        config = msgspec.json.decode(policy.config) if policy.config else {}
+        pruned, unknown = schema.prune({slot: {"plugin": {"config": config}}})
+        return [*map(str, schema.validate(schema.default(pruned))), *(f"{path}: unknown field" for path in unknown)]
+
+
+def _slots(runtime: RuntimeSpec) -> Iterator[tuple[str, PluginPolicy]]:
+    for slot, policy in zip(SLOTS, (runtime.ml_policy, runtime.pod_group_policy), strict=True):
+        if policy and policy.plugin:
+            yield slot, policy.plugin
