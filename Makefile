@@ -4,13 +4,14 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 MPICH  := $(VENV)-mpich
 
-.PHONY: help demo examples test test-real test-gang check bench docs clean
+.PHONY: help demo examples test test-real test-gang test-sdk check bench docs clean
 help:
 	@echo "make demo       train a real model with one command (installs PyTorch into $(VENV))"
-	@echo "make examples   run JAX, XGBoost, MPI, elastic torch and a dataset from S3 (into $(VENV) and $(MPICH))"
+	@echo "make examples   run all of examples/: torch, elastic torch, JAX, XGBoost, MPI, S3, order (into $(VENV) and $(MPICH))"
 	@echo "make test       format, lint, types, layers and tests"
 	@echo "make test-real  the tests of tests/controlplane on a real kube-apiserver, built with Go if need be, and kubectl's"
 	@echo "make test-gang  gangs of two jobs on a real kube-scheduler"
+	@echo "make test-sdk   Kubeflow's SDK on ktrain up: its objects, and functions on PyTorch, JAX and MPI (into $(VENV))"
 	@echo "make bench      the benchmarks of benchmarks/"
 	@echo "make docs       the API reference, from the docstrings, into build/docs"
 	@echo "make clean      remove $(VENV) and caches"
@@ -32,8 +33,8 @@ demo: $(VENV)/.installed-demo
 examples: $(VENV)/.installed-examples $(VENV)/.installed-demo $(MPICH)/.installed
 	@command -v /usr/bin/mpirun >/dev/null || { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && \
 	  apt-get install --yes --no-install-recommends openmpi-bin; } || echo "not run: Open MPI 4 (apt-get install openmpi-bin)"
-	$(BIN)/python -m pytest -m examples -rs tests/e2e/test_examples.py tests/e2e/test_elastic.py \
-	  tests/e2e/test_elastic_losses.py
+	$(BIN)/python -m pytest -m "examples or torch" -rs tests/e2e/test_examples.py tests/e2e/test_order.py \
+	  tests/e2e/test_digits.py tests/e2e/test_elastic.py tests/e2e/test_elastic_losses.py
 	$(MPICH)/bin/python -m pytest -m examples -k mpich tests/e2e/test_examples.py
 
 $(MPICH)/.installed: pyproject.toml
@@ -68,6 +69,10 @@ test-gang: $(VENV)/.installed-dev
 	  KUBEBUILDER_ASSETS=$$(hack/controlplane/build) || exit; export KUBEBUILDER_ASSETS; \
 	fi; \
 	$(BIN)/python -m pytest -rs tests/controlplane/gangs
+
+# With what the functions train on: PyTorch, JAX and MPI.
+test-sdk: $(VENV)/.installed-sdk $(VENV)/.installed-examples $(VENV)/.installed-demo
+	$(BIN)/python -m pytest -rs tests/e2e/test_sdk.py tests/e2e/test_sdk_objects.py tests/e2e/test_sdk_frameworks.py
 
 bench: $(VENV)/.installed-dev
 	$(BIN)/python -m benchmarks

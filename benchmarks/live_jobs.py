@@ -36,19 +36,18 @@ if TYPE_CHECKING:
     from .trainers import Kind
 
 CONCURRENCY: Final = 16
-SETTLE_S: Final = 3.0
 _FOREIGN: Final = {**PATHS, "secret": f"/api/v1/namespaces/{NAMESPACE}/secrets"}
 
 
 def live_jobs(*, smoke: bool) -> Outcome:
     """Memory of the operator for each live TrainJob, and for ConfigMaps, Secrets, Pods and JobSets that are not its."""
-    before, jobs = (1, 3) if smoke else (200, 2_000)
+    before, jobs, settle_s = (1, 3, 0.1) if smoke else (1_000, 1_000, 3.0)
     figures: list[Figure] = []
     for name, server in servers(smoke=smoke).items():
         with server() as kubeconfig:
             anyio.run(install_runtimes, kubeconfig)
             for kind in (TORCH, TORCH_SHARED, MPI) if name == "embedded" else (TORCH,):
-                grown, foreign = anyio.run(partial(_grown, kubeconfig, kind, before, jobs))
+                grown, foreign = anyio.run(partial(_grown, kubeconfig, kind, before, jobs, settle_s))
                 figures.append(Figure(f"{name}, {kind.name}: memory", "KB/job", [grown], Goal(8)))
                 if kind is TORCH:
                     figures += [
@@ -57,7 +56,9 @@ def live_jobs(*, smoke: bool) -> Outcome:
     return Outcome(figures, notes(smoke=smoke))
 
 
-async def _grown(kubeconfig: str, kind: Kind, before: int, jobs: int) -> tuple[float, dict[str, float]]:
+async def _grown(
+    kubeconfig: str, kind: Kind, before: int, jobs: int, settle_s: float
+) -> tuple[float, dict[str, float]]:
     """KB for each job, and for each foreign object by its kind."""
     async with client_of(kubeconfig) as client:
         with operator(Path(kubeconfig), kind) as process:
@@ -74,10 +75,10 @@ async def _grown(kubeconfig: str, kind: Kind, before: int, jobs: int) -> tuple[f
                         [partial(client.create, TRAIN_JOBS, kind.job(one)) for one in some], limit=CONCURRENCY
                     )
                     await running.wait(PATIENCE_S)
-                    await anyio.sleep(SETTLE_S)
+                    await anyio.sleep(settle_s)
                     sizes.append(resident_mb(process.pid))
                 group.cancel_scope.cancel()
-            foreign = await _foreign(client, process.pid, jobs) if kind is TORCH else {}
+            foreign = await _foreign(client, process.pid, jobs, settle_s) if kind is TORCH else {}
         await clean(client)
     return (sizes[1] - sizes[0]) * 1e3 / jobs, foreign
 
@@ -86,14 +87,14 @@ def _runs(job: TrainJob) -> bool:
     return any(counters.ready for counters in job.status.jobs_status)
 
 
-async def _foreign(client: Client, pid: int, count: int) -> dict[str, float]:
+async def _foreign(client: Client, pid: int, count: int, settle_s: float) -> dict[str, float]:
     grown = {}
     for kind, path in _FOREIGN.items():
         memory = resident_mb(pid)
         bodies: Sequence[Json] = [_body(kind, f"foreign-{number:05}") for number in range(count)]
         calls = [partial(client.raw, "POST", path, body=msgspec.json.encode(body)) for body in bodies]
         await run_all(calls, limit=CONCURRENCY)
-        await anyio.sleep(SETTLE_S)
+        await anyio.sleep(settle_s)
         grown[kind] = (resident_mb(pid) - memory) * 1e3 / count
     return grown
 

@@ -156,7 +156,7 @@ async def clean(client: Client) -> None:
     """Remove all jobs and what came of them: no garbage collector runs here."""
     resources: tuple[Resource[Any], ...] = (TRAIN_JOBS, JOBSETS, CONFIG_MAPS, SECRETS)
     for resource in resources:
-        await client.delete_collection(resource, NAMESPACE)
+        await client.raw("DELETE", resource.path(NAMESPACE), timeout_s=PATIENCE_S)  # one after the other
 
 
 def canned(kubeconfig: str, kind: Kind) -> Canned:

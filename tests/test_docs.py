@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from prometheus_client import CollectorRegistry
 
+from ktrain.api import documents
 from ktrain.api.core import PODS
 from ktrain.framework import WorkQueue, system_env
 from ktrain.framework.cache.informer import Informer, Scope
@@ -28,8 +29,10 @@ PAGES = [
     ROOT / "README.md",
     ROOT / "CHANGELOG.md",
     *sorted((ROOT / "docs").rglob("*.md")),
+    ROOT / "examples/README.md",
     *sorted(ROOT.glob("examples/*/README.md")),
 ]
+EXAMPLES = sorted(path for path in ROOT.glob("examples/*") if path.is_dir())
 
 
 def test_the_api_reference_is_built_without_a_warning(tmp_path):
@@ -56,10 +59,29 @@ def test_every_file_on_the_map_of_the_house_is_there():
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_every_test_that_is_named_exists(page):
-    named = re.findall(r"\]\(([^)]+\.py)\) `(test_\w+)`", page.read_text())
+    text = page.read_text()
+    linked = [(page.parent / file, test) for file, test in re.findall(r"\]\(([^)]+\.py)\) `(test_\w+)`", text)]
+    short = [(ROOT / "tests" / f"{file}.py", test) for file, test in re.findall(r"`([\w/]+)::(test_\w+)`", text)]
 
-    missing = [test for file, test in named if f"def {test}(" not in (page.parent / file).read_text()]
-    assert missing == []
+    files = {file: file.read_text() for file in {file for file, _ in short + linked}}
+    assert [test for file, test in short + linked if f"def {test}(" not in files[file]] == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_every_recorded_case_that_is_named_is_one_that_passes(page):
+    passing = (ROOT / "tests/recorded/trainer.txt").read_text().split()
+
+    assert [case for case in re.findall(r"`recorded: ([\w-]+)`", page.read_text()) if case not in passing] == []
+
+
+def test_the_tables_of_fields_and_rules_have_a_test_or_a_recorded_case_in_each_row():
+    tables = sorted((ROOT / "docs/compatibility").glob("*.md"))
+    rows = [line for page in tables for line in page.read_text().splitlines() if line.startswith("| ")]
+    heads = {line for line in rows if line.endswith("| test |")}
+
+    bare = [row for row in rows if row not in heads and not re.search(r"::test_|`recorded: ", row)]
+    assert len(rows) > 200
+    assert bare == []
 
 
 def test_the_guide_of_the_framework_names_tests_for_its_features():
@@ -72,6 +94,16 @@ def test_python_in_documents_compiles_and_what_it_imports_is_there(page):
         tree = compile(snippet, page.name, "exec", ast.PyCF_ONLY_AST | ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
         imports = [node for node in ast.walk(tree) if isinstance(node, ast.Import | ast.ImportFrom)]
         exec(compile(ast.Module(imports, []), page.name, "exec"), {})
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.name)
+def test_every_example_has_a_page_and_a_place_in_the_list_and_fields_that_exist(example):
+    listed = (ROOT / "examples/README.md").read_text()
+
+    assert f"]({example.name}/README.md)" in listed
+    assert (example / "README.md").exists()
+    if example.name != "framework":  # whose kind is its own
+        assert all(documents.load([str(file)]) for file in example.glob("*.yaml"))
 
 
 def test_every_metric_is_in_the_guide():

@@ -28,6 +28,8 @@ def main():
             print(f"rank {rank} of {world.size} on {name}")
         print(f"pi is about {total:.4f}", flush=True)
     if world.size != expected:
+        if world.rank == 0:
+            print(f"expected {expected} ranks, found {world.size}: did mpirun read its host file?", flush=True)
         world.Abort(3)
 
 

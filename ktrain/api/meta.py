@@ -183,9 +183,9 @@ def owner_reference(api_version: str, kind: str, name: str, uid: str) -> Json:
 
 def format_time(when: datetime) -> str:
     """RFC 3339 with whole seconds and `Z`, the only form that `metav1.Time` fields round-trip."""
-    return when.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return f"{when.astimezone(UTC).replace(tzinfo=None).isoformat(timespec='seconds')}Z"
 
 
 def format_micro_time(when: datetime) -> str:
     """RFC 3339 with exactly six digits of a second, as Lease and Event (`metav1.MicroTime`) require."""
-    return when.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    return f"{when.astimezone(UTC).replace(tzinfo=None).isoformat(timespec='microseconds')}Z"

@@ -17,14 +17,14 @@ Source of the rules: https://kubernetes.io/docs/tasks/manage-kubernetes-objects/
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final
 
 from .patch import equal
 from .patch_text import show
 from .schema.node import ANYTHING, MISSING, Node
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable
+    from collections.abc import Hashable, Iterable
 
     from .meta import Json
     from .schema import Schema
@@ -118,9 +118,10 @@ def _merge_list(before: list[Any], patch: list[Any], node: Node) -> list[Any]:
     deleted = [item[key] for item in patch if _PATCH in item]
     kept = [item for item in before if item.get(key) not in deleted]
     merged = list(kept)
-    for item in additions:
-        place = next((index for index, old in enumerate(merged) if old.get(key) == item[key]), None)
-        if place is None:
+    places = _places(_identities(kept, node))
+    for item, identity in zip(additions, _identities(additions, node), strict=True):
+        place = places.setdefault(identity, len(merged))
+        if place == len(merged):
             merged.append(_plain(item))
         else:
             merged[place] = _merge_map(merged[place], item, node.items or ANYTHING)
@@ -161,10 +162,9 @@ def _set_order(result: Json, doc: Json, patch: Json, field: str, order: list[Any
     if child is None:
         raise StrategicMergeError(f'unable to find api field for the json field "{field}"')
     _check_order(order, child)
-    identity = _identity(child)
-    named = {identity(item) for item in order}
+    named = set(_identities(order, child))
     items = [item for item in _list(patch.get(field) or []) if not isinstance(item, dict) or _PATCH not in item]
-    if not all(identity(item) in named for item in items):
+    if not named.issuperset(_identities(items, child)):
         text = f"The order in patch list:\n{show(items)}\n doesn't match {_SET_ORDER[:-1]} list:\n{show(order)}\n"
         raise StrategicMergeError(text)
     if field in result:
@@ -186,38 +186,38 @@ def _arranged(items: list[Any], wanted: list[Any], before: list[Any], node: Node
 
     An unnamed item goes before the next named one only if both were there before, in that order.
     """
-    identity = _identity(node)
-    place_wanted = _places(wanted, identity)
-    place_before = _places(before, identity)
-    named = sorted((i for i in items if identity(i) in place_wanted), key=lambda i: place_wanted[identity(i)])
-    unnamed = [i for i in items if identity(i) not in place_wanted]
-    unnamed.sort(key=lambda i: place_before.get(identity(i), len(before)))
+    known, place_before = _identities(items, node), _places(_identities(before, node))
+    place_wanted = _places(_identities(wanted, node))
+    named = sorted((place_wanted[key], index) for index, key in enumerate(known) if key in place_wanted)
+    last = len(before)
+    unnamed = sorted((place_before.get(key, last), index) for index, key in enumerate(known) if key not in place_wanted)
     arranged: list[Any] = []
-    for item in named:
-        here = place_before.get(identity(item), -1)
-        while unnamed and place_before.get(identity(unnamed[0]), len(before)) < here:
-            arranged.append(unnamed.pop(0))
-        arranged.append(item)
-    return arranged + unnamed
+    taken = 0
+    for _, index in named:
+        here = place_before.get(known[index], -1)
+        while taken < len(unnamed) and unnamed[taken][0] < here:
+            arranged.append(items[unnamed[taken][1]])
+            taken += 1
+        arranged.append(items[index])
+    return arranged + [items[index] for _, index in unnamed[taken:]]
 
 
-def _places(items: list[Any], identity: Callable[[Any], Hashable]) -> dict[Hashable, int]:
+def _places(identities: Iterable[Hashable]) -> dict[Hashable, int]:
+    """Return where each is first."""
     places: dict[Hashable, int] = {}
-    for index, item in enumerate(items):
-        places.setdefault(identity(item), index)
+    for index, identity in enumerate(identities):
+        places.setdefault(identity, index)
     return places
 
 
-def _identity(node: Node) -> Callable[[Any], Hashable]:
+def _identities(items: list[Any], node: Node) -> list[Hashable]:
+    """Return what tells the items of a list apart. Lists are long where patches pile up, so all at once."""
     key = node.patch_merge_key
-
-    def identity(item: Any) -> Hashable:  # noqa: ANN401 - any JSON value
-        identifier = item.get(key) if isinstance(item, dict) else item
+    found = [item.get(key) if isinstance(item, dict) else item for item in items]
+    for identifier in found:
         if isinstance(identifier, dict | list):
             raise StrategicMergeError(f"items of a list are told apart by a scalar, not by {identifier!r}")
-        return cast("Hashable", identifier)
-
-    return identity
+    return found
 
 
 def _is_directive(key: str) -> bool:

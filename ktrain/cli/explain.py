@@ -23,10 +23,15 @@ _TORCHRUN_NOTICED = re.compile(r"torch/distributed/elastic/\S+ failed \(exitcode
 _EPOCH = datetime.fromtimestamp(0, UTC)
 
 TORCH_HINT = "PyTorch is not installed in this environment. Install it with: pip install 'ktrain-operator[torch]'"
+MODULE_HINT = (
+    "There is no Python module {} where the pod took its programs from. Images are not run on this machine: install "
+    "what the job needs into the environment that ktrain is started in. On a cluster the image has to bring it."
+)
 NETWORK_HINT = (
     "Pods in namespaces of their own do not reach the network outside. If the program downloads something, run it with "
     "--pods host, or set hostNetwork: true in its pod template."
 )
+_MODULE = re.compile(r"No module named '?([A-Za-z_]\w*)")
 _UNREACHABLE = ("Temporary failure in name resolution", "Network is unreachable", "Failed to resolve")
 
 
@@ -75,11 +80,18 @@ def hint(ended: ContainerStateTerminated, log: Sequence[str]) -> str | None:
     text = "\n".join(log)
     if ended.reason == "StartError" and "torchrun" in ended.message:
         return TORCH_HINT
-    if "No module named 'torch'" in text or "No module named torch" in text:
-        return TORCH_HINT
+    if missing := _MODULE.search(text):
+        return TORCH_HINT if missing[1] == "torch" else MODULE_HINT.format(missing[1])
     if any(words in text for words in _UNREACHABLE):
         return NETWORK_HINT
     return None
+
+
+def nothing_ran(job: TrainJob) -> list[str]:
+    """What to say of a job that is Complete because it had nothing to do."""
+    if job.spec.trainer is None or job.spec.trainer.num_nodes != 0:
+        return []
+    return [f"TrainJob {job.metadata.name} had no nodes: its spec.trainer.numNodes is 0. Is it meant to be?"]
 
 
 def full_disk(directory: Path, free_bytes: int) -> list[str]:

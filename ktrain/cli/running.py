@@ -27,7 +27,7 @@ from ktrain.framework.telemetry.logging import configure
 from ktrain.local.plane import PlaneError
 
 from .display import Display, OutputClosed, close_quietly, make_display
-from .explain import explain_failure, full_disk
+from .explain import explain_failure, full_disk, nothing_ran
 from .follow import Follower
 from .logs import LogFollower
 from .options import Options, Outcome
@@ -242,14 +242,17 @@ class Run:
         return sys.stdin.readline().strip().lower() in ("y", "yes")
 
     def _report(self, outcome: Outcome, follower: Follower, job: TrainJob, logs: LogFollower) -> None:
-        if outcome is Outcome.FAILED:
+        lines: list[str] = []
+        if outcome is Outcome.COMPLETE:
+            lines = nothing_ran(job)
+        elif outcome is Outcome.FAILED:
             tails = {key: list(tail) for key, tail in logs.tails.items()}
             lines = explain_failure(job, follower.all_pods, tails)
             if self._session.is_local:
                 directory = Path(tempfile.gettempdir())
                 lines = [*full_disk(directory, shutil.disk_usage(directory).free), *lines]
-            for line in lines:
-                self._display.note(line)
+        for line in lines:
+            self._display.note(line)
 
     async def _read(self, follower: Follower) -> bytes:
         """Return the whole TrainJob, not only what ktrain reads of it; empty if somebody deleted it."""

@@ -22,6 +22,7 @@ from ktrain.controllers import jobset
 from ktrain.framework.cache.cache import Cache
 from ktrain.framework.client.client import Client
 from ktrain.local.apiserver.access.signing import new_signing_key
+from ktrain.pipeline.errors import RegistryError
 from ktrain.pipeline.registry import Registry
 
 from . import kubeconfig
@@ -51,6 +52,13 @@ PodMode = Literal["auto", "ns", "host", "off"]
 
 class PlaneError(Exception):
     """The control plane cannot start; the message says what is in the way."""
+
+
+def _plugins() -> Registry:
+    try:
+        return Registry.load()
+    except RegistryError as error:
+        raise PlaneError(f"{error}; uninstall one of them") from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,11 +134,12 @@ class ControlPlane:
         Run a control plane; leaving the context stops it and all of its pods.
 
         Raises:
-            PlaneError: Pods cannot run as asked, the address is taken, the kubeconfig cannot be written.
+            PlaneError: Pods cannot run as asked, the address is taken, the kubeconfig cannot be written; or the
+                installed plugins contradict each other.
             StateError: The state cannot be used.
         """
         async with AsyncExitStack() as stack:
-            registry = Registry.load()
+            registry = _plugins()
             executor, notes = await self._start_executor(stack)
             state = self._open_state()
             server = make_server(

@@ -5,7 +5,8 @@ The pipeline: four phases that turn a TrainJob and its runtime into objects, thr
 - `slots` `mlPolicy.plugin` and `podGroupPolicy.plugin`: whose they are, and what may be in them
 - `gang` members and resources of all pods together
 - `prepare` runtime + patches + TrainJob -> `Info` (`info`), the data between phases; `journal` who wrote which field
-- `runner` `plan`, `validate`, `terminal_condition`, `jobs_status`, `size`, `leftovers`: pure functions over a registry
+- `runner` `plan`, `validate`, `terminal_condition`, `jobs_status`, `size`, `gangs`, `mounts`, `removals`: pure
+  functions over a registry
 - `findings` field errors in the API server's words; `errors` what can go wrong, and whose fault it is
 """
 
@@ -19,20 +20,25 @@ from .findings import Findings as Findings
 from .info import Container as Container
 from .info import Info as Info
 from .info import PodSet as PodSet
+from .points import Address as Address
 from .points import ApplyWhen as ApplyWhen
 from .points import Component as Component
 from .points import Context as Context
-from .points import Leftover as Leftover
+from .points import Gang as Gang
 from .points import Plugin as Plugin
+from .points import Removal as Removal
 from .points import Rule as Rule
 from .points import Size as Size
+from .points import Wait as Wait
 from .points import Watch as Watch
 from .prepare import prepare as prepare
 from .registry import Registry as Registry
 from .runner import Plan as Plan
+from .runner import gangs as gangs
 from .runner import jobs_status as jobs_status
-from .runner import leftovers as leftovers
+from .runner import mounts as mounts
 from .runner import plan as plan
+from .runner import removals as removals
 from .runner import size as size
 from .runner import terminal_condition as terminal_condition
 from .runner import validate as validate

@@ -12,7 +12,7 @@ from ktrain.api.meta import Condition, Resource
 from ktrain.api.trainer import JobStatus
 
 from .findings import Findings
-from .points import Component, Leftover, Size
+from .points import Address, Component, Gang, Removal, Size
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -50,7 +50,9 @@ _ANSWERS: Final[dict[str, tuple[str, Callable[[object], bool]]]] = {
         lambda value: value is None or (isinstance(value, tuple) and _all(value, _is_a(JobStatus))),
     ),
     "Elasticity": ("a Size or None", lambda value: value is None or isinstance(value, Size)),
-    "CleanUp": ("a list of Leftovers", lambda value: _all(value, _is_a(Leftover))),
+    "Gangs": ("a list of Gangs", lambda value: _all(value, _is_a(Gang))),
+    "Mounts": ("a list of Addresses", lambda value: _all(value, _is_a(Address))),
+    "CleanUp": ("a list of Removals", lambda value: _all(value, _is_a(Removal))),
 }
 
 

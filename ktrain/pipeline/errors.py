@@ -3,7 +3,8 @@ Errors of the pipeline, each written for the person whose job does not start.
 
     PipelineError
     ├── PluginError       a plugin raised; names plugin, hook and job
-    │   └── PluginConflict    two plugins set one field differently; names both
+    │   ├── PluginConflict    two plugins set one field differently; names both
+    │   └── PluginOverrun     a hook did not return in time
     └── PlanError         the runtime and the TrainJob do not fit together
 """
 
@@ -38,6 +39,10 @@ class PluginConflict(PluginError):
         super().__init__(
             second, hook, job, f"it sets {path}, which plugin {first} has set differently; disable one of the two"
         )
+
+
+class PluginOverrun(PluginError):
+    """A hook did not return in time, for which all other jobs stood still."""
 
 
 class RegistryError(PipelineError):

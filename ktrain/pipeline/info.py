@@ -77,8 +77,16 @@ class Container:
 
     def set_env(self, *entries: Json) -> None:
         """Set environment variables by name."""
+        if not entries:
+            return
+        items = self._list("env")
+        places: dict[object, int] = {}  # long lists are searched once
+        for index, item in enumerate(items):
+            places.setdefault(item.get("name"), index)
         for entry in entries:
-            self._upsert("env", entry, str(entry["name"]), "name")
+            self._journal.record(f"{self._path}.env[{entry['name']}]", entry)
+            place = places.setdefault(entry["name"], len(items))
+            items[place : place + 1] = [entry]
 
     def set_port(self, number: int) -> None:
         """

@@ -9,9 +9,11 @@ where webhooks are off.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import msgspec
+
+from .errors import PlanError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -28,6 +30,8 @@ class PatchTemplate(NamedTuple):
     spec: Json
 
 
+MAX_BYTES: Final = 3 * 512 * 1024
+"""What can be stored of an object. More would also take minutes to merge, for which everybody waits."""
 OVERRIDES = {"podSpecOverrides": "pod_spec_overrides", "podTemplateOverrides": "pod_template_overrides"}
 """Names on the wire of the older shapes that patch pods, and of their attributes."""
 
@@ -58,8 +62,13 @@ def targets(entry: Json, replicated_jobs: Sequence[str]) -> list[str]:
 
 
 def patch_templates(spec: TrainJobSpec, replicated_jobs: Sequence[str]) -> list[PatchTemplate]:
-    """Translate. `replicated_jobs` are the names of the runtime's, in its order; names it does not have stay."""
-    found = []
+    """
+    Translate. `replicated_jobs` are the names of the runtime's, in its order; names it does not have stay.
+
+    Raises:
+        PlanError: Written out for each job they are larger than any JobSet that can be stored.
+    """
+    found, total = [], 0
     metadata: Json = {key: dict(value) for key in ("labels", "annotations") if (value := getattr(spec, key))}
     if metadata:
         found.append(PatchTemplate("spec.labels and spec.annotations", metadata, {}))
@@ -67,6 +76,13 @@ def patch_templates(spec: TrainJobSpec, replicated_jobs: Sequence[str]) -> list[
         for index, entry in enumerate(overrides(spec, name)):
             if not (pod := pod_patch(name, entry)):
                 continue
-            jobs = [{"name": job, "template": {"spec": {"template": pod}}} for job in targets(entry, replicated_jobs)]
+            named = targets(entry, replicated_jobs)
+            total += len(msgspec.json.encode(pod)) * len(named)
+            if total > MAX_BYTES:
+                raise PlanError(
+                    f"the overrides of the TrainJob have more than {MAX_BYTES} bytes, written out for each of the"
+                    f" {len(replicated_jobs)} jobs of its runtime; no JobSet is that large: name the jobs they are for"
+                )
+            jobs = [{"name": job, "template": {"spec": {"template": pod}}} for job in named]
             found.append(PatchTemplate(f"spec.{name}[{index}]", {}, {"replicatedJobs": jobs}))
     return found

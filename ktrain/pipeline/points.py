@@ -12,14 +12,14 @@ talk to the outside runs a controller of its own and leaves its answer in an obj
 | Startup | `WatchExtension` | once |
 | PreExecution | `CustomValidation` | at admission, and again before a build: it works the same with webhooks off |
 | Build | `EnforcePodGroupPolicy`, `EnforceMLPolicy`, `EnforcePodSpec`, `PodNetwork`, `ComponentBuilder` | to write |
-| PostExecution | `TerminalCondition`, `Status`, `Elasticity`, `CleanUp` | each reconcile |
+| PostExecution | `TerminalCondition`, `Status`, `Elasticity`, `Gangs`, `Mounts`, `CleanUp` | each reconcile |
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar, runtime_checkable
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 import structlog
 
@@ -43,6 +43,9 @@ WATCHED: Final = ("list", "watch")
 """The verbs of a rule for what is only looked up."""
 BUILT: Final = ("get", *WATCHED, "create", "patch")
 """The verbs of a rule for what is built."""
+
+PATIENCE_S: Final = 5.0
+"""How long pods are on the way in any case."""
 
 log = structlog.get_logger("ktrain.pipeline")
 
@@ -96,8 +99,9 @@ class ApplyWhen(Enum):
     When a component that exists is written again.
 
     Components are built while the JobSet is missing, or it or the TrainJob is suspended; then one that does not exist
-    is written in any case. A running job's stay as they are, and one that vanishes is not made again: what its pods
-    have read at their start does not change under them.
+    is written in any case. A running job's stay as they are, and one that vanishes is not made again, since what its
+    pods have read at their start does not change under them; but for what a scheduler needs of it (`Gangs`) and what
+    pods mount (`Mounts`).
     """
 
     ABSENT = "absent"
@@ -177,12 +181,47 @@ class Size:
 
 
 @dataclass(frozen=True, slots=True)
-class Leftover:
+class Wait:
+    """Why a scheduler does not place the pods of a job."""
+
+    reason: str
+    """A word in CamelCase; also the reason of the event."""
+    message: str
+    patience_s: float = PATIENCE_S
+    """For so long after its start or resumption a job may well wait, and nothing is told."""
+
+
+@dataclass(frozen=True, slots=True)
+class Gang:
+    """An object by which a scheduler places pods together."""
+
+    # `Any`: any kind.
+    resource: Resource[Any]
+    key: Key
+    wait: Wait | None = None
+    """If it says that its pods are not placed."""
+
+
+class Address(NamedTuple):
+    """Where an object of a kind is."""
+
+    # `Any`: any kind.
+    resource: Resource[Any]
+    key: Key
+
+
+class Removal(NamedTuple):
     """An object that shall be no more."""
 
     # `Any`: any kind.
     resource: Resource[Any]
-    found: Object
+    key: Key
+    uid: str
+
+    @classmethod
+    def of(cls, resource: Resource[Any], found: Object) -> Removal:
+        """Remove what was found."""
+        return cls(resource, found.key, found.metadata.uid)
 
 
 class Plugin(Protocol):
@@ -289,10 +328,35 @@ class Elasticity(Plugin, Protocol):
 
 
 @runtime_checkable
+class Gangs(Plugin, Protocol):
+    """PostExecution: a job whose pods a scheduler places together."""
+
+    def gangs(self, job: TrainJob, runtime: RuntimeSpec, ctx: Context) -> Sequence[Gang]:
+        """
+        Return what the scheduler needs of a job that runs; nothing if the job is no gang.
+
+        What of it is gone, while somebody built it (`ComponentBuilder`), is made again: pods that come later, in place
+        of failed ones, would wait for ever. What waits is told on the TrainJob. *runtime* is the job's snapshot.
+        """
+
+
+@runtime_checkable
+class Mounts(Plugin, Protocol):
+    """PostExecution: what the pods of a job mount of what a plugin builds."""
+
+    def mounts(self, job: TrainJob, runtime: RuntimeSpec, ctx: Context) -> Sequence[Address]:
+        """
+        Return it, of a job that runs. *runtime* is the job's snapshot.
+
+        What of it is gone is made again: pods that come later, in place of failed ones, would wait for their volumes.
+        """
+
+
+@runtime_checkable
 class CleanUp(Plugin, Protocol):
     """PostExecution: what a plugin builds to exist only while a job runs."""
 
-    def leftovers(self, job: TrainJob, ctx: Context) -> Sequence[Leftover]:
+    def removals(self, job: TrainJob, ctx: Context) -> Sequence[Removal]:
         """Return what there is of it. Asked of suspended and of finished jobs."""
 
 
@@ -307,5 +371,7 @@ EXTENSION_POINTS: tuple[type, ...] = (
     TerminalCondition,
     Status,
     Elasticity,
+    Gangs,
+    Mounts,
     CleanUp,
 )

@@ -36,7 +36,7 @@ def prepare(job: api.TrainJob, runtime: api.RuntimeSpec) -> Info:
     """
     try:
         return _prepare(job, runtime)
-    except (msgspec.MsgspecError, ValueError, TypeError, AttributeError, KeyError) as error:
+    except (msgspec.MsgspecError, ValueError, TypeError, AttributeError, KeyError, RecursionError) as error:
         raise PlanError(f"the runtime's template or a patch of it is malformed: {error}") from error
 
 

@@ -2,8 +2,9 @@
 Runs the phases. Every function here is pure: the same inputs give the same plan, on a cluster, offline, or replayed.
 
 `plan` answers what should exist for a TrainJob; `validate`, whether it can work; `terminal_condition`, `jobs_status`
-and `size`, how it is; `leftovers`, what has to go. A plugin that raises becomes a `PluginError` that names plugin, hook
-and job; so does one that returns what its extension point does not, or does not return in time.
+and `size`, how it is; `gangs`, what its scheduler needs and says; `mounts`, what its pods mount; `removals`, what has
+to go. A plugin that raises becomes a `PluginError` that names plugin, hook and job; so does one that returns what its
+extension point does not, or does not return in time.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, ParamSpec, TypeVar
 
 from .answers import wrong_answer
-from .errors import PipelineError, PlanError, PluginConflict, PluginError
+from .errors import PipelineError, PlanError, PluginConflict, PluginError, PluginOverrun
 from .findings import Findings, forbidden
 from .journal import Author, FieldConflict
 from .overrun import LIMIT_S, TIMER, Overrun
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from ktrain.api.trainer import JobStatus, RuntimeSpec, TrainJob
 
     from .info import Info
-    from .points import Component, Context, Leftover, Plugin, Size
+    from .points import Address, Component, Context, Gang, Plugin, Removal, Size
     from .registry import Registry
 
 P = ParamSpec("P")
@@ -84,7 +85,7 @@ class _Caller:
         except PipelineError:
             raise
         except Overrun as overrun:
-            raise self._error(plugin, hook, str(overrun)) from overrun
+            raise PluginOverrun(plugin.name, hook, str(self._key), str(overrun)) from overrun
         except (Exception, SystemExit) as error:
             raise self._error(plugin, hook, error) from error
         finally:
@@ -92,7 +93,7 @@ class _Caller:
                 self._journal.hand_to(before)
             took_s = self._measured(plugin, hook)
         if is_foreign and took_s > LIMIT_S:
-            raise self._error(plugin, hook, str(Overrun()))
+            raise PluginOverrun(plugin.name, hook, str(self._key), str(Overrun()))
         if is_foreign and (wrong := wrong_answer(hook, answer)):
             raise self._error(plugin, hook, wrong)
         return answer
@@ -214,7 +215,35 @@ def size(registry: Registry, job: TrainJob, runtime: RuntimeSpec, ctx: Context) 
     return None
 
 
-def leftovers(registry: Registry, job: TrainJob, ctx: Context) -> tuple[Leftover, ...]:
+def gangs(registry: Registry, job: TrainJob, runtime: RuntimeSpec, ctx: Context) -> tuple[Gang, ...]:
+    """
+    PostExecution phase: what schedulers need of *job* while it runs, of all plugins.
+
+    Raises:
+        PluginError: A plugin failed.
+    """
+    caller = _Caller(registry, job, ctx)
+    found: list[Gang] = []
+    for plugin in registry.gangs:
+        found += caller.call(plugin, "Gangs", plugin.gangs, job, runtime, ctx)
+    return tuple(found)
+
+
+def mounts(registry: Registry, job: TrainJob, runtime: RuntimeSpec, ctx: Context) -> tuple[Address, ...]:
+    """
+    PostExecution phase: what the pods of *job* mount of what plugins build.
+
+    Raises:
+        PluginError: A plugin failed.
+    """
+    caller = _Caller(registry, job, ctx)
+    found: list[Address] = []
+    for plugin in registry.mounts:
+        found += caller.call(plugin, "Mounts", plugin.mounts, job, runtime, ctx)
+    return tuple(found)
+
+
+def removals(registry: Registry, job: TrainJob, ctx: Context) -> tuple[Removal, ...]:
     """
     PostExecution phase: what has to go while *job* does not run.
 
@@ -222,7 +251,7 @@ def leftovers(registry: Registry, job: TrainJob, ctx: Context) -> tuple[Leftover
         PluginError: A plugin failed.
     """
     caller = _Caller(registry, job, ctx)
-    found: list[Leftover] = []
+    found: list[Removal] = []
     for plugin in registry.clean_ups:
-        found += caller.call(plugin, "CleanUp", plugin.leftovers, job, ctx)
+        found += caller.call(plugin, "CleanUp", plugin.removals, job, ctx)
     return tuple(found)

@@ -15,7 +15,7 @@ from ktrain.api import trainer as api
 from ktrain.api.core import LIMIT_RANGES, RUNTIME_CLASSES
 from ktrain.api.meta import Object, Resource, Struct, owner_reference
 from ktrain.pipeline.gang import min_member, min_resources
-from ktrain.pipeline.points import BUILT, WATCHED, Component, Rule, Watch
+from ktrain.pipeline.points import BUILT, PATIENCE_S, WATCHED, Component, Gang, Rule, Wait, Watch
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -24,7 +24,35 @@ if TYPE_CHECKING:
     from ktrain.pipeline.points import Context
 
 LABEL: Final = "scheduling.x-k8s.io/pod-group"
-POD_GROUPS: Final = Resource("scheduling.x-k8s.io", "v1alpha1", "PodGroup", "podgroups", namespaced=True, type=Object)
+
+
+class PodGroupSpec(Struct, frozen=True):
+    """How many pods have to start together."""
+
+    min_member: int = 0
+
+
+class PodGroupStatus(Struct, frozen=True):
+    """How far the group is. It has no conditions: why it does not get on, only its pods say."""
+
+    phase: str = ""
+
+
+class PodGroupState(Object, frozen=True):
+    """A PodGroup, as far as it is read."""
+
+    spec: PodGroupSpec = PodGroupSpec()
+    status: PodGroupStatus = PodGroupStatus()
+
+
+POD_GROUPS: Final = Resource(
+    "scheduling.x-k8s.io", "v1alpha1", "PodGroup", "podgroups", namespaced=True, type=PodGroupState
+)
+_WAITING: Final = {
+    "Pending": "they have not all been made",
+    "Scheduling": "they have not all found a place",
+}
+"""By phase."""
 
 
 class CoSchedulingPolicy(Struct, frozen=True):
@@ -55,12 +83,12 @@ class CoScheduling:
 
     def enforce_pod_group_policy(self, info: Info, ctx: Context) -> None:  # noqa: ARG002 -- the hook's signature
         """Put the group's name on all pods."""
-        if _policy(info):
+        if _policy(info.runtime):
             info.scheduler.pod_labels[LABEL] = info.job.metadata.name
 
     def build(self, info: Info, ctx: Context) -> Sequence[Component]:  # noqa: ARG002 -- the hook's signature
         """Return the PodGroup."""
-        policy, job = _policy(info), info.job.metadata
+        policy, job = _policy(info.runtime), info.job.metadata
         if policy is None:
             return ()
         body = {
@@ -79,9 +107,30 @@ class CoScheduling:
         }
         return (Component(POD_GROUPS, body),)
 
+    def gangs(self, job: api.TrainJob, runtime: api.RuntimeSpec, ctx: Context) -> Sequence[Gang]:
+        """Return the PodGroup. It waits if it does longer than its pods keep places for each other."""
+        policy = _policy(runtime)
+        if policy is None:
+            return ()
+        found = ctx.lookup(POD_GROUPS, job.key)
+        if found is None or not found.metadata.is_controlled_by(job.metadata.uid):
+            return (Gang(POD_GROUPS, job.key),)
+        return (Gang(POD_GROUPS, job.key, _wait(found, policy)),)
 
-def _policy(info: Info) -> CoSchedulingPolicy | None:
-    policy = info.runtime.pod_group_policy
+
+def _wait(found: PodGroupState, policy: CoSchedulingPolicy) -> Wait | None:
+    phase, timeout_s = found.status.phase, policy.schedule_timeout_seconds
+    if phase not in _WAITING:
+        return None
+    message = (
+        f"PodGroup {found.metadata.name} is {phase} since more than {timeout_s} s: {found.spec.min_member} pods have to"
+        f" start together, and {_WAITING[phase]}; the pods' own conditions say what is missing"
+    )
+    return Wait("Unschedulable", message, patience_s=max(timeout_s, PATIENCE_S))
+
+
+def _policy(runtime: api.RuntimeSpec) -> CoSchedulingPolicy | None:
+    policy = runtime.pod_group_policy
     if policy is None or not policy.coscheduling:
         return None
     return msgspec.json.decode(policy.coscheduling, type=CoSchedulingPolicy)

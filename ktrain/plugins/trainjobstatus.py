@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING, Final
 
 from ktrain.api import trainer as api
 from ktrain.api.core import CONFIG_MAP_METADATA
-from ktrain.api.meta import owner_reference
+from ktrain.api.meta import Key, owner_reference
 from ktrain.pipeline.errors import PlanError
 from ktrain.pipeline.info import literal
-from ktrain.pipeline.points import BUILT, Component, Rule, Watch
+from ktrain.pipeline.points import BUILT, Address, Component, Rule, Watch
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ktrain.api.meta import Json, Key
+    from ktrain.api.meta import Json
     from ktrain.pipeline.info import Info
     from ktrain.pipeline.points import Context
 
@@ -101,6 +101,12 @@ class TrainJobStatus:
             "data": {"ca.crt": section[CA]},
         }
         return (Component(CONFIG_MAP_METADATA, body),)
+
+    def mounts(self, job: api.TrainJob, runtime: api.RuntimeSpec, ctx: Context) -> Sequence[Address]:  # noqa: ARG002 -- the hook's signature
+        """Return the ConfigMap with the CA."""
+        if ctx.config.get(self.name) is None:
+            return ()
+        return (Address(CONFIG_MAP_METADATA, Key(job.metadata.namespace, _authority_name(job))),)
 
 
 def _authority_name(job: api.TrainJob) -> str:

@@ -14,10 +14,10 @@ import msgspec
 
 from ktrain.api import trainer as api
 from ktrain.api.core import LIMIT_RANGES, PRIORITY_CLASSES, RUNTIME_CLASSES
-from ktrain.api.meta import Key, Object, Resource, Struct, owner_reference
+from ktrain.api.meta import Condition, Key, Object, Resource, Struct, find_condition, owner_reference
 from ktrain.pipeline.findings import Findings, invalid
 from ktrain.pipeline.gang import min_member, min_resources
-from ktrain.pipeline.points import BUILT, WATCHED, Component, Rule, Watch
+from ktrain.pipeline.points import BUILT, WATCHED, Component, Gang, Rule, Wait, Watch
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -29,7 +29,25 @@ if TYPE_CHECKING:
 
 GROUP_ANNOTATION: Final = "scheduling.k8s.io/group-name"
 QUEUE_ANNOTATION: Final = "scheduling.volcano.sh/queue-name"
-POD_GROUPS: Final = Resource("scheduling.volcano.sh", "v1beta1", "PodGroup", "podgroups", namespaced=True, type=Object)
+
+
+class PodGroupStatus(Struct, frozen=True):
+    """How far the group is. `Unschedulable` stays True beside a later `Scheduled`, so the phase counts, too."""
+
+    phase: str = ""
+    conditions: tuple[Condition, ...] = ()
+
+
+class PodGroupState(Object, frozen=True):
+    """A PodGroup, as far as it is read."""
+
+    status: PodGroupStatus = PodGroupStatus()
+
+
+POD_GROUPS: Final = Resource(
+    "scheduling.volcano.sh", "v1beta1", "PodGroup", "podgroups", namespaced=True, type=PodGroupState
+)
+_PLACED: Final = ("Running", "Completed")
 BUILT_IN_CLASSES: Final = ("system-cluster-critical", "system-node-critical")
 
 
@@ -70,7 +88,7 @@ class Volcano:
 
     def enforce_pod_group_policy(self, info: Info, ctx: Context) -> None:  # noqa: ARG002 -- the hook's signature
         """Put the group's name on all pods."""
-        if _policy(info):
+        if _policy(info.runtime):
             info.scheduler.pod_annotations[GROUP_ANNOTATION] = info.job.metadata.name
 
     def validate(
@@ -81,7 +99,7 @@ class Volcano:
         ctx: Context,
     ) -> Findings:
         """Refuse an empty queue, and priority classes that do not exist."""
-        if info is None or _policy(info) is None:
+        if info is None or _policy(info.runtime) is None:
             return Findings()
         errors: list[FieldError] = []
         if info.annotations.get(QUEUE_ANNOTATION) == "":
@@ -97,7 +115,7 @@ class Volcano:
 
     def build(self, info: Info, ctx: Context) -> Sequence[Component]:  # noqa: ARG002 -- the hook's signature
         """Return the PodGroup."""
-        policy, job = _policy(info), info.job.metadata
+        policy, job = _policy(info.runtime), info.job.metadata
         if policy is None:
             return ()
         spec: Json = {"minMember": min_member(info), "minResources": min_resources(info)}
@@ -119,9 +137,26 @@ class Volcano:
         }
         return (Component(POD_GROUPS, body),)
 
+    def gangs(self, job: api.TrainJob, runtime: api.RuntimeSpec, ctx: Context) -> Sequence[Gang]:
+        """Return the PodGroup. It waits if Volcano says that it is unschedulable."""
+        if _policy(runtime) is None:
+            return ()
+        found = ctx.lookup(POD_GROUPS, job.key)
+        if found is None or not found.metadata.is_controlled_by(job.metadata.uid):
+            return (Gang(POD_GROUPS, job.key),)
+        return (Gang(POD_GROUPS, job.key, _wait(found)),)
 
-def _policy(info: Info) -> VolcanoPolicy | None:
-    policy = info.runtime.pod_group_policy
+
+def _wait(found: PodGroupState) -> Wait | None:
+    condition = find_condition(found.status.conditions, "Unschedulable")
+    if condition is None or not condition.is_true or found.status.phase in _PLACED:
+        return None
+    said = ": ".join(filter(None, (condition.reason, condition.message)))
+    return Wait("Unschedulable", f"PodGroup {found.metadata.name} is unschedulable: {said}")
+
+
+def _policy(runtime: api.RuntimeSpec) -> VolcanoPolicy | None:
+    policy = runtime.pod_group_policy
     return msgspec.json.decode(policy.volcano, type=VolcanoPolicy) if policy and policy.volcano else None
 
 

@@ -1,10 +1,20 @@
 from datetime import UTC, datetime
 from pathlib import Path
 
+import pytest
+
 from ktrain.api.core import ContainerState, ContainerStateTerminated, ContainerStatus, Pod, PodStatus
 from ktrain.api.meta import Condition, ObjectMeta
-from ktrain.api.trainer import TrainJob, TrainJobStatus
-from ktrain.cli.explain import NETWORK_HINT, TORCH_HINT, describe_end, explain_failure, full_disk, telling
+from ktrain.api.trainer import Trainer, TrainJob, TrainJobSpec, TrainJobStatus
+from ktrain.cli.explain import (
+    NETWORK_HINT,
+    TORCH_HINT,
+    describe_end,
+    explain_failure,
+    full_disk,
+    nothing_ran,
+    telling,
+)
 
 
 def pod(name, code, *, reason="Error", message="", second=0):
@@ -51,6 +61,28 @@ def test_a_missing_torchrun_is_answered_with_the_extra_to_install():
     missing = pod("p", 128, reason="StartError", message="torchrun: not found")
 
     assert TORCH_HINT in explain_failure(FAILED, [missing], {})
+
+
+@pytest.mark.parametrize(
+    ("said", "advice"),
+    [
+        ("ModuleNotFoundError: No module named 'torch.nn'", TORCH_HINT),
+        ("/usr/bin/python: No module named torch", TORCH_HINT),
+        ("ModuleNotFoundError: No module named 'jax'", "There is no Python module jax where the pod took its programs"),
+        ("ModuleNotFoundError: No module named 'sklearn.datasets'", "There is no Python module sklearn where"),
+    ],
+)
+def test_a_missing_module_is_answered_with_where_to_install_it(said, advice):
+    *_, hint, _condition = explain_failure(FAILED, [pod("p", 1)], {("p", "node"): ["Traceback", said]})
+
+    assert hint.startswith(advice)
+
+
+def test_a_job_without_nodes_is_told_to_have_done_nothing():
+    of_size = lambda size: nothing_ran(TrainJob(spec=TrainJobSpec(trainer=Trainer(num_nodes=size))))  # noqa: E731
+
+    assert [of_size(None), of_size(2), nothing_ran(FAILED)] == [[], [], []]
+    assert "spec.trainer.numNodes is 0" in of_size(0)[0]
 
 
 def test_a_download_that_found_no_network_is_answered_with_the_way_out():

@@ -72,6 +72,22 @@ async def test_the_size_of_a_job_that_is_not_elastic_is_not_for_its_scale(
         await scale(3)
 
 
+async def test_a_scale_that_has_no_number_cannot_be_read_and_an_empty_patch_of_it_says_nothing(
+    control_plane, create_train_job, ask
+):
+    await create_train_job(trainer={"numNodes": 2})
+    path = f"{TRAIN_JOBS.path(control_plane.namespace, 'job')}/scale"
+    read = await ask("GET", path)
+    patched = await ask("PATCH", path, {"spec": {}}, PatchType.MERGE.value)
+    put = await ask("PATCH", path, {"spec": {"replicas": 3}}, PatchType.MERGE.value)
+
+    missing = 'the spec replicas field ".spec.elasticNodes" does not exist'
+    assert (read.status, read.body["message"]) == (500, f"Internal error occurred: {missing}")
+    assert read.body["details"] == {"causes": [{"message": missing}]}
+    assert (patched.status, patched.body["message"]) == (400, missing.replace("does not exist", "cannot be empty"))
+    assert (put.status, put.body["spec"]) == (200, {"replicas": 3})
+
+
 async def test_a_negative_number_of_nodes_has_one_cause(create_train_job):
     with pytest.raises(Invalid) as refusal:
         await create_train_job(trainer={"numNodes": -1})

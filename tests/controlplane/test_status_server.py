@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import ssl
+from base64 import urlsafe_b64encode
 
 import aiohttp
 import anyio
@@ -13,7 +14,7 @@ from ktrain.api.core import CONFIG_MAPS, untyped
 from ktrain.api.jobset import JOBSETS
 from ktrain.api.meta import Key
 from ktrain.api.trainer import TRAIN_JOBS, TRAINING_RUNTIMES
-from ktrain.controllers import trainjob
+from ktrain.controllers import statusserver, trainjob
 from ktrain.controllers.statusserver import StatusServer, Tokens, Writer
 from ktrain.framework import Cache, EventRecorder, Manager
 from ktrain.framework.errors import AlreadyExists, Invalid
@@ -209,6 +210,45 @@ async def test_a_body_that_does_not_say_its_length_is_bounded_too(reporting):
         url = f"https://127.0.0.1:{pods.server.port}{path}"
         async with pods.session.post(url, data=endless(), headers={"Authorization": f"Bearer {token}"}) as answer:
             assert (answer.status, json.decode(await answer.read())["message"]) == (422, "Invalid payload")
+
+
+async def test_a_body_that_does_not_come_is_waited_for_a_while_only(reporting, monkeypatch):
+    monkeypatch.setattr(statusserver.server, "BODY_S", 0.2)
+    async with reporting() as pods, asyncio.timeout(10):
+        token = await pods.token()
+
+        async def slow():
+            yield b'{"trainerStatus":'
+            await asyncio.sleep(5)
+
+        url = f"https://127.0.0.1:{pods.server.port}{trainjobstatus.path(Key(pods.namespace, 'job'))}"
+        async with pods.session.post(url, data=slow(), headers={"Authorization": f"Bearer {token}"}) as answer:
+            assert (answer.status, json.decode(await answer.read())["message"]) == (422, "Invalid payload")
+        assert await pods.send(REPORT, token=token) == (200, REPORT)
+
+
+async def test_nonsense_is_answered_and_never_an_error_of_the_server(reporting):
+    deep = b"[" * 20_000 + b"]" * 20_000
+    async with reporting() as pods:
+        token = await pods.token()
+        far = {"trainerStatus": {"lastUpdatedTime": "9999-12-31T23:59:59-12:00"}}
+        many = {"trainerStatus": {**REPORT["trainerStatus"], "metrics": [{}] * 20_000}}
+        invalid = refused(422, "Invalid", "Invalid payload")
+        for body in (
+            b'{"x":' + deep + b"}",
+            b'{"trainerStatus":{"metrics":[{"name":"\xff"}]}}',
+            far,
+            b"\x1f\x8b\x08\x00",
+        ):
+            assert await pods.send(body, token=token) == invalid
+        assert await pods.send(REPORT, token=token, **{"Content-Encoding": "gzip"}) == (200, REPORT)
+        code, said = await pods.send(many, token=token)
+        assert (code, said["reason"], len(said["message"]) < 100_000) == (422, "Invalid", True)
+        claims = urlsafe_b64encode(deep[:2_000] + deep[-2_000:]).decode()
+        for wrong in (f"h.{claims}.s", "h.e30.s", "..", "a.b.c.d"):
+            assert await pods.send(REPORT, token=wrong) == refused(403, "Forbidden", "Forbidden")
+        for path in ("/%00", trainjobstatus.path(Key("..", "..")), trainjobstatus.path(Key("a", "b")) + "/"):
+            assert (await pods.send(REPORT, token="", path=path))[0] in (403, 404)
 
 
 async def test_a_client_that_asks_before_it_sends_is_told_to_go_on(reporting):

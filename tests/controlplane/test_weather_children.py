@@ -2,8 +2,6 @@
 
 import asyncio
 
-import pytest
-
 from ktrain.api.core import untyped
 from ktrain.api.jobset import JOBSETS
 from ktrain.api.trainer import TRAIN_JOBS
@@ -60,41 +58,41 @@ async def test_a_foreign_job_set_with_our_name_is_left_alone_and_not_believed(we
 POD = {"spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "none"}]}}
 
 
-@pytest.mark.parametrize("ended", [None, "Completed"])
-async def test_the_job_set_of_a_job_that_is_gone_or_done_is_not_made_again_by_a_late_cache(weather, ended):
+async def test_the_job_set_of_a_job_that_is_gone_or_done_is_not_made_again_by_a_late_cache(weather):
     async with weather.operator():
-        await weather.create("job")
-        await weather.until_job_sets("job")
+        await weather.create("gone", "done")
+        await weather.until_job_sets("gone", "done")
         weather.proxy.on("watch", TRAIN_JOBS).lag(LATE_S)
-        if ended:
-            await weather.progress("job", ended=ended, succeeded=1)
-            await weather.until_ended("job")
-        else:
-            await weather.delete("job")
+        await weather.progress("done", ended="Completed", succeeded=1)
+        await weather.until_ended("done")
+        await weather.delete("gone")
         gone_s = weather.now()
-        await weather.collect("job")
+        for name in ("gone", "done"):
+            await weather.collect(name)
         await asyncio.sleep(2 * LATE_S)
 
         assert weather.writes(resource=JOBSETS, since_s=gone_s) == []
-        assert await weather.job_set() is None
+        assert [await weather.job_set("gone"), await weather.job_set("done")] == [None, None]
 
 
-@pytest.mark.parametrize("refused_s", [0, 2])
-async def test_a_deadline_is_in_the_status_before_the_one_job_set_goes_however_long_that_takes(weather, refused_s):
+async def test_a_deadline_is_in_the_status_before_the_one_job_set_goes_however_long_that_takes(weather):
     async with weather.operator():
-        rule = weather.on("delete", JOBSETS, times=None if refused_s else 0).answer(500)
-        await weather.create("job", activeDeadlineSeconds=2)
-        await weather.until_job_sets("job")
-
-        job = await weather.until_ended("job", how="Failed")
-        await asyncio.sleep(refused_s)
+        rule = weather.on("delete", JOBSETS, name="stuck").answer(500)
+        await weather.create("free", "stuck", activeDeadlineSeconds=2)
+        await weather.until_job_sets("free", "stuck")
+        await weather.until_ended("free", "stuck", how="Failed")
+        await weather.plane.wait_for(JOBSETS, "free", lambda found: found is None)
+        await asyncio.sleep(1)
         rule.remove()
-        await weather.plane.wait_for(JOBSETS, "job", lambda found: found is None)
+        await weather.plane.wait_for(JOBSETS, "stuck", lambda found: found is None)
         await weather.quiet()
-        assert [found.reason for found in job.status.conditions] == ["DeadlineExceeded"]
-        written = [(call.verb, call.route.plural, call.status) for call in weather.writes()]
-        assert written[:3] == [("create", "configmaps", 201), ("patch", "jobsets", 201), ("patch", "trainjobs", 200)]
-        *refused, deleted = written[3:]
-        assert set(refused) <= {("delete", "jobsets", 500)}
-        assert bool(refused) == bool(refused_s)
-        assert deleted == ("delete", "jobsets", 200)
+
+        for name in ("free", "stuck"):
+            (found,) = (await weather.job(name)).status.conditions
+            assert (found.type, found.reason) == ("Failed", "DeadlineExceeded")
+            made, said, *refused, deleted = (
+                (call.verb, call.route.plural, call.status) for call in weather.writes(name=name)
+            )
+            assert (made, said) == (("patch", "jobsets", 201), ("patch", "trainjobs", 200))
+            assert set(refused) == ({("delete", "jobsets", 500)} if name == "stuck" else set())
+            assert deleted == ("delete", "jobsets", 200)

@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+import textwrap
 import threading
 import time
 from pathlib import Path
@@ -139,6 +140,61 @@ def example(tmp_path):
         return file
 
     return write
+
+
+@pytest.fixture
+def s3(request):
+    """The address of an S3 server with the example's dataset."""
+    for library in ("boto3", "moto", "sklearn"):
+        pytest.importorskip(library, reason=f"{library} is not installed: pip install '.[examples]'")
+    url = request.getfixturevalue("moto")
+    subprocess.run([sys.executable, ROOT / "examples/initializer/upload.py", url], check=True)
+    return url
+
+
+SDK_PROGRAM = """
+import json, sys
+from kubeflow.common.types import KubernetesBackendConfig
+from kubeflow.trainer import *
+from kubeflow.trainer.options import *
+
+client = TrainerClient(KubernetesBackendConfig(config_file=sys.argv[1]))
+"""
+
+
+@pytest.fixture
+def sdk_on(start, tmp_path):
+    """Start `ktrain up` with options; what comes back runs a program with a `client`: (its stdout, its stderr)."""
+    pytest.importorskip("kubeflow", reason="the SDK is not installed: pip install '.[sdk]'")
+    kubeconfig = tmp_path / "kubeconfig"
+
+    def up(*options):
+        start("up", "--kubeconfig", kubeconfig, *options).wait_for("ready http")
+
+        def run(program):
+            # From a file, because the SDK reads the source of the function that it sends.
+            file = tmp_path / "program.py"
+            file.write_text(SDK_PROGRAM + textwrap.dedent(program))
+            done = subprocess.run(
+                [sys.executable, file, kubeconfig],
+                capture_output=True,
+                text=True,
+                timeout=2 * PATIENCE_S,
+                check=False,
+                cwd=tmp_path,
+            )
+            assert done.returncode == 0, done.stderr
+            return done.stdout, done.stderr
+
+        return run
+
+    return up
+
+
+@pytest.fixture
+def sdk(sdk_on):
+    """Run a program that has a `client` of a fresh `ktrain up`; returns what it said on stdout and on stderr."""
+    return sdk_on("--pods", "host")
 
 
 def processes_with(marker):

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from . import conftest
 from .conftest import BOTH_WAYS, ROOT, eventually, processes_with
 
 pytestmark = [pytest.mark.e2e, pytest.mark.torch]
@@ -43,7 +44,8 @@ def test_the_demo_trains_a_model_that_reads_digits_it_never_saw(ktrain, digits):
 
 
 @pytest.mark.parametrize("pods", BOTH_WAYS)
-def test_two_nodes_with_two_ranks_each_train_one_model(ktrain, example, pods):
+def test_two_nodes_with_two_ranks_each_train_one_model(ktrain, example, pods, monkeypatch):
+    monkeypatch.setattr(conftest, "PATIENCE_S", 240)  # four times PyTorch start on what may be two cores
     code, output = ktrain("run", "--pods", pods, example("digits/two-by-two.yaml"))
 
     assert code == 0, output

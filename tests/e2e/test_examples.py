@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from .conftest import BOTH_WAYS, ROOT
+from .conftest import BOTH_WAYS
 
 pytestmark = [pytest.mark.e2e, pytest.mark.examples]
 
@@ -55,16 +55,6 @@ def test_two_xgboost_workers_boost_one_forest(ktrain, example, pods):
     assert "[node-0] worker 0 of 2 has 213 rows" in output
     assert "[node-1] worker 1 of 2 has 213 rows" in output
     assert float(re.search(r"held-out accuracy: ([\d.]+)", output)[1]) >= 0.93
-
-
-@pytest.fixture
-def s3(request):
-    """The address of an S3 server with the example's dataset."""
-    for library in ("boto3", "moto", "sklearn"):
-        pytest.importorskip(library, reason=f"{library} is not installed: pip install '.[examples]'")
-    url = request.getfixturevalue("moto")
-    subprocess.run([sys.executable, ROOT / "examples/initializer/upload.py", url], check=True)
-    return url
 
 
 ENDPOINT = "http://127.0.0.1:5055"

@@ -1,48 +1,18 @@
 """
-Kubeflow's own SDK, unmodified, on `ktrain up`.
+Kubeflow's own SDK, unmodified, on `ktrain up`: the life of a job.
 
 Installed by the extra `sdk`; without it these tests are skipped. The SDK runs in a process of its own, as users run it.
 """
 
-import importlib.util
 import json
 import subprocess
 import sys
-import textwrap
 
 import pytest
 
-pytestmark = [
-    pytest.mark.e2e,
-    pytest.mark.skipif(importlib.util.find_spec("kubeflow") is None, reason="the extra `sdk` is not installed"),
-]
+from .conftest import ROOT
 
-PREAMBLE = """
-import json, sys
-from kubeflow.common.types import KubernetesBackendConfig
-from kubeflow.trainer import CustomTrainer, CustomTrainerContainer, TrainerClient
-
-client = TrainerClient(KubernetesBackendConfig(config_file=sys.argv[1]))
-"""
-
-
-@pytest.fixture
-def sdk(start, tmp_path):
-    """Run a program that has a `client` of a fresh `ktrain up`; returns what it said on stdout and on stderr."""
-    kubeconfig = tmp_path / "kubeconfig"
-    start("up", "--pods", "host", "--kubeconfig", kubeconfig).wait_for("ready http")
-
-    def run(program):
-        # From a file, because the SDK reads the source of the function that it sends.
-        file = tmp_path / "program.py"
-        file.write_text(PREAMBLE + textwrap.dedent(program))
-        done = subprocess.run(
-            [sys.executable, file, kubeconfig], capture_output=True, text=True, timeout=120, check=False, cwd=tmp_path
-        )
-        assert done.returncode == 0, done.stderr
-        return done.stdout, done.stderr
-
-    return run
+pytestmark = pytest.mark.e2e
 
 
 def test_it_finds_the_control_plane_and_its_runtimes(sdk):
@@ -96,22 +66,94 @@ def test_a_function_runs_on_every_node_and_its_logs_come_back(sdk):
     }
 
 
+def test_the_example_goes_through_all_of_it(sdk, tmp_path):
+    done = subprocess.run(
+        [sys.executable, ROOT / "examples/sdk/train.py", tmp_path / "kubeconfig"],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    said = done.stdout.splitlines()
+
+    assert done.returncode == 0, done.stderr
+    assert "plain, torch-distributed, torchtune-llama3.2-1b" in said[0]
+    assert said[1:3] == [f"node-{number}: node {number}: slope 2.985 after 50 steps" for number in range(2)]
+    assert said.count("event: Pod Started: container node started") == 2
+    assert said[-1] == "Complete; 0 jobs are left"
+
+
 def test_a_function_that_fails_is_seen_to_fail(sdk):
     out, _err = sdk("""
         def train():
             raise SystemExit("no luck")
 
+        seen = []
+        note = lambda job: seen.append(job.status)
         name = client.train(runtime="plain", trainer=CustomTrainer(func=train))
         try:
-            client.wait_for_job_status(name, timeout=90, polling_interval=1)
+            client.wait_for_job_status(name, timeout=90, polling_interval=1, callbacks=[note])
         except RuntimeError as error:
             print(error)
-        print(client.get_job(name).status, list(client.get_job_logs(name)))
+        job = client.wait_for_job_status(name, status={"Failed"}, timeout=90, polling_interval=1)
+        print(job.status, list(client.get_job_logs(name)), seen[-1])
     """)
 
     said, status = out.splitlines()
     assert said.endswith("is Failed")
-    assert status == "Failed ['no luck']"
+    assert status == "Failed ['no luck'] Failed"
+
+
+def test_a_job_is_seen_to_run_and_stops_when_it_is_deleted(sdk):
+    out, _err = sdk("""
+        def train():
+            import time
+            print("begun", flush=True)
+            time.sleep(600)
+
+        name = client.train(runtime="plain", trainer=CustomTrainer(func=train, num_nodes=2), options=[Name("long")])
+        print(client.wait_for_job_status(name, status={"Running"}, timeout=90, polling_interval=1).status)
+        print(next(iter(client.get_job_logs(name, follow=True))))
+        client.delete_job(name)
+        while client.backend.core_api.list_namespaced_pod("default").items:
+            pass
+        print(client.list_jobs())
+    """)
+
+    assert out.splitlines() == ["Running", "begun", "[]"]
+
+
+def test_the_file_that_a_function_comes_from_stays_as_it_is(sdk, tmp_path):
+    program = """
+        def train():
+            import pathlib
+            print(pathlib.Path(__file__).name)
+
+        name = client.train(runtime="plain", trainer=CustomTrainer(func=train, num_nodes=2))
+        client.wait_for_job_status(name, timeout=90, polling_interval=1)
+        print(list(client.get_job_logs(name)))
+    """
+    out, _err = sdk(program)
+
+    assert out == "['program.py']\n"
+    assert "client.wait_for_job_status" in (tmp_path / "program.py").read_text()
+
+
+def test_events_tell_what_became_of_the_pods_of_a_job(sdk):
+    out, _err = sdk("""
+        def told(command):
+            options = [TrainerCommand(command)]
+            name = client.train(runtime="plain", trainer=CustomTrainerContainer(image="any"), options=options)
+            client.wait_for_job_status(name, status={"Complete", "Failed"}, timeout=90, polling_interval=1)
+            return [(event.involved_object_kind, event.reason, event.message) for event in client.get_job_events(name)]
+
+        print(json.dumps([told(["true"]), told(["no-such-program"])]))
+    """)
+
+    well, badly = json.loads(out)
+    assert ["Pod", "Started", "container node started"] in well
+    (failed,) = [message for kind, reason, message in badly if (kind, reason) == ("Pod", "Failed")]
+    assert failed.startswith("container node: cannot start 'no-such-program': ")
 
 
 def test_a_container_runs_with_the_command_of_its_runtime(sdk):
@@ -138,3 +180,27 @@ def test_a_container_runs_with_the_command_of_its_runtime(sdk):
     """)
 
     assert out == "['from the runtime']\n"
+
+
+def test_a_function_reports_its_progress_by_the_sdks_own_means(sdk_on):
+    out, _err = sdk_on("--pods", "host", "--feature-gates", "TrainJobStatus")("""
+        def train():
+            from kubeflow.trainer.backends.kubernetes.utils import update_trainjob_status
+
+            print(update_trainjob_status(progress_percent=40, estimated_remaining_seconds=9, metrics={"loss": 0.5}))
+
+        name = client.train(runtime="plain", trainer=CustomTrainer(func=train))
+        client.wait_for_job_status(name, timeout=90, polling_interval=1)
+        kind = ("trainer.kubeflow.org", "v1alpha1", "default", "trainjobs")
+        status = client.backend.custom_api.get_namespaced_custom_object(*kind, name)["status"]["trainerStatus"]
+        print(json.dumps([list(client.get_job_logs(name)), status]))
+    """)
+
+    logs, status = json.loads(out)
+    assert logs == ["True"]
+    assert status.pop("lastUpdatedTime")
+    assert status == {
+        "progressPercentage": 40,
+        "estimatedRemainingSeconds": 9,
+        "metrics": [{"name": "loss", "value": "0.5"}],
+    }

@@ -373,3 +373,17 @@ def test_times_at_the_ends_of_the_calendar_can_be_read(when):
     stored = codec_for(PODS).decode(msgspec.json.encode({"metadata": {"name": "a", "creationTimestamp": when}}))
 
     assert str(stored.metadata.creation_timestamp.year) == when[:4].lstrip("0")
+
+
+def test_what_is_the_same_in_many_objects_is_held_once():
+    owner = {"kind": "TrainJob", "name": "job", "uid": "1-2-3", "controller": True}
+    child = {"metadata": {"name": "child", "namespace": "team", "ownerReferences": [owner]}}
+    read = codec_for(CONFIG_MAPS).decode
+    job = read(msgspec.json.encode({"metadata": {"name": "job", "namespace": "team", "uid": "1-2-3"}})).metadata
+    one, other = (read(msgspec.json.encode(child)).metadata for _ in range(2))
+
+    assert one == other
+    assert one.namespace is other.namespace is job.namespace
+    assert (one.labels, one.annotations) == ({}, {})
+    assert one.labels is job.labels
+    assert one.owner_references[0].uid is job.uid

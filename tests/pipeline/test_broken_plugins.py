@@ -11,7 +11,19 @@ import pytest
 
 from ktrain.api.core import CONFIG_MAPS
 from ktrain.api.meta import Condition
-from ktrain.pipeline import Component, PluginError, Registry, leftovers, overrun, plan, runner, size, validate
+from ktrain.pipeline import (
+    Address,
+    Component,
+    PluginError,
+    Registry,
+    gangs,
+    overrun,
+    plan,
+    removals,
+    runner,
+    size,
+    validate,
+)
 
 from .test_runner import JOB, RUNTIME, context
 
@@ -21,7 +33,9 @@ PHASES = {
     "terminal_condition": lambda registry, ctx: runner.terminal_condition(registry, JOB, ctx),
     "jobs_status": lambda registry, ctx: runner.jobs_status(registry, JOB, ctx),
     "size": lambda registry, ctx: size(registry, JOB, RUNTIME, ctx),
-    "leftovers": lambda registry, ctx: leftovers(registry, JOB, ctx),
+    "gangs": lambda registry, ctx: gangs(registry, JOB, RUNTIME, ctx),
+    "mounts": lambda registry, ctx: runner.mounts(registry, JOB, RUNTIME, ctx),
+    "removals": lambda registry, ctx: removals(registry, JOB, ctx),
 }
 
 
@@ -59,7 +73,9 @@ async def later():
         ("jobs_status", [], "a tuple of JobStatus or None"),
         ("jobs_status", ({"name": "node"},), "a tuple of JobStatus or None"),
         ("size", 3, "a Size or None"),
-        ("leftovers", None, "a list of Leftovers"),
+        ("gangs", "job", "a list of Gangs"),
+        ("mounts", "job", "a list of Addresses"),
+        ("removals", None, "a list of Removals"),
     ],
 )
 def test_a_hook_that_returns_what_it_must_not_is_named(hook, answer, expected):
@@ -74,7 +90,9 @@ def test_what_a_hook_may_return_is_taken():
 
     assert run("terminal_condition", lambda *_: end) == end
     assert run("jobs_status", lambda *_: ()) == ()
-    assert run("leftovers", lambda *_: ()) == ()
+    assert run("gangs", lambda *_: ()) == ()
+    assert run("mounts", lambda *_: [Address(CONFIG_MAPS, JOB.key)]) == (Address(CONFIG_MAPS, JOB.key),)
+    assert run("removals", lambda *_: []) == ()
     assert run("build", lambda *_: []).components == ()
 
 

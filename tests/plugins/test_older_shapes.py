@@ -106,7 +106,7 @@ def test_runtime_patches_come_after_them(kit):
         ),
         (
             "podSpecOverrides: [{containers: [{volumeMounts: [{name: v, mountPath: /v}]}]}]",
-            "spec.podSpecOverrides[0].containers[0].name: Invalid value",
+            "spec.podSpecOverrides[0].containers[0].name: Required value",
         ),
         (
             "podTemplateOverrides: [{spec: {$patch: null}}]",
@@ -123,6 +123,15 @@ def test_what_they_may_not_say_is_refused(kit, spec, message):
     (error,) = kit.errors(RUNTIME, job(spec))
 
     assert message in error
+
+
+def test_overrides_that_make_too_much_of_all_jobs_are_refused_before_they_are_merged(kit):
+    overrides = f"podTemplateOverrides: [{{%s spec: {{nodeSelector: {{k: {'v' * 800_000}}}}}}}]"
+
+    (error,) = kit.errors(RUNTIME, job(overrides % ""))
+    assert error.startswith("spec: Forbidden: the overrides of the TrainJob have more than 1572864 bytes, written out")
+    assert error.endswith("each of the 2 jobs of its runtime; no JobSet is that large: name the jobs they are for")
+    assert kit.errors(RUNTIME, job(overrides % "targetJobs: [{name: node}],")) == []
 
 
 def test_what_agrees_with_a_runtime_patch_is_not_refused(kit):

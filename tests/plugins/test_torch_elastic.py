@@ -4,7 +4,7 @@ import pytest
 
 from ktrain.api import trainer as api
 from ktrain.api.meta import Key, Object, ObjectMeta, OwnerReference
-from ktrain.pipeline import leftovers, prepare, size, validate
+from ktrain.pipeline import prepare, removals, size, validate
 from ktrain.plugins.torch.scaling import AUTOSCALERS, NODE_JOBS, NodeCounts, NodeJob
 
 POLICY = "minNodes: 2, maxNodes: 4"
@@ -289,7 +289,7 @@ def test_of_a_job_that_does_not_run_only_its_own_autoscaler_has_to_go(kit, owner
     owners = (OwnerReference(uid=owner, controller=True),)
     kit.objects[AUTOSCALERS.plural, Key("team", "mnist")] = Object(metadata=ObjectMeta(owner_references=owners))
 
-    assert len(leftovers(kit.registry, kit.job(sized(2)), kit.context)) == found
+    assert len(removals(kit.registry, kit.job(sized(2)), kit.context)) == found
 
 
 def test_a_gang_waits_for_the_fewest_nodes_only(kit):

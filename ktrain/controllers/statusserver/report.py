@@ -2,7 +2,9 @@
 What a report says, and whether the API server would take it.
 
 A report is answered before it is stored, so it is judged here, by the schema of the shipped definition and in the API
-server's words. Unknown fields are skipped, as Go's decoder does; a field of a wrong type is no report at all.
+server's words. Unknown fields are skipped, as Go's decoder does; a field of a wrong type is no report at all, nor is a
+number that no int32 holds. Pods write what they like, so whatever is said costs little: of too many metrics only as
+many are looked at as it takes to know that.
 """
 
 from __future__ import annotations
@@ -23,6 +25,9 @@ if TYPE_CHECKING:
 
 COMPLETE: Final = 100
 """The percentage of a job that is done."""
+MAX_METRICS: Final = 256
+"""What the schema allows. Tens of thousands fit into a body, and each is judged by itself."""
+_INT32: Final = range(-(1 << 31), 1 << 31)
 
 
 class Report(Struct, frozen=True):
@@ -40,12 +45,14 @@ class Report(Struct, frozen=True):
         status = self.trainer_status
         if status is None:
             return {}
-        found: Json = msgspec.to_builtins(status)
+        found: Json = msgspec.to_builtins(msgspec.structs.replace(status, metrics=None, last_updated_time=None))
         if status.metrics is not None:
             # An empty name or value is one that the schema has something to say about.
-            found["metrics"] = [{"name": metric.name, "value": metric.value} for metric in status.metrics]
+            found["metrics"] = [
+                {"name": metric.name, "value": metric.value} for metric in status.metrics[: MAX_METRICS + 1]
+            ]
         if status.last_updated_time is not None:
-            found["lastUpdatedTime"] = format_time(status.last_updated_time.astimezone(UTC))
+            found["lastUpdatedTime"] = format_time(status.last_updated_time)
         return {"trainerStatus": found}
 
 
@@ -58,16 +65,30 @@ def decode(body: bytes) -> Report:
     Read the body of a request.
 
     Raises:
-        NoReport: It is no JSON object of the right types, or its time has no time zone.
+        NoReport: It is no JSON object of the right types, or its time has no time zone, or none in UTC.
     """
     try:
         report = msgspec.json.decode(body, type=Report)
-    except msgspec.MsgspecError as error:
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise NoReport(str(error)) from error
-    time = report.trainer_status.last_updated_time if report.trainer_status else None
-    if time is not None and time.tzinfo is None:
-        raise NoReport("lastUpdatedTime has no time zone")
+    if report.trainer_status is not None:
+        _check(report.trainer_status)
     return report
+
+
+def _check(status: api.TrainerStatus) -> None:
+    for number in (status.progress_percentage, status.estimated_remaining_seconds):
+        if number is not None and number not in _INT32:
+            raise NoReport("a number that no int32 holds")
+    time = status.last_updated_time
+    if time is None:
+        return
+    if time.tzinfo is None:
+        raise NoReport("lastUpdatedTime has no time zone")
+    try:
+        time.astimezone(UTC)
+    except OverflowError as error:
+        raise NoReport("lastUpdatedTime is in no year from 1 to 9999") from error
 
 
 def problem(job: Key, status: Json) -> str | None:

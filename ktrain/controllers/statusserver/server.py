@@ -193,8 +193,11 @@ class StatusServer:
         return msgspec.json.encode(answer)
 
     async def _authorize(self, authorization: str, key: Key) -> None:
+        job = self._jobs.get(key)
+        since = job.metadata.creation_timestamp if job else None
         try:
-            admitted = await self._tokens.admits(authorization, trainjobstatus.audience(key), key.namespace)
+            audience = trainjobstatus.audience(key)
+            admitted = await self._tokens.admits(authorization, audience, key.namespace, since=since)
         except (FrameworkError, msgspec.MsgspecError) as error:
             log.warning("statusserver.review_failed", trainjob=str(key), error=str(error))
             raise Refused(HTTPStatus.INTERNAL_SERVER_ERROR, "InternalError", "Internal error") from error

@@ -6,6 +6,8 @@ costs nothing and keeps most nonsense from the API server; whether it is true, t
 jobs with one report each five seconds would be 2,000 reviews a second, so a verdict is remembered: good ones for five
 minutes and never past the token's end, bad ones for 30 seconds. Tokens are remembered as their hash.
 
+A token that is older than the job is of an earlier job of that name, whose pods may still be ending: no good.
+
 Any pod of the namespace whose service account may be used for such a token passes, as in Kubeflow's Trainer.
 """
 
@@ -13,6 +15,7 @@ from __future__ import annotations
 
 import binascii
 import hashlib
+import math
 from base64 import urlsafe_b64decode
 from typing import TYPE_CHECKING, Final
 
@@ -24,6 +27,8 @@ from ktrain.framework.serving.authorization import MAX_TOKEN_CHARS, User
 from ktrain.framework.serving.remembered import Remembered
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from ktrain.api.meta import Json
     from ktrain.framework.client.client import Client
     from ktrain.framework.env import Env
@@ -37,6 +42,8 @@ REVIEWS_AT_A_TIME: Final = 16
 REVIEW_TIMEOUT_S: Final = 5.0
 _REVIEWS: Final = "/apis/authentication.k8s.io/v1/tokenreviews"
 _ACCOUNT: Final = "system:serviceaccount:"
+_SKEW_S: Final = 60.0
+"""By which the clocks of API servers may differ."""
 
 
 class _Kubernetes(msgspec.Struct, frozen=True):
@@ -48,11 +55,13 @@ class _Claims(msgspec.Struct, frozen=True):
 
     aud: list[str] | str = ""
     exp: float = 0.0
+    iat: float = math.inf
     kubernetes: _Kubernetes = msgspec.field(default=_Kubernetes(), name="kubernetes.io")
 
-    @property
-    def audiences(self) -> list[str]:
-        return [self.aud] if isinstance(self.aud, str) else list(self.aud)
+    def are_for(self, audience: str, namespace: str, since: datetime | None) -> bool:
+        audiences = [self.aud] if isinstance(self.aud, str) else self.aud
+        is_older = since is not None and self.iat < since.timestamp() - _SKEW_S
+        return audience in audiences and self.kubernetes.namespace == namespace and not is_older
 
 
 class _Review(Struct, frozen=True):
@@ -80,9 +89,10 @@ class Tokens:
         self._bad: Remembered[bool] = Remembered(env, REMEMBERED_BAD)
         self._turns = anyio.Semaphore(REVIEWS_AT_A_TIME)
 
-    async def admits(self, authorization: str, audience: str, namespace: str) -> bool:
+    async def admits(self, authorization: str, audience: str, namespace: str, *, since: datetime | None) -> bool:
         """
-        Whether the bearer of this header may report with this audience from this namespace.
+        Whether the bearer of this header may report with this audience from this namespace, on a job that is there
+        *since* (None: none is).
 
         Raises:
             FrameworkError: The API server could not be asked.
@@ -93,7 +103,7 @@ class Tokens:
             return False
         token = words[1]
         claims = _claims(token)
-        if claims is None or audience not in claims.audiences or claims.kubernetes.namespace != namespace:
+        if claims is None or not claims.are_for(audience, namespace, since):
             return False
         left_s = claims.exp - self._env.clock.now().timestamp()
         if left_s <= 0:
@@ -131,5 +141,5 @@ def _claims(token: str) -> _Claims | None:
         return None
     try:
         return msgspec.json.decode(urlsafe_b64decode(parts[1] + "=" * (-len(parts[1]) % 4)), type=_Claims)
-    except (binascii.Error, ValueError, msgspec.MsgspecError):
+    except (binascii.Error, ValueError, msgspec.MsgspecError, RecursionError):
         return None

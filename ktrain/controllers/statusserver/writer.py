@@ -206,7 +206,12 @@ class Writer:
         if found is None or found.metadata.uid != entry.uid:
             return "gone"
         last = self._last_stored(job)
-        return "outdated" if last is not None and last != entry.stored and last > entry.when else None
+        if last is None:
+            return None
+        if found.is_finished:
+            # Its pods are done; what they said in time may still come, but nothing is said again.
+            return "outdated" if last >= entry.when else None
+        return "outdated" if last != entry.stored and last > entry.when else None
 
     def _last_stored(self, job: Key) -> datetime | None:
         found = self._jobs.get(job)

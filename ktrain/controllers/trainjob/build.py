@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import msgspec
 
@@ -17,16 +17,18 @@ from ktrain import pipeline
 from ktrain.api import trainer as api
 from ktrain.api.meta import Key
 from ktrain.pipeline.errors import PipelineError, PlanError, PluginError
-from ktrain.pipeline.points import ApplyWhen
+from ktrain.pipeline.points import ApplyWhen, Removal
 from ktrain.plugins.jobset import JOB_SET_STATES
 
-from . import elastic
+from . import elastic, gangs
 from . import snapshot as snapshots
 from .observe import RUNTIMES, SNAPSHOT_METADATA, Check, Failure
 
 if TYPE_CHECKING:
-    from ktrain.api.meta import Object, Resource
-    from ktrain.pipeline import Component, Leftover, Registry, Size
+    from collections.abc import Callable, Sequence
+
+    from ktrain.api.meta import Object
+    from ktrain.pipeline import Address, Component, Registry, Size
     from ktrain.plugins.jobset import JobSetState
 
     from .elastic import Resize
@@ -58,15 +60,6 @@ class Apply:
         return replace(self, exists=True)
 
 
-class Removal(NamedTuple):
-    """A component that has to go before one of its name can be made."""
-
-    # `Any`: any kind.
-    resource: Resource[Any]
-    key: Key
-    uid: str
-
-
 @dataclass(frozen=True, slots=True)
 class Decision:
     """What to do, in the order of the fields. The default is: nothing."""
@@ -80,7 +73,6 @@ class Decision:
     shared: bool = False
     """As a shared one."""
     applies: tuple[Apply, ...] = ()
-    removals: tuple[Removal, ...] = ()
     resize: Resize | None = None
     """Change the size of the running JobSet."""
     failure: Failure | None = None
@@ -88,10 +80,8 @@ class Decision:
     """Of an elastic job; None also if nobody can tell now."""
     status: api.TrainJobStatus | None = None
     """The desired status, but for the diagnosis."""
-    delete: JobSetState | None = None
-    """Delete this JobSet, after the status is stored."""
-    leftovers: tuple[Leftover, ...] = ()
-    """Delete these, too: they are for jobs that run."""
+    removals: tuple[Removal, ...] = ()
+    """Delete these, after the status is stored."""
     requeue_after_s: float | None = None
 
 
@@ -112,7 +102,7 @@ class _Stuck(Exception):
 
 
 def build(observed: Observed, registry: Registry) -> Decision:
-    """Decide what to write for an unfinished job: `check`, or any of `snapshot`, `applies`, `resize` and `failure`."""
+    """Decide what to write for an unfinished job: `check`, or any of the others but `status`."""
     try:
         return _build(observed, registry)
     except _Ask as ask:
@@ -137,17 +127,32 @@ def _build(observed: Observed, registry: Registry) -> Decision:
     try:
         size = pipeline.size(registry, observed.job, base.snapshot.spec, observed.context)
     except PluginError as error:
-        raise _Stuck(Failure("PluginFailed", str(error))) from error
+        raise _Stuck(Failure.of(error)) from error
     decision = Decision(snapshot=None if base.exists else base.snapshot, shared=base.is_shared, size=size)
     if job_set is not None and (running or job_set.metadata.deletion_timestamp):
-        return _resized(decision, observed, job_set) if running else decision
+        return _beside(_resized(decision, observed, job_set), observed, registry, base) if running else decision
+    return _written(decision, lambda: _components(observed, registry, base, size))
+
+
+def _written(decision: Decision, components: Callable[[], _Writing]) -> Decision:
+    """Have components written, or say why they cannot be built."""
     try:
-        writing = _components(observed, registry, base, size)
+        writing = components()
         return replace(decision, applies=tuple(writing.applies), removals=tuple(writing.removals))
     except PipelineError as error:
         # The snapshot stays: the job runs on the runtime it was created with, also when it is mended later.
-        reason = "PluginFailed" if isinstance(error, PluginError) else "BuildFailed"
-        return replace(decision, failure=Failure(reason, str(error)))
+        return replace(decision, failure=Failure.of(error))
+
+
+def _beside(decision: Decision, observed: Observed, registry: Registry, base: _Base) -> Decision:
+    """Decide about what a running JobSet is placed by, beside its size."""
+    found = gangs.look(observed, registry, base.snapshot.spec)
+    decision = replace(decision, requeue_after_s=found.requeue_after_s, failure=decision.failure or found.failure)
+    if not found.missing:
+        return decision
+    if Check.JOB not in observed.checked:
+        raise _Ask(Check.JOB)
+    return _written(decision, lambda: _restored(observed, registry, base, found.missing))
 
 
 def _resized(decision: Decision, observed: Observed, job_set: JobSetState) -> Decision:
@@ -291,6 +296,21 @@ def _components(observed: Observed, registry: Registry, base: _Base, size: Size 
     return writing
 
 
+def _restored(observed: Observed, registry: Registry, base: _Base, missing: Sequence[Address]) -> _Writing:
+    """
+    Build anew what is missing beside the JobSet of a running job.
+
+    Raises:
+        PipelineError: It cannot be built.
+    """
+    writing = _Writing(observed)
+    for component in pipeline.plan(registry, observed.job, base.snapshot.spec, observed.context).components:
+        apply = _apply(component)
+        if (component.resource, apply.key) in missing:
+            writing.add(apply)
+    return writing
+
+
 class _Writing:
     """What to write of a plan, component by component."""
 
@@ -323,7 +343,7 @@ class _Writing:
             self._held = True
         elif component.replaces:
             self._held = True
-            self.removals.append(Removal(component.resource, apply.key, existing.metadata.uid))
+            self.removals.append(Removal.of(component.resource, existing))
         elif component.when is not ApplyWhen.ABSENT and not self._held:
             self._again(apply.over_ours(), existing)
 
@@ -351,7 +371,12 @@ def _marked(component: Component, base: _Base) -> Component:
 
 
 _MAX_BYTES: Final = 3 * 512 * 1024
-"""What etcd takes in one request. The API server says of more that it is too large, and not what to do about it."""
+"""
+What etcd takes in one request. The API server says of more that it is too large, and not what to do about it.
+
+It also stores who set which field, which for many short fields is as much again: see `refusals`.
+"""
+ADVICE: Final = "move what is long (variables, arguments, patches) from the TrainJob or its runtime into ConfigMaps"
 
 
 def _apply(component: Component) -> Apply:
@@ -370,7 +395,7 @@ def _apply(component: Component) -> Apply:
     if len(body) > _MAX_BYTES:
         raise PlanError(
             f"{component.resource.kind}/{meta['name']} would have {len(body)} bytes, and at most {_MAX_BYTES} can be "
-            "stored; move what is long (variables, arguments, patches) from the TrainJob or its runtime into ConfigMaps"
+            f"stored; {ADVICE}"
         )
     digest = blake2b(body, digest_size=16).digest()
     return Apply(component, Key(meta.get("namespace", ""), meta["name"]), digest, exists=False)

@@ -8,8 +8,8 @@ The rules, in the order in which they are asked (Kubeflow Trainer's reconciler, 
 3. Only an owner's UID proves that an object is ours. An object of another owner with our name is left alone.
 4. The runtime is read once, into a snapshot. From then on only the snapshot counts.
 5. Components are built when the JobSet is not there, or while it or the job is suspended; a running one is left alone,
-   but for the size of an elastic one.
-6. The status follows the JobSet. What cannot be built is said in an event and, if it lasts, in the status.
+   but for the size of an elastic one. What schedulers need of a running gang is made again if it vanishes.
+6. The status follows the JobSet. What cannot be built, or placed, is said in an event and, if it lasts, in the status.
 """
 
 from __future__ import annotations
@@ -23,6 +23,8 @@ import msgspec
 from ktrain import pipeline
 from ktrain.api import trainer as api
 from ktrain.pipeline.errors import PluginError
+from ktrain.pipeline.points import Removal
+from ktrain.plugins.jobset import JOB_SET_STATES
 
 from . import status as statuses
 from .build import Decision, build, runtime_key
@@ -31,7 +33,6 @@ from .observe import Failure
 if TYPE_CHECKING:
     from ktrain.api.meta import Condition
     from ktrain.pipeline import Registry
-    from ktrain.plugins.jobset import JobSetState
 
     from .observe import Observed
 
@@ -48,20 +49,25 @@ def decide(observed: Observed, registry: Registry) -> Decision:
         return Decision(failure=status)
     ended = replace_status(job, status).is_finished
     try:
-        leftovers = pipeline.leftovers(registry, job, observed.context) if ended or job.is_suspended else ()
+        removals = pipeline.removals(registry, job, observed.context) if ended or job.is_suspended else ()
     except PluginError as error:
-        return Decision(failure=Failure("PluginFailed", str(error)))
+        return Decision(failure=Failure.of(error))
     building = Decision() if ended or job.metadata.deletion_timestamp else build(observed, registry)
     if building.size:
         status = msgspec.structs.replace(status, elastic=building.size.status)
-    left = statuses.remaining(job, status.conditions, observed.context.now)
+    removals = (*building.removals, *_overdue(observed, status), *removals)
     return replace(
         building,
         status=status,
-        delete=_to_delete(observed, status),
-        leftovers=leftovers,
-        requeue_after_s=None if ended or left is None else max(left, _MINIMUM_WAIT).total_seconds(),
+        removals=tuple(removal for removal in removals if removal.uid not in observed.memory.deleted),
+        requeue_after_s=None if ended else _next_look_s(observed, status, building),
     )
+
+
+def _next_look_s(observed: Observed, status: api.TrainJobStatus, building: Decision) -> float | None:
+    left = statuses.remaining(observed.job, status.conditions, observed.context.now)
+    deadline_s = None if left is None else max(left, _MINIMUM_WAIT).total_seconds()
+    return min((time for time in (deadline_s, building.requeue_after_s) if time is not None), default=None)
 
 
 def replace_status(job: api.TrainJob, status: api.TrainJobStatus) -> api.TrainJob:
@@ -76,7 +82,7 @@ def _status(observed: Observed, registry: Registry) -> api.TrainJobStatus | Fail
         end = None if job.is_finished else _end(observed, registry)
         counters = pipeline.jobs_status(registry, job, ctx)
     except PluginError as error:
-        return Failure("PluginFailed", str(error))
+        return Failure.of(error)
     if end:
         conditions = statuses.with_condition(conditions, end, ctx.now)
     # A JobSet that is gone, or so new that it has no counters, says nothing; the last known ones stay.
@@ -96,13 +102,12 @@ def _end(observed: Observed, registry: Registry) -> Condition | None:
     return None
 
 
-def _to_delete(observed: Observed, status: api.TrainJobStatus) -> JobSetState | None:
+def _overdue(observed: Observed, status: api.TrainJobStatus) -> tuple[Removal, ...]:
+    """Return the JobSet of a job that its deadline ended."""
     job_set = observed.job_set
     if job_set is None or not job_set.metadata.is_controlled_by(observed.job.metadata.uid):
-        return None
-    if job_set.metadata.deletion_timestamp or job_set.metadata.uid == observed.memory.deleted:
-        return None
+        return ()
     overdue = any(
         c.is_true and c.type == api.CONDITION_FAILED and c.reason == statuses.REASON_DEADLINE for c in status.conditions
     )
-    return job_set if overdue else None
+    return (Removal.of(JOB_SET_STATES, job_set),) if overdue and not job_set.metadata.deletion_timestamp else ()

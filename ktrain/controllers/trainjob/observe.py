@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from ktrain.api import trainer as api
 from ktrain.api.meta import Object, Resource
+from ktrain.pipeline.errors import PluginError, PluginOverrun
 
 if TYPE_CHECKING:
     from collections.abc import Container, Mapping
     from datetime import datetime
 
     from ktrain.api.meta import Key
-    from ktrain.pipeline.errors import PlanError
+    from ktrain.pipeline.errors import PipelineError, PlanError
     from ktrain.pipeline.points import Context
     from ktrain.plugins.jobset import JobSetState
 
@@ -29,6 +30,10 @@ all jobs of a runtime; other people's ConfigMaps cost their metadata. (A label t
 RUNTIMES: Final = {
     (resource.group, resource.kind): resource for resource in (api.TRAINING_RUNTIMES, api.CLUSTER_TRAINING_RUNTIMES)
 }
+
+
+OVERRUN_AGAIN_S: Final = 60.0
+"""After this time a plugin that did not return is asked about the job again."""
 
 
 class Check(Flag):
@@ -56,6 +61,15 @@ class Failure:
     """The reason of its event, where it has one of its own."""
     is_final: bool = False
     """Whether nothing is tried again until something changes."""
+    again_s: float | None = None
+    """When to try again, if not after the usual, ever longer waits."""
+
+    @classmethod
+    def of(cls, error: PipelineError) -> Failure:
+        """Say what the pipeline has to say. A plugin that makes all others wait is not asked again soon."""
+        if isinstance(error, PluginOverrun):
+            return cls("PluginFailed", str(error), at_once=True, again_s=OVERRUN_AGAIN_S)
+        return cls("PluginFailed" if isinstance(error, PluginError) else "BuildFailed", str(error))
 
 
 class Applied(NamedTuple):
@@ -74,20 +88,35 @@ class Memory:
     snapshot_version: str = ""
     applied: Mapping[str, Applied] = field(default_factory=dict)
     """By kind and name of the component."""
+    job_set_version: str = ""
+    status_version: str = ""
+    """Resource versions of the JobSet and of the TrainJob after our last write; their events bring nothing new."""
     had_children: bool = False
     """Whether there ever was a snapshot or JobSet."""
     refused_nodes: int | None = None
     """The number of nodes that the JobSet could not be given."""
     ended: JobSetState | None = None
     """The JobSet, if it was deleted after its end. With a TTL of nothing that is before any pass could see it."""
-    deleted: str = ""
-    """UID of the JobSet whose deletion the API server accepted."""
+    deleted: frozenset[str] = frozenset()
+    """UIDs of objects whose deletion the API server accepted."""
     failure: Failure | None = None
     failing_since: datetime | None = None
+    told: datetime | None = None
+    """When `failure` became known as it is."""
     diagnosed: Failure | None = None
     """What was written to the status; a CRD without the field drops it, and then it must not be written for ever."""
     status_due_s: float | None = None
     """When counters that changed must be in the status, on the monotonic clock."""
+
+    # What caches tell of our own writes is no news: a third of all events, whose passes had nothing to decide
+
+    def made(self, child: Object) -> bool:
+        """Whether a new JobSet or snapshot is the one that we have just made."""
+        return child.metadata.resource_version in (self.job_set_version, self.snapshot_version)
+
+    def only_wrote_status(self, old: api.TrainJob, new: api.TrainJob) -> bool:
+        """Whether our last status is all that changed. A new list may tell several changes as one."""
+        return new.metadata.resource_version == self.status_version and _said(old) == _said(new)
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,3 +136,9 @@ class Observed:
     """The shared snapshot that the job runs on, if it does."""
     shares: bool = False
     """Whether it gets a shared one if it has none yet."""
+
+
+def _said(job: api.TrainJob) -> tuple[object, ...]:
+    """What users say of a job; its generation stands for its spec."""
+    meta = job.metadata
+    return meta.generation, meta.labels, meta.annotations, meta.finalizers, meta.deletion_timestamp

@@ -17,30 +17,30 @@ from ktrain.api import core
 from ktrain.api import trainer as api
 from ktrain.api.meta import Key
 from ktrain.framework.client.client import APPLY_TYPE, PatchType
-from ktrain.framework.errors import ApiError, ApplyConflict, Conflict, FrameworkError, NotFound
+from ktrain.framework.errors import ApiError, Conflict, FrameworkError, NotFound
 from ktrain.pipeline.errors import PlanError
 from ktrain.pipeline.points import Context
 from ktrain.plugins.jobset import JOB_SET_STATES
 
-from . import elastic
+from . import elastic, refusals
 from . import snapshot as snapshots
 from . import status as statuses
-from .build import runtime_key
-from .decide import decide
+from .build import Decision, runtime_key
+from .decide import decide, replace_status
 from .observe import RUNTIMES, SNAPSHOT_METADATA, Applied, Check, Failure, Memory, Observed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from ktrain.api.meta import Json, Resource
+    from ktrain.api.meta import Json, Object, Resource
     from ktrain.framework.cache.informer import Informer
     from ktrain.framework.client.client import Client
     from ktrain.framework.env import Env
     from ktrain.framework.events import EventRecorder
-    from ktrain.pipeline import Registry, Size
+    from ktrain.pipeline import Registry, Removal, Size
     from ktrain.plugins.jobset import JobSetState
 
-    from .build import Apply, Decision
+    from .build import Apply
     from .shared import SharedSnapshots
     from .snapshot import Snapshot
 
@@ -100,6 +100,17 @@ class Reconciler:
         job = self._current(key)
         if job is None:
             return
+        try:
+            await self._pass(job)
+        except FrameworkError:
+            raise
+        except Exception as error:
+            failure = refusals.unforeseen(error)
+            self._note_failure(job, failure)
+            await self._write_status(job, Decision(failure=failure))
+            raise
+
+    async def _pass(self, job: api.TrainJob) -> None:
         decision, cause = await self._decide(job)
         if decision is None:
             return
@@ -108,15 +119,16 @@ class Reconciler:
         failure = self._refusal(job, decision.size, cause) if cause else decision.failure
         self._note_failure(job, failure)
         await self._write_status(job, decision)
-        if decision.delete:
-            await self._delete(JOB_SET_STATES, decision.delete.key, decision.delete.metadata.uid)
-            self._remember(job, deleted=decision.delete.metadata.uid)
-        for leftover in decision.leftovers:
-            await self._delete(leftover.resource, leftover.found.key, leftover.found.metadata.uid)
-        if job.is_finished:
+        for removal in decision.removals:
+            await self._delete(removal)
+            self._remember(job, deleted=self._memory(job).deleted | {removal.uid})
+        if job.is_finished or (decision.status and replace_status(job, decision.status).is_finished):
             self._shared.release(job.metadata.uid)
             if self._memory(job).applied:
                 self._remember(job, snapshot=None, applied={})
+        if failure and failure.again_s is not None:
+            self._wake(job.key, failure.again_s)
+            return
         if failure and not (failure.is_final and (cause is None or decision.resize)):
             raise cause if isinstance(cause, ApiError) else JobFailed(failure.message)
 
@@ -133,6 +145,17 @@ class Reconciler:
         owner = obj.metadata.controller
         if owner and owner.uid == self._uids.get(obj.key) and obj.has_ended:
             self._memories[owner.uid] = replace(self._memories.get(owner.uid, _BLANK), ended=obj)
+
+    # Which events are news
+
+    def is_news_of_job(self, old: api.TrainJob, new: api.TrainJob) -> bool:
+        """Whether a change of a TrainJob is more than what we wrote."""
+        return not self._memories.get(new.metadata.uid, _BLANK).only_wrote_status(old, new)
+
+    def is_news_of_child(self, child: Object) -> bool:
+        """Whether a new JobSet or snapshot is another than what we made."""
+        owner = child.metadata.controller
+        return owner is None or not self._memories.get(owner.uid, _BLANK).made(child)
 
     # Observe and decide
 
@@ -196,7 +219,7 @@ class Reconciler:
                 if not await self._ask(job, decision):
                     return None, None
             except ApiError as error:
-                if _is_behind(error):
+                if refusals.is_behind(error):
                     raise
                 return decision, error
             checked |= decision.check
@@ -255,7 +278,7 @@ class Reconciler:
         except PlanError as error:
             return error
         except ApiError as error:
-            if _is_behind(error):
+            if refusals.is_behind(error):
                 raise
             return error
         return None
@@ -282,8 +305,8 @@ class Reconciler:
             component = apply.component
             done = await self._client.apply(component.resource, component.body, force=apply.exists)
             self._remember_applied(job, apply, done.metadata.generation)
-        for removal in decision.removals:
-            await self._delete(removal.resource, removal.key, removal.uid)
+            if component.resource == JOB_SET_STATES:
+                self._remember(job, job_set_version=done.metadata.resource_version)
         if resize := decision.resize:
             await self._client.patch(JOB_SET_STATES, resize.job_set.key, resize.patch, type=PatchType.JSON)
 
@@ -291,10 +314,10 @@ class Reconciler:
         """Say why the API server refused, and remember it where asking again would be no use."""
         job_set = self._lookup(JOB_SET_STATES, job.key)
         if isinstance(cause, PlanError) or job_set is None or size is None:
-            return _refusal(cause)
+            return refusals.failure(cause)
         refused = elastic.refused(job, job_set, size, self._memory(job), cause)
         if refused is None:
-            return _refusal(cause)
+            return refusals.failure(cause)
         self._remember(job, refused_nodes=size.status.desired_nodes)
         return refused
 
@@ -307,12 +330,12 @@ class Reconciler:
         memory = self._memory(job)
         if failure is None:
             if memory.failure:
-                self._remember(job, failure=None, failing_since=None, diagnosed=None)
+                self._remember(job, failure=None, failing_since=None, told=None, diagnosed=None)
             return
         if failure == memory.failure:
             return
-        since = memory.failing_since or self._env.clock.now()
-        self._remember(job, failure=failure, failing_since=since)
+        now = self._env.clock.now()
+        self._remember(job, failure=failure, failing_since=memory.failing_since or now, told=now)
         if not failure.at_once:
             self._wake(job.key, DIAGNOSE_AFTER_S)
         text = failure.message if len(failure.message) <= _MAX_NOTE else f"{failure.message[:_MAX_NOTE]} ..."
@@ -340,7 +363,7 @@ class Reconciler:
 
     async def _write_status(self, job: api.TrainJob, decision: Decision) -> None:
         """Write the status if it changed, or see to it that it is written later if that is better."""
-        if decision.status is None and decision.failure is None:
+        if decision.status is None and decision.failure is None and self._memory(job).failure is None:
             return
         status = msgspec.structs.replace(decision.status or job.status, diagnosis=self._diagnosis(job))
         patch = statuses.merge_patch(job, status)
@@ -354,16 +377,17 @@ class Reconciler:
                 self._wake(job.key, due_s - now_s)
                 return
         if patch:
-            await self._client.patch(api.TRAIN_JOBS, job.key, patch, subresource="status")
+            written = await self._client.patch(api.TRAIN_JOBS, job.key, patch, subresource="status")
+            self._remember(job, status_version=written.metadata.resource_version)
         if memory.status_due_s is not None or memory.diagnosed != memory.failure:
             diagnosed = memory.failure if status.diagnosis else None
             self._remember(job, status_due_s=None, diagnosed=diagnosed)
 
-    async def _delete(self, resource: Resource[Any], key: Key, uid: str) -> None:
+    async def _delete(self, removal: Removal) -> None:
         try:
-            await self._client.delete(resource, key, uid=uid, propagation="Background")
+            await self._client.delete(removal.resource, removal.key, uid=removal.uid, propagation="Background")
         except (NotFound, Conflict):
-            log.debug("child.gone", kind=resource.kind, child=str(key))
+            log.debug("child.gone", kind=removal.resource.kind, child=str(removal.key))
 
 
 def _settled(obj: Json) -> Json:
@@ -373,17 +397,3 @@ def _settled(obj: Json) -> Json:
 
 
 _BLANK: Final = Memory()
-_LASTING: Final = (400, 403, 409, 422)
-
-
-def _is_behind(error: ApiError) -> bool:
-    """Whether it was only our caches that were behind; then the next pass sees what is there."""
-    return isinstance(error, Conflict) and not isinstance(error, ApplyConflict)
-
-
-def _refusal(error: ApiError | PlanError) -> Failure:
-    """Say why the API server refused a child. What it calls the client's fault, time alone will not mend."""
-    if isinstance(error, PlanError):
-        return Failure("RuntimeUnusable", str(error))
-    message = error.status.message or str(error)
-    return Failure("Refused", message, at_once=error.code in _LASTING)

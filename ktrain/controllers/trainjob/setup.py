@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from ktrain.framework.cache.cache import Cache
     from ktrain.framework.cache.informer import Informer
     from ktrain.framework.client.client import Client
+    from ktrain.framework.controller.predicates import Predicate
     from ktrain.framework.env import Env
     from ktrain.framework.events import EventRecorder
     from ktrain.framework.metrics import Metrics
@@ -95,28 +96,36 @@ def make_controller(
     jobs = informer(api.TRAIN_JOBS)
     jobs.add_index(_BY_RUNTIME, _runtime_waited_for)
     jobs.add_index(_SUSPENDED, _where_suspended)
-    controller.watches(jobs)
+    controller.watches(jobs, predicate=Events(updated=reconciler.is_news_of_job))
     for runtimes in (informer(api.TRAINING_RUNTIMES), informer(api.CLUSTER_TRAINING_RUNTIMES)):
         controller.watches(runtimes, lambda runtime: _waiting(jobs, runtime))
-    controller.owns(informer(SNAPSHOT_METADATA), owner=api.TRAIN_JOBS)
+    made_by_others = Events(added=reconciler.is_news_of_child)
+    controller.owns(informer(SNAPSHOT_METADATA), owner=api.TRAIN_JOBS, predicate=made_by_others)
     # Before the handler that wakes the owner.
     shared.job_sets.add_handler(reconciler)
     controller.watches(shared.config_maps, partial(_on_shared, shared), predicate=_SHARED_GONE)
     for taken in (shared.job_sets, informer(SNAPSHOT_METADATA)):
         controller.watches(taken, partial(_with_name, jobs), predicate=_GONE)
     for watch in dict.fromkeys(registry.watches):  # two plugins may want the same
-        _follow(controller, watch, informer(watch.resource, watch.label_selector), jobs)
+        predicate = made_by_others if watch.resource in (JOB_SET_STATES, SNAPSHOT_METADATA) else None
+        _follow(controller, watch, informer(watch.resource, watch.label_selector), jobs, predicate)
     return controller
 
 
-def _follow(controller: Controller, watch: Watch, watched: Informer[Any], jobs: Informer[api.TrainJob]) -> None:
+def _follow(
+    controller: Controller,
+    watch: Watch,
+    watched: Informer[Any],
+    jobs: Informer[api.TrainJob],
+    predicate: Predicate[Any] | None,
+) -> None:
     """Have changes of a kind that a plugin watches wake the jobs that it says."""
     if watch.owned:
-        controller.owns(watched, owner=api.TRAIN_JOBS)
+        controller.owns(watched, owner=api.TRAIN_JOBS, predicate=predicate)
     elif watch.keys:
-        controller.watches(watched, watch.keys)
+        controller.watches(watched, watch.keys, predicate=predicate)
     elif watch.suspended:
-        controller.watches(watched, lambda obj: _suspended(jobs, obj))
+        controller.watches(watched, lambda obj: _suspended(jobs, obj), predicate=predicate)
 
 
 def make_collector(

@@ -66,13 +66,18 @@ def remaining(job: api.TrainJob, conditions: tuple[Condition, ...], now: datetim
     """
     if not job.spec.active_deadline_seconds or job.is_suspended:
         return None
-    start = job.metadata.creation_timestamp
-    resumed = find_condition(conditions, api.CONDITION_SUSPENDED)
-    if resumed and resumed.status == "False":
-        start = resumed.last_transition_time
+    start = running_since(job, conditions)
     if start is None:
         return None
     return start + timedelta(seconds=job.spec.active_deadline_seconds) - now
+
+
+def running_since(job: api.TrainJob, conditions: tuple[Condition, ...]) -> datetime | None:
+    """Return when a job that is not suspended was created or, since then, resumed."""
+    resumed = find_condition(conditions, api.CONDITION_SUSPENDED)
+    if resumed and resumed.status == "False":
+        return resumed.last_transition_time
+    return job.metadata.creation_timestamp
 
 
 def is_urgent(old: api.TrainJobStatus, new: api.TrainJobStatus) -> bool:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from sys import intern
 from typing import Any, Final, Generic, TypeVar, cast
 
 import msgspec
@@ -176,6 +177,7 @@ class Codec(Generic[T]):
         elif isinstance(obj, Object) and obj.kind in self._kinds:
             msgspec.structs.force_setattr(obj, "api_version", self._api_version)
             msgspec.structs.force_setattr(obj, "kind", self._kind)
+            _share(obj.metadata)
         return obj
 
 
@@ -197,6 +199,25 @@ def accept_header(resource: Resource[Any], *, many: bool = False) -> dict[str, s
     if resource.type is not Object:
         return {"Accept": "application/json"}
     return {"Accept": _METADATA_ONLY.format("List" if many else "")}
+
+
+def _share(metadata: ObjectMeta) -> None:
+    """
+    Have objects hold together what is the same in many: their namespace, their owner, and having no labels.
+
+    A third of the memory of an object without a spec. An owner's UID and name are also those of the owner itself.
+    """
+    put = msgspec.structs.force_setattr  # frozen only for those who have not seen it yet: nobody has
+    put(metadata, "namespace", intern(metadata.namespace))
+    put(metadata, "name", intern(metadata.name))
+    put(metadata, "uid", intern(metadata.uid))
+    if not metadata.labels:
+        put(metadata, "labels", _NONE)
+    if not metadata.annotations:
+        put(metadata, "annotations", _NONE)
+    for owner in metadata.owner_references:
+        for name in _NAMES_OF_OWNERS:
+            put(owner, name, intern(getattr(owner, name)))
 
 
 def _split_page(body: bytes) -> tuple[ListMeta, Sequence[bytes | msgspec.Raw]]:
@@ -290,6 +311,8 @@ def _detach_fields(fields: list[tuple[str, Detach]]) -> Detach:
     return detach
 
 
+_NONE: Final[dict[str, str]] = {}
+_NAMES_OF_OWNERS: Final = ("api_version", "kind", "name", "uid")
 # One codec per resource for the life of the process; resources are constants, so this does not grow.
 _codecs: Final[dict[Resource[Any], Codec[Any]]] = {}
 _PAGE: Final = msgspec.json.Decoder(RawPage)

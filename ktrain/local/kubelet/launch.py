@@ -26,6 +26,7 @@ from .environment import (
 from .files import VolumeError
 from .kept_logs import log_name
 from .logs import KEPT_ATTEMPTS, AttemptLog, LogStore, tail
+from .sent_functions import writes_its_program
 from .sources import fetch
 
 if TYPE_CHECKING:
@@ -150,7 +151,7 @@ class Launcher:
         process = ProcessSpec(
             argv=mpi.worker_command(argv, can_serve=as_root and not self._machine.shared_host and _exists(argv[0])),
             env=process_environment(base, pod, variables, gpus),
-            cwd=container.working_dir or self._machine.cwd,
+            cwd=container.working_dir or (str(temporary) if writes_its_program(argv) else self._machine.cwd),
             log=path,
             uid=uid,
             groups=(*filter(None, (shared.fs_group,)), *shared.supplemental_groups),

@@ -152,7 +152,7 @@ class _Pass:
             return
         mark = self._mark()
         refused = [(pod, no) for pod in waiting if (no := self._place(pod))]
-        have = gang.started + len(waiting) - len(refused)
+        have = gang.started - self._robbed(gang) + len(waiting) - len(refused)
         if have >= gang.least:
             for pod, no in refused:
                 self._explain(self._make_room(pod, no))
@@ -169,6 +169,7 @@ class _Pass:
         if is_promised:
             del self._plan.bind[mark.bound :]
             self._kept += placed
+            self._preemption.spare(gang)
         else:
             self._go_back(mark)
             answers = [answer._replace(node="", victims=frozenset()) for answer in answers]
@@ -178,6 +179,11 @@ class _Pass:
             self._explain(Waiting(pod, UNSCHEDULABLE, message, node if is_promised else ""))
         for answer in answers:
             self._explain(answer)
+
+    def _robbed(self, gang: Gang) -> int:
+        """How many that have started are evicted in this pass, for others whose turn came first."""
+        going = {eviction.victim.metadata.uid for eviction in self._plan.evict}
+        return sum(pod.metadata.uid in going for pod in gang.members)
 
     def _mark(self) -> _Mark:
         return _Mark(len(self._plan.bind), len(self._kept), len(self._plan.evict), dict(self._lost))

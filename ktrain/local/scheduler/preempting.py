@@ -52,6 +52,7 @@ class Preemption:
         self._fleet = fleet
         self._budgets = budgets
         self._gangs = gangs
+        self._spared: list[Gang] = []
         self._units: dict[str, Unit] = {}
         wholes: dict[int, list[Pod]] = {}
         for pod in pods:
@@ -64,6 +65,10 @@ class Preemption:
                 self._units[pod.metadata.uid] = (pod,)
         for whole in wholes.values():
             self._units.update((pod.metadata.uid, tuple(sorted(whole, key=_importance))) for pod in whole)
+
+    def spare(self, gang: Gang) -> None:
+        """Evict none of a gang from now on: others go for its sake, which would be in vain if it got smaller."""
+        self._spared.append(gang)
 
     def make_room(self, pod: Pod, refusals: Sequence[Sequence[Reason]]) -> Room | str:
         """Choose a node for the pod, and the victims; a text says why there is none. `refusals` are those by node."""
@@ -101,10 +106,11 @@ class Preemption:
     def _weaker(self, pod: Pod, seat: Seat) -> list[Unit]:
         """Return the units that the pod may push from the node, the most important first."""
         own = self._gangs.get(pod.metadata.uid)
+        safe = [id(gang) for gang in (own, *self._spared) if gang is not None]
         found = {
             unit[0].metadata.uid: unit
             for uid in seat.pods
-            if (unit := self._units.get(uid)) and (own is None or self._gangs.get(uid) is not own)
+            if (unit := self._units.get(uid)) and id(self._gangs.get(uid)) not in safe
         }
         weaker = (unit for unit in found.values() if _priority(unit) < pod.spec.priority)
         return sorted(weaker, key=lambda unit: (_importance(unit[0]), unit[0].metadata.name))

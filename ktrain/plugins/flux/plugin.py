@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Final
 
 from ktrain.api import trainer as api
 from ktrain.api.core import CONFIG_MAP_METADATA, SECRETS
-from ktrain.api.meta import owner_reference
+from ktrain.api.meta import Key, owner_reference
 from ktrain.pipeline.findings import Findings, invalid
 from ktrain.pipeline.info import Program
-from ktrain.pipeline.points import BUILT, Component, Rule, Watch
+from ktrain.pipeline.points import BUILT, Address, Component, Rule, Watch
 
 from . import curve, scripts
 from .job import FluxJob
@@ -110,6 +110,16 @@ class Flux:
                     {"curve.cert": b64encode(certificate.encode()).decode()},
                 ),
             ),
+        )
+
+    def mounts(self, job: api.TrainJob, runtime: api.RuntimeSpec, ctx: Context) -> Sequence[Address]:  # noqa: ARG002 -- the hook's signature
+        """Return the scripts and the certificate."""
+        if runtime.ml_policy is None or not runtime.ml_policy.flux:
+            return ()
+        namespace = job.metadata.namespace
+        return (
+            Address(CONFIG_MAP_METADATA, Key(namespace, scripts_name(job))),
+            Address(SECRETS, Key(namespace, curve_name(job))),
         )
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from ktrain.pipeline.findings import forbidden, invalid
+from ktrain.pipeline.findings import FieldError, forbidden, invalid
 from ktrain.pipeline.older import OVERRIDES, overrides, patch_templates, pod_patch, targets
 from ktrain.pipeline.patches import leaves
 
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from ktrain.api import trainer as api
     from ktrain.api.meta import Json
     from ktrain.api.schema import Schema
-    from ktrain.pipeline.findings import FieldError
 
     from .state import JobSetState
 
@@ -90,7 +89,10 @@ def _shape(name: str, entry: Json, path: str) -> Iterator[FieldError]:
     for field in unknown:
         yield forbidden(f"{prefix}.{field}", "cannot be overridden")
     for cause in _schema().validate_shape(spec):
-        yield invalid(f"{prefix}.{cause.field}", None, str(cause))
+        if cause.reason == "FieldValueRequired":
+            yield FieldError(f"{prefix}.{cause.field}", "Required value", "")
+        else:
+            yield invalid(f"{prefix}.{cause.field}", None, str(cause))
 
 
 def _names_a_job(value: object) -> bool:

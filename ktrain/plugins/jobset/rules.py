@@ -48,7 +48,7 @@ def validate(info: Info | None, job: api.TrainJob, old: api.TrainJob | None, job
         errors += older_rules.late_changes(job, old, job_set)
     for patch in job.spec.runtime_patches:
         errors += _manager(patch.manager)
-    malformed = list(older_rules.shapes(job))
+    malformed = list(older_rules.shapes(job)) if older_rules.speaks(job) else []
     errors += malformed
     if info is not None and (job.spec.runtime_patches or older_rules.speaks(job)):
         template = msgspec.json.decode(info.runtime.template.spec, type=dict[str, Any])

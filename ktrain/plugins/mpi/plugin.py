@@ -12,7 +12,7 @@ from ktrain.api.meta import Key
 from ktrain.pipeline.findings import Findings, invalid
 from ktrain.pipeline.info import literal
 from ktrain.pipeline.journal import TRAIN_JOB, Author
-from ktrain.pipeline.points import BUILT, ApplyWhen, Component, Rule, Watch
+from ktrain.pipeline.points import BUILT, Address, ApplyWhen, Component, Rule, Watch
 from ktrain.pipeline.prepare import declared_environment, environment
 
 from . import objects
@@ -104,6 +104,16 @@ class MPI:
         if existing and existing.metadata.is_controlled_by(info.job.metadata.uid):
             return (hosts,)
         return (Component(SECRETS, objects.secret(info, ctx.random), ApplyWhen.ABSENT), hosts)
+
+    def mounts(self, job: api.TrainJob, runtime: api.RuntimeSpec, ctx: Context) -> Sequence[Address]:  # noqa: ARG002 -- the hook's signature
+        """Return the key pair and the host file."""
+        if runtime.ml_policy is None or not runtime.ml_policy.mpi:
+            return ()
+        namespace = job.metadata.namespace
+        return (
+            Address(SECRETS, Key(namespace, objects.secret_name(job))),
+            Address(CONFIG_MAP_METADATA, Key(namespace, objects.hostfile_name(job))),
+        )
 
 
 def _main(pod_set: PodSet) -> Container | None:

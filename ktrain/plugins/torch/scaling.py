@@ -16,7 +16,7 @@ from ktrain.api import jobset
 from ktrain.api import trainer as api
 from ktrain.api.meta import Key, Object, Resource, Struct, owner_reference
 from ktrain.pipeline.findings import Findings
-from ktrain.pipeline.points import BUILT, Component, Leftover, Rule, Size, Watch
+from ktrain.pipeline.points import BUILT, Component, Removal, Rule, Size, Watch
 
 from . import elastic
 
@@ -100,11 +100,11 @@ class ElasticTorch:
             return ()
         return (Component(AUTOSCALERS, _autoscaler(info.job, policy, metrics)),)
 
-    def leftovers(self, job: api.TrainJob, ctx: Context) -> Sequence[Leftover]:
+    def removals(self, job: api.TrainJob, ctx: Context) -> Sequence[Removal]:
         """Return the autoscaler: it would scale what does not run."""
         found = ctx.lookup(AUTOSCALERS, job.key)
         ours = found and found.metadata.is_controlled_by(job.metadata.uid) and not found.metadata.deletion_timestamp
-        return (Leftover(AUTOSCALERS, found),) if found and ours else ()
+        return (Removal.of(AUTOSCALERS, found),) if found and ours else ()
 
     def size(self, job: api.TrainJob, runtime: api.RuntimeSpec, ctx: Context) -> Size | None:
         """Return the size of an elastic job."""

@@ -37,21 +37,26 @@ class Group:
 
     @property
     def name(self) -> str:
-        """
-        Name the PodGroup: the same for all of the job's life, and another for a later job of this name.
-
-        At most 63 characters. What the job looks like is not in it: pods refer to it, and a resumed job to the same.
-        """
-        meta = self.info.job.metadata
-        text = "\n".join(("TrainJob", meta.namespace, meta.name, meta.uid, self.template))
-        prefix = f"{meta.name}-{self.template}"[:_PREFIX].rstrip("-.")
-        return f"{prefix}-{sha256(text.encode()).hexdigest()[:_DIGITS]}"
+        """The PodGroup's."""
+        return group_name(self.info.job, self.template)
 
     @property
     def wanted(self) -> Template:
         """What the template says. Call once the counts are final."""
         gang = Gang(min_count(self)) if self.template == TRAINER else None
         return Template(self.template, Policy(gang), self.pod_sets[0].pod.get("priorityClassName") or "")
+
+
+def group_name(job: api.TrainJob, template: str) -> str:
+    """
+    Name a PodGroup: the same for all of the job's life, and another for a later job of this name.
+
+    At most 63 characters. What the job looks like is not in it: pods refer to it, and a resumed job to the same.
+    """
+    meta = job.metadata
+    text = "\n".join(("TrainJob", meta.namespace, meta.name, meta.uid, template))
+    prefix = f"{meta.name}-{template}"[:_PREFIX].rstrip("-.")
+    return f"{prefix}-{sha256(text.encode()).hexdigest()[:_DIGITS]}"
 
 
 def groups_of(info: Info) -> list[Group]:

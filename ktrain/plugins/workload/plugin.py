@@ -6,27 +6,28 @@ Hooks are pure and read what is cached; so a job takes two passes. The first bui
 that the rest waits for. Its event wakes the job, and the second pass builds the PodGroups and then the JobSet, whose
 pods name them. API servers of 1.36 want that order, too: they refuse a PodGroup whose Workload is not there.
 
-Nothing here changes while a job runs. If a suspended job's groups have changed in a way that theirs cannot, Workload
-and PodGroups are deleted together and made anew when they are gone; until then the JobSet stays suspended. A PodGroup
-goes when its last pod has ended.
+Nothing here changes while a job runs; what vanishes meanwhile is made again, in the same two passes. If a suspended
+job's groups have changed in a way that theirs cannot, Workload and PodGroups are deleted together and made anew when
+they are gone; until then the JobSet stays suspended. A PodGroup goes when its last pod has ended.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from ktrain.api.meta import Key
+from ktrain.api.meta import Key, find_condition
 from ktrain.pipeline.errors import PlanError
 from ktrain.pipeline.findings import Findings
-from ktrain.pipeline.points import BUILT, Component, Rule, Watch
+from ktrain.pipeline.points import BUILT, Component, Gang, Rule, Wait, Watch
 
 from . import objects, rules, versions
-from .groups import groups_of
+from .groups import group_name, groups_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ktrain.api.trainer import TrainJob
+    from ktrain.api.meta import Object
+    from ktrain.api.trainer import RuntimeSpec, TrainJob
     from ktrain.pipeline.info import Info
     from ktrain.pipeline.points import Context
 
@@ -60,13 +61,13 @@ class Workload:
         ctx: Context,  # noqa: ARG002 -- the hook's signature
     ) -> Findings:
         """Refuse runtimes that say themselves how their pods are placed, and groups that never could be."""
-        if info is None or not _is_active(info):
+        if info is None or not _is_active(info.runtime):
             return Findings()
         return Findings(tuple(rules.errors(info)), tuple(rules.warnings(info)))
 
     def enforce_pod_group_policy(self, info: Info, ctx: Context) -> None:  # noqa: ARG002 -- the hook's signature
         """Have each pod name its group."""
-        if _is_active(info):
+        if _is_active(info.runtime):
             for group in groups_of(info):
                 for pod_set in group.pod_sets:
                     pod_set.set_scheduling_group(group.name)
@@ -78,7 +79,7 @@ class Workload:
         Raises:
             PlanError: The cluster does not serve the kinds.
         """
-        if not _is_active(info):
+        if not _is_active(info.runtime):
             return ()
         version, groups = _served(ctx), groups_of(info)
         existing = ctx.lookup(version.workloads, info.job.key)
@@ -95,16 +96,47 @@ class Workload:
             ),
         )
 
+    def gangs(self, job: TrainJob, runtime: RuntimeSpec, ctx: Context) -> Sequence[Gang]:
+        """Return the Workload, and a PodGroup for each of its templates."""
+        version = _found(ctx) if _is_active(runtime) else None
+        if version is None:
+            return ()
+        workload = ctx.lookup(version.workloads, job.key)
+        templates = workload.spec.pod_group_templates if workload and _is_of(workload, job) else ()
+        return (
+            Gang(version.workloads, job.key),
+            *(_gang(version, Key(job.metadata.namespace, group_name(job, one.name)), job, ctx) for one in templates),
+        )
 
-def _is_active(info: Info) -> bool:
-    policy = info.runtime.pod_group_policy
+
+def _gang(version: Version, key: Key, job: TrainJob, ctx: Context) -> Gang:
+    found = ctx.lookup(version.pod_groups, key)
+    condition = find_condition(found.status.conditions, version.condition) if found and _is_of(found, job) else None
+    if condition is None or condition.status != "False":
+        return Gang(version.pod_groups, key)
+    said = condition.message or condition.reason
+    message = f"PodGroup {key.name} is not scheduled: {said}; its pods' own conditions say what is missing"
+    return Gang(version.pod_groups, key, Wait(condition.reason or "Unschedulable", message))
+
+
+def _is_of(found: Object, job: TrainJob) -> bool:
+    return found.metadata.is_controlled_by(job.metadata.uid)
+
+
+def _is_active(runtime: RuntimeSpec) -> bool:
+    policy = runtime.pod_group_policy
     return bool(policy and policy.workload)
 
 
+def _found(ctx: Context) -> Version | None:
+    """Return the version that is used here."""
+    served = (one for one in versions.VERSIONS if ctx.knows(one.workloads) and ctx.knows(one.pod_groups))
+    return next(served, None)
+
+
 def _served(ctx: Context) -> Version:
-    for version in versions.VERSIONS:
-        if ctx.knows(version.workloads) and ctx.knows(version.pod_groups):
-            return version
+    if version := _found(ctx):
+        return version
     names = ", ".join(version.name for version in versions.VERSIONS)
     raise PlanError(_NOT_SERVED.format(group=versions.GROUP, versions=names))
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from ktrain.api.meta import Object, Resource, Struct
+from ktrain.api.meta import Condition, Object, Resource, Struct
 from ktrain.pipeline.points import Watch
 
 if TYPE_CHECKING:
@@ -57,10 +57,17 @@ class WorkloadState(Object, frozen=True):
     spec: WorkloadSpec = WorkloadSpec()
 
 
+class PodGroupStatus(Struct, frozen=True):
+    """What the scheduler says. A condition that is True says nothing about now: from 1.37 on it stays so for ever."""
+
+    conditions: tuple[Condition, ...] = ()
+
+
 class PodGroupState(Object, frozen=True):
-    """A PodGroup without its status: a condition that is True once says nothing about now."""
+    """A PodGroup."""
 
     spec: Template = Template()
+    status: PodGroupStatus = PodGroupStatus()
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +77,8 @@ class Version:
     name: str
     count_changes: bool
     """Whether a gang's minCount can change."""
+    condition: str
+    """By which PodGroups say that they have been scheduled."""
 
     @property
     def workloads(self) -> Resource[WorkloadState]:
@@ -99,9 +108,9 @@ class Version:
 
 
 VERSIONS: Final = (
-    Version("v1beta1", count_changes=True),
-    Version("v1alpha3", count_changes=True),
-    Version("v1alpha2", count_changes=False),
+    Version("v1beta1", count_changes=True, condition="PodGroupInitiallyScheduled"),
+    Version("v1alpha3", count_changes=True, condition="PodGroupInitiallyScheduled"),
+    Version("v1alpha2", count_changes=False, condition="PodGroupScheduled"),
 )
 """The best first: of those that a cluster serves this is the one that is used."""
 

@@ -37,7 +37,27 @@ def test_a_report_goes_on_with_its_time_in_utc_to_the_second_and_without_what_no
         status('"lastUpdatedTime": "yesterday"'),
         status('"lastUpdatedTime": "2026-11-21T10:00:00"'),
         b'{"trainerStatus": 1}',
+        b'{"other": ' + b"[" * 30_000 + b"]" * 30_000 + b"}",
+        b'{"a":' * 10_000 + b"1" + b"}" * 10_000,
+        b"\xef\xbb\xbf{}",
+        b"{} {}",
+        status('"progressPercentage": NaN'),
+        status('"progressPercentage": 42.0'),
+        status('"progressPercentage": true'),
+        status('"estimatedRemainingSeconds": 2147483648'),
+        status('"estimatedRemainingSeconds": -2147483649'),
+        status('"estimatedRemainingSeconds": ' + "9" * 400),
+        status('"estimatedRemainingSeconds": ' + "9" * 40_000),
+        status('"metrics": {}'),
+        status('"metrics": [null]'),
+        status('"metrics": [{"name": "\\ud800", "value": "1"}]'),
+        status('"metrics": [{"name": "X", "value": "1"}]').replace(b"X", b"\xff"),
+        status('"lastUpdatedTime": "9999-12-31T23:59:59-12:00"'),
+        status('"lastUpdatedTime": "0001-01-01T00:00:00+12:00"'),
+        status('"lastUpdatedTime": "2026-02-30T10:00:00Z"'),
+        status('"lastUpdatedTime": 1763719200'),
     ],
+    ids=lambda body: repr(body[:40]),
 )
 def test_what_is_no_report_is_told_apart(body):
     with pytest.raises(NoReport):
@@ -74,6 +94,10 @@ BELOW = "status.trainerStatus.{0}: Invalid value: {1}: trainerStatus.{0} in body
             '"progressPercentage": 1',
             "status.trainerStatus: Invalid value: lastUpdatedTime is required when trainerStatus is present",
         ),
+        (f'"progressPercentage": -1, {WHEN}', BELOW.format("progressPercentage", -1, "greater than or equal to 0")),
+        ('"lastUpdatedTime": "0001-01-01T00:00:00Z"', None),
+        (f'"metrics": [{{"name": "a", "value": "1"}}, {{"name": "a", "value": "2"}}], {WHEN}', None),
+        (f'"metrics": [{{"name": "{"x" * 64}", "value": "\\u0000"}}], {WHEN}', None),
         (f'"metrics": [{{"value": "1"}}], {WHEN}', BELOW.format("metrics[0].name", '""', "at least 1 chars long")),
     ],
 )
@@ -81,3 +105,11 @@ def test_it_is_judged_in_the_api_servers_words(text, said):
     found = problem(Key("team", "job"), decode(status(text)).as_json())
 
     assert found == (said and f'TrainJob.trainer.kubeflow.org "job" is invalid: {said}')
+
+
+def test_as_many_metrics_as_fit_into_a_body_cost_no_more_than_a_few_too_many():
+    flood = decode(status(f'"metrics": [{",".join(["{}"] * 20_000)}], {WHEN}'))
+    said = problem(Key("team", "job"), flood.as_json())
+
+    assert "status.trainerStatus.metrics: Too many: 257: must have at most 256 items" in said
+    assert len(said) < 100_000

@@ -19,6 +19,7 @@ def token(lives_s=3600, signature="s", **claims):
     said = {
         "aud": [AUDIENCE],
         "exp": EPOCH.timestamp() + lives_s,
+        "iat": EPOCH.timestamp(),
         "kubernetes.io": {"namespace": "team"},
         **claims,
     }
@@ -46,7 +47,7 @@ def asking(scenario, status=GOOD, code=201):
         tokens = Tokens(Client(reviews, env, field_manager="x", retry_budget_s=0), env)
 
         async def admits(header, namespace="team"):
-            return await tokens.admits(header, AUDIENCE, namespace)
+            return await tokens.admits(header, AUDIENCE, namespace, since=EPOCH)
 
         return await scenario(env, admits)
 
@@ -71,7 +72,12 @@ def asking(scenario, status=GOOD, code=201):
         f"Bearer {token(**{'kubernetes.io': {'namespace': 'other'}})}",
         f"Bearer {token(**{'kubernetes.io': {}})}",
         f"Bearer {token(signature='s' * 20_000)}",
+        f"Bearer {token(exp='soon')}",
+        f"Bearer {token(exp=-1)}",
+        f"Bearer {token(iat=EPOCH.timestamp() - 61)}",
+        f"Bearer h.{urlsafe_b64encode(b'[' * 3_000 + b']' * 3_000).decode()}.s",
     ],
+    ids=lambda header: header[:60],
 )
 def test_what_cannot_be_a_good_token_is_refused_and_nobody_asked(header):
     async def scenario(_env, admits):

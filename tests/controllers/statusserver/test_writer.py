@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from ktrain.api import trainer as api
-from ktrain.api.meta import Key, ObjectMeta
+from ktrain.api.meta import Condition, Key, ObjectMeta
 from ktrain.controllers.statusserver.writer import AT_A_TIME, FLUSH_S, Writer
 from ktrain.framework.client.client import Client
 from ktrain.framework.client.transport import Response
@@ -37,13 +37,17 @@ class Server:
     """By name of a job: what the writer's cache says of the last report that was stored."""
 
     gone: set[str] = field(default_factory=set)
+    ended: set[str] = field(default_factory=set)
 
     def get(self, key):
         """The writer's cache: all jobs are there and have the UID `u`."""
         if key.name in self.gone:
             return None
         reported = api.Reported(self.times[key.name]) if key.name in self.times else None
-        return api.TrainJob(metadata=ObjectMeta(uid="u"), status=api.TrainJobStatus(trainer_status=reported))
+        conditions = (Condition("Complete", "True"),) if key.name in self.ended else ()
+        return api.TrainJob(
+            metadata=ObjectMeta(uid="u"), status=api.TrainJobStatus(conditions, trainer_status=reported)
+        )
 
     async def request(self, method, path, *, query=(), headers=None, body=None, timeout_s=30.0):
         applied = msgspec.json.decode(body)
@@ -291,3 +295,16 @@ def test_with_nothing_to_store_the_end_comes_at_once():
         return env.clock.monotonic()
 
     assert simulate(run) == 3
+
+
+@pytest.mark.parametrize(("known_s", "said_s", "stored"), [(None, 5, 1), (10, 11, 1), (10, 10, 0), (10, 5, 0)])
+def test_of_a_job_that_has_ended_only_what_is_new_is_stored(known_s, said_s, stored):
+    async def scenario(env, server, put):
+        server.ended = {"a"}
+        server.times = {} if known_s is None else {"a": EPOCH + timedelta(seconds=known_s)}
+        put("a", 50, at_s=said_s)
+        await env.clock.sleep(1)
+
+    server, writer = writing(scenario)
+    assert len(server.stored) == stored
+    assert writer.statistics().dropped == 1 - stored

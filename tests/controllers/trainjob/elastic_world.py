@@ -59,13 +59,17 @@ class ElasticWorld(World):
             yield
             tasks.cancel_scope.cancel()
 
-    async def elastic_runtime(self, least=2, most=4, **policy) -> None:
-        await self.runtime_of({"torch": {"elasticPolicy": {"minNodes": least, "maxNodes": most, **policy}}})
+    async def elastic_runtime(self, least=2, most=4, beside=(), **policy) -> None:
+        await self.runtime_of({"torch": {"elasticPolicy": {"minNodes": least, "maxNodes": most, **policy}}}, beside)
 
-    async def runtime_of(self, policy) -> None:
+    async def runtime_of(self, policy, beside=()) -> None:
+        """`beside`: the names of other steps."""
+        pod = {"spec": {"containers": [{"name": "main", "image": "i"}]}}
+        others = [{"name": name, "template": {"spec": {"template": pod}}} for name in beside]
+        nodes = RUNTIME["spec"]["template"]["spec"]["replicatedJobs"]
         runtime = RUNTIME | {
             "metadata": {"name": "rt", "namespace": NS},
-            "spec": RUNTIME["spec"] | {"mlPolicy": policy},
+            "spec": {"mlPolicy": policy, "template": {"spec": {"replicatedJobs": [*others, *nodes]}}},
         }
         await self.user.apply(core.untyped(api.TRAINING_RUNTIMES), runtime)
 
@@ -125,4 +129,4 @@ def play(scenario, gates=ON, **policy) -> None:
             await scenario(world)
 
     # Snapshots are shared by the runtime's UID, which two worlds of one seed would have in common.
-    simulate(whole, seed=crc32(repr(policy).encode()))
+    simulate(whole, seed=crc32(repr((scenario.__qualname__, policy)).encode()))

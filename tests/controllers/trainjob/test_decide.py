@@ -247,17 +247,17 @@ def test_past_the_deadline_the_job_fails_and_its_jobset_goes(settled):
     decision = settled.but(spec={"activeDeadlineSeconds": HOUR}, job_set=a_job_set()).decide()
 
     assert conditions(decision) == [("Failed", "True", "DeadlineExceeded")]
-    assert decision.delete.metadata.uid == "js-uid"
+    assert [removal.uid for removal in decision.removals] == ["js-uid"]
     assert decision.requeue_after_s is None
 
 
 def test_the_jobset_of_an_overdue_job_goes_until_it_is_gone(settled):
     situation = settled.but(spec={"activeDeadlineSeconds": HOUR}, status=OVERDUE, job_set=a_job_set())
 
-    assert situation.decide().delete is not None
-    assert situation.but(memory=replace(settled.memory, deleted="js-uid")).decide().delete is None
-    assert situation.but(job_set=a_job_set(deletion_timestamp=NOW)).decide().delete is None
-    assert situation.but(job_set=a_job_set(owner="other")).decide().delete is None
+    assert situation.decide().removals
+    assert situation.but(memory=replace(settled.memory, deleted=frozenset({"js-uid"}))).decide().removals == ()
+    assert situation.but(job_set=a_job_set(deletion_timestamp=NOW)).decide().removals == ()
+    assert situation.but(job_set=a_job_set(owner="other")).decide().removals == ()
     assert situation.but(job_set=None).decide().applies == ()
 
 
@@ -265,7 +265,7 @@ def test_an_overdue_job_whose_jobset_has_ended_keeps_that_end(settled):
     decision = settled.but(spec={"activeDeadlineSeconds": 1}, job_set=a_job_set(conditions=(ENDED,))).decide()
 
     assert conditions(decision) == [("Complete", "True", "AllJobsCompleted")]
-    assert decision.delete is None
+    assert decision.removals == ()
 
 
 def test_the_deadlines_clock_stands_while_suspended_and_starts_anew_on_resumption(settled):

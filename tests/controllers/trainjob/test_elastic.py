@@ -10,7 +10,7 @@ from ktrain.api.meta import Key
 from ktrain.framework.client.client import PatchType
 from ktrain.framework.errors import ApiError
 
-from .elastic_world import METRIC, OFF, SIZE_WRITE, ElasticWorld, play
+from .elastic_world import OFF, SIZE_WRITE, ElasticWorld, play
 from .world import KEY, NS
 
 
@@ -28,6 +28,27 @@ def test_a_job_without_a_number_has_the_fewest_nodes_and_says_so_in_its_scale():
         selected = (await world.user.list(core.PODS, NS, label_selector=selector)).items
         assert len(selected) == len(await world.pods()) == 2
         assert (await world.read()).status.elastic == api.ElasticStatus(2, 4, 2, 2, selector)
+
+    play(scenario)
+
+
+def test_its_selector_is_of_its_nodes_and_of_no_other_step():
+    async def scenario(world: ElasticWorld) -> None:
+        await world.elastic_runtime(beside=["dataset-initializer"])
+        async with world.operator():
+            await world.job()
+            await world.settle(5)
+            selector = (await world.scale())["status"]["selector"]
+            everybody, nodes = [
+                sorted(pod.metadata.name.rpartition("-")[0] for pod in found.items)
+                for found in (
+                    await world.user.list(core.PODS, NS),
+                    await world.user.list(core.PODS, NS, label_selector=selector),
+                )
+            ]
+
+            assert everybody == ["job-dataset-initializer-0-0", "job-node-0-0", "job-node-0-1"]
+            assert nodes == ["job-node-0-0", "job-node-0-1"]
 
     play(scenario)
 
@@ -140,47 +161,38 @@ def test_of_two_numbers_of_nodes_the_elastic_one_counts():
     play(scenario)
 
 
-def test_while_suspended_the_size_changes_with_the_resumption_and_there_is_no_autoscaler():
+@pytest.mark.parametrize("resumed", [3, 4])
+def test_while_suspended_it_keeps_its_size_and_another_one_comes_with_the_resumption(resumed):
     async def scenario(world: ElasticWorld) -> None:
         async with world.operator():
             await world.job(trainer={"numNodes": 3})
             await world.settle(5)
-            running = await world.autoscaler()
             await world.patch(api.TRAIN_JOBS, spec={"suspend": True})
             await world.settle(5)
-            suspended, pods = await world.autoscaler(), await world.pods()
-            await world.resize(4)
+            pods = await world.pods()
+            await world.resize(resumed)
+            assert (await world.read()).status.elastic.desired_nodes == resumed
+            assert await world.pods() == pods == {}
             await world.patch(api.TRAIN_JOBS, spec={"suspend": False})
             await world.settle(5)
 
-            assert (running["spec"]["minReplicas"], running["spec"]["maxReplicas"]) == (2, 4)
-            assert (suspended, pods) == (None, {})
-            assert sorted(await world.pods()) == [0, 1, 2, 3]
-            assert await world.autoscaler() is not None
+            assert sorted(await world.pods()) == [0, 1, 2, 3][:resumed]
 
-    play(scenario, metrics=[METRIC])
+    play(scenario)
 
 
-def test_an_autoscaler_ends_with_its_job_and_a_later_size_is_nobodys():
+def test_a_job_that_waits_from_the_start_begins_in_the_size_that_it_was_given_meanwhile():
     async def scenario(world: ElasticWorld) -> None:
         async with world.operator():
-            await world.job()
+            await world.job(suspend=True)
             await world.settle(5)
-            assert await world.autoscaler() is not None
-            await world.make_ready()
-            await world.end(0, "Succeeded")
-            await world.settle(30)
-            assert [c.type for c in (await world.read()).status.conditions] == ["Complete"]
-            assert await world.autoscaler() is None
+            await world.resize(3)
+            await world.patch(api.TRAIN_JOBS, spec={"suspend": False})
+            await world.settle(5)
 
-            world.counting.calls.clear()
-            with pytest.raises(ApiError, match="must not change once the TrainJob has ended"):
-                await world.patch(api.TRAIN_JOBS, spec={"elasticNodes": 4})
-            await world.resize(3)  # of which nobody is asked but the definition
-            assert world.counting.writes == []
-            assert await world.sizes() == (2, 2)
+            assert sorted(await world.pods()) == [0, 1, 2]
 
-    play(scenario, metrics=[METRIC])
+    play(scenario)
 
 
 def test_once_the_first_node_is_done_the_size_stays():

@@ -39,6 +39,49 @@ def test_a_whole_life_costs_four_writes_and_no_read():
     play(scenario)
 
 
+class Passes:
+    """A plugin that counts passes: each asks for counters once."""
+
+    name = "Passes"
+    before = ("JobSet",)
+    count = 0
+
+    def jobs_status(self, _job, _ctx):
+        self.count += 1
+
+
+def test_a_pass_is_caused_by_what_others_do_and_not_by_our_own_writes():
+    async def scenario(world: World) -> None:
+        passes = Passes()
+        world.plugins += (passes,)
+        async with world.operator():
+            await world.job()
+            assert (passes.count, len(world.counting.writes)) == (1, 2)
+            await world.progress(active=1)
+            await world.settle()
+            assert (passes.count, len(world.counting.writes)) == (3, 3), "the change, and when its write is due"
+            await world.progress("Completed", succeeded=1)
+            await world.settle()
+            assert (passes.count, len(world.counting.writes)) == (4, 4)
+
+    play(scenario)
+
+
+def test_a_status_that_somebody_else_changes_is_put_right():
+    async def scenario(world: World) -> None:
+        async with world.operator():
+            await world.job()
+            await world.progress(active=1)
+            await world.settle()
+            forged = {"name": "node", "active": 0, "ready": 0, "succeeded": 7, "failed": 0, "suspended": 0}
+            await world.patch(api.TRAIN_JOBS, subresource="status", status={"jobsStatus": [forged]})
+            await world.settle()
+
+            assert (await world.read()).status.jobs_status == (api.JobStatus("node", active=1),)
+
+    play(scenario)
+
+
 @pytest.mark.parametrize("workers", [1, 5])
 def test_as_many_passes_run_at_a_time_as_are_configured(workers):
     async def scenario(world: World) -> None:

@@ -89,6 +89,7 @@ class World:
     def __init__(self, env, **server) -> None:
         self.env = env
         self.quota_exceeded = False
+        self.refusal = (403, "Forbidden", "exceeded quota: gpus")
         self.plugins: tuple[Plugin, ...] = (JobSet(), PlainML(), Torch())
         plugin = AdmissionPlugin("quota", self._quota)
         self.server = apiserver.ApiServer(env, crds=assets.crds(), admission=[plugin], **server)
@@ -97,7 +98,7 @@ class World:
 
     def _quota(self, request) -> None:
         if self.quota_exceeded and request.resource.plural == "jobsets":
-            raise StatusError(403, "Forbidden", "exceeded quota: gpus")
+            raise StatusError(*self.refusal)
 
     @asynccontextmanager
     async def operator(self, *, shared: bool = False, workers: int = 16):
@@ -159,8 +160,12 @@ class World:
             return None
 
 
-def play(scenario, **server) -> None:
-    """Run a scenario on virtual time, with a server (which `server` says more about) and a runtime."""
+def play(scenario, *, seed: int = 0, **server) -> None:
+    """
+    Run a scenario on virtual time, with a server (which `server` says more about) and a runtime.
+
+    A runtime of another content wants another `seed`: what is known of a version is remembered, and UIDs come from it.
+    """
 
     async def whole(env) -> None:
         world = World(env, **server)
@@ -168,4 +173,4 @@ def play(scenario, **server) -> None:
             await world.runtime()
             await scenario(world)
 
-    simulate(whole)
+    simulate(whole, seed=seed)

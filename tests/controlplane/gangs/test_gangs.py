@@ -152,6 +152,14 @@ class Stage:
                 key = Key(self.namespace, pod["metadata"]["name"])
                 await self.client.patch(ANY_PODS, key, {"status": {"phase": "Succeeded"}}, subresource="status")
 
+    async def diagnosis(self, job):
+        return (await self.client.get(TRAIN_JOBS, job, self.namespace)).status.diagnosis
+
+    async def until_nothing_is_told(self, job):
+        with anyio.fail_after(PATIENCE_S):
+            while await self.diagnosis(job):  # noqa: ASYNC110 -- another process decides
+                await asyncio.sleep(0.2)
+
     async def tear_down(self):
         for name in ("one", "two"):
             await self.client.delete(TRAIN_JOBS, Key(self.namespace, name), propagation="Background")
@@ -200,9 +208,15 @@ async def test_one_job_is_placed_whole_and_the_other_waits_and_then_runs(cluster
         assert sorted(seen.values()) == [0, JOB_SIZE]
 
         first, second = sorted(seen, key=lambda name: -seen[name])
+        assert await stage.diagnosis(first) is None
+        told = await stage.diagnosis(second)
+        assert told.reason == "Unschedulable"
+        assert f"PodGroup {second}-trainer-" in told.message
+        assert "is not scheduled: pod group is unschedulable" in told.message
         await stage.end(first)
         await stage.until_placed(JOB_SIZE)
         assert await stage.placed() == {first: 0, second: JOB_SIZE}
+        await stage.until_nothing_is_told(second)
 
 
 async def test_without_gangs_both_jobs_hold_what_the_other_needs(cluster):

@@ -32,6 +32,27 @@ def test_a_pod_that_ends_well_succeeds_and_tells_its_story(simulate):
     simulate(scenario)
 
 
+@pytest.mark.parametrize(
+    ("script", "is_kept_apart"),
+    [
+        (
+            '\nread -r -d \'\' SCRIPT << EOM\n\ndef f(): ...\nf()\nEOM\nprintf "%s" "$SCRIPT" > "a.py"\npython "a.py"',
+            True,
+        ),
+        ("printf '%s' 'f()' > a.py; python a.py", False),
+    ],
+)
+def test_a_function_that_the_sdk_sends_does_not_write_its_source_over_the_users(simulate, script, is_kept_apart):
+    async def scenario(world):
+        await world.create(containers=[{"name": "main", "image": "i", "command": ["bash", "-c", script]}])
+        await world.phase("Succeeded")
+
+        [(_, process)] = world.executor.started
+        assert process.cwd == (process.env["TMPDIR"] if is_kept_apart else "/work")
+
+    simulate(scenario)
+
+
 def test_the_whole_life_of_a_pod_costs_two_status_writes_and_an_event(simulate):
     async def scenario(world):
         created = await world.create()

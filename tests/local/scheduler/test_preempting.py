@@ -3,7 +3,7 @@
 import time
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from ktrain.local.scheduler.gangs import COSCHEDULING, KUBERNETES, VOLCANO
@@ -172,6 +172,12 @@ PODS = st.lists(
 )
 
 
+ROBBED_BEFORE = [(0, 0, "", "h"), (1, 0, "n0", "h"), (1, 0, "n1", ""), (1, 1, "", ""), (1, 1, "", "h")]
+"""A gang that needs all three loses the one that runs to a pod whose turn is first."""
+ROBBED_AFTER = [(1, 2, "", "h"), (0, 0, "", "h"), (1, 0, "n0", "h"), (1, 0, "n1", ""), (1, 1, "", "")]
+"""The same, to one whose turn is later, when others are to go for the gang already."""
+
+
 @settings(max_examples=300)
 @given(
     PODS,
@@ -179,6 +185,8 @@ PODS = st.lists(
     st.sampled_from(APIS),
     st.sampled_from(["Pod", "PodGroup"]),
 )
+@example(ROBBED_BEFORE, [1, 1], KUBERNETES, "Pod")
+@example(ROBBED_AFTER, [1, 1], KUBERNETES, "Pod")
 def test_only_less_important_pods_go_and_nobody_goes_in_vain(given_pods, gpus, api, mode):
     nodes = [a_node(f"n{number}", gpu=count) for number, count in enumerate(gpus)]
     groups = [a_group("g", 2, api, mode), a_group("h", 3, api, mode)]

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 _META = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
 _SCALE_GROUP = "autoscaling"
+_UNSET = -(2**31)
+"""What a patch sees where an object does not say how many there should be."""
 
 
 async def get(backend: Backend, call: Call, paths: Scale) -> Json:
@@ -33,9 +35,12 @@ async def get(backend: Backend, call: Call, paths: Scale) -> Json:
     Return the Scale of an object.
 
     Raises:
-        StatusError: 404.
+        StatusError: 404; 500, as upstream, if the object does not say how many there should be.
     """
-    return _view(call, paths, await views.shown(backend, call.resource, listing.get_object(backend, call)))
+    item = await views.shown(backend, call.resource, listing.get_object(backend, call))
+    if call.resource.custom and not _has_replicas(call, paths, item):
+        raise errors.internal(f'the spec replicas field "{_text(paths.spec_replicas)}" does not exist')
+    return _view(call, paths, item)
 
 
 async def write(backend: Backend, call: Call, paths: Scale) -> Json:
@@ -53,7 +58,7 @@ async def write(backend: Backend, call: Call, paths: Scale) -> Json:
         stored = listing.get_object(backend, call)
         old = await views.shown(backend, call.resource, stored)
         before = _view(call, paths, old)
-        desired = _desired(call, before, old, is_put=is_put)
+        desired = _desired(call, before, old, paths, is_put=is_put)
         desired = await _admit(backend, call, before, desired, options)
         try:
             return _view(call, paths, await _set_replicas(backend, call, paths.spec_replicas, old, desired, options))
@@ -89,7 +94,9 @@ async def _set_replicas(
     return await writing.commit_update(backend, call, obj, old, options, admitted=True)
 
 
-def _desired(call: Call, current: Json, old: Item, *, is_put: bool) -> int:
+def _desired(call: Call, current: Json, old: Item, paths: Scale, *, is_put: bool) -> int:
+    if call.resource.custom and not _has_replicas(call, paths, old):
+        current = current | {"spec": {"replicas": _UNSET}}
     desired = _read_put(call) if is_put else _read_patch(call, current)
     version = (desired.get("metadata") or {}).get("resourceVersion", "")
     if version:
@@ -113,7 +120,9 @@ def _check_replicas(call: Call, replicas: int) -> None:
         return
     if not call.resource.custom:
         raise invalid_for(_SCALE_GROUP, "Scale", call.name, causes.non_negative("spec.replicas", replicas))
-    path = "." + ".".join(call.resource.scale.spec_replicas if call.resource.scale else ())
+    path = _text(call.resource.scale.spec_replicas if call.resource.scale else ())
+    if replicas == _UNSET:
+        raise bad_request(f'the spec replicas field "{path}" cannot be empty')
     raise invalid(call.resource, call.name, causes.replicas(path, replicas))
 
 
@@ -160,6 +169,14 @@ def _view(call: Call, paths: Scale, item: Item) -> Json:
         "spec": {"replicas": replicas} if replicas else {},
         "status": status,
     }
+
+
+def _has_replicas(call: Call, paths: Scale, item: Item) -> bool:
+    return _at(views.present(call.resource, item), paths.spec_replicas) is not None
+
+
+def _text(path: tuple[str, ...]) -> str:
+    return "." + ".".join(path)
 
 
 def _at(obj: Json, path: tuple[str, ...]) -> object:

@@ -180,7 +180,7 @@ def _execute(argv: list[str], env: dict[str, str]) -> None:
         reason = "the interpreter in its first line (#!) does not exist" if found else f"no such program{where}"
         raise OSError(errno.ENOENT, reason, program) from None
     except PermissionError:
-        raise OSError(errno.EACCES, "not executable by this user", program) from None
+        raise OSError(errno.EACCES, f"not executable by user {os.geteuid()}", program) from None
     except OSError as error:
         if error.errno != errno.ENOEXEC:
             raise OSError(error.errno, error.strerror, program) from None

@@ -1,0 +1,37 @@
+"""Why a pass could not do its work, in words for the TrainJob: what the API server refused, or what nobody foresaw."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from ktrain.framework.errors import ApiError, ApplyConflict, Conflict
+from ktrain.pipeline.errors import PlanError
+
+from .build import ADVICE
+from .observe import Failure
+
+_LASTING: Final = (400, 403, 409, 422)
+_TOO_LARGE: Final = ("request is too large", "Request entity too large")
+"""In the words of etcd, whose answer is a 500, and of the API server: neither says of what, nor what to do."""
+
+
+def is_behind(error: ApiError) -> bool:
+    """Whether it was only our caches that were behind; then the next pass sees what is there."""
+    return isinstance(error, Conflict) and not isinstance(error, ApplyConflict)
+
+
+def failure(error: ApiError | PlanError) -> Failure:
+    """Say why the API server refused a child. What it calls the client's fault, time alone will not mend."""
+    if isinstance(error, PlanError):
+        return Failure("RuntimeUnusable", str(error))
+    message = error.status.message or str(error)
+    if any(words in message for words in _TOO_LARGE):
+        what = "/".join(error.path.split("/")[-2:])
+        record = "with the record of who set which field, is larger than what can be stored"
+        return Failure("Refused", f"{what}, {record}; {ADVICE}: {message}", at_once=True)
+    return Failure("Refused", message, at_once=error.code in _LASTING)
+
+
+def unforeseen(error: Exception) -> Failure:
+    """Say what went wrong in ktrain itself, or in something that a plugin built and nobody checked."""
+    return Failure("InternalError", f"{type(error).__name__}: {error}; the operator's log has more")
