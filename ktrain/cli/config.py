@@ -94,8 +94,10 @@ class JobSets(Section, frozen=True):
 class CertManagement(Section, frozen=True):
     """How others know the operator."""
 
+    enable: bool = False
+    """Make and renew the webhooks' certificate, and have API servers trust it; else `webhook.certDir` has one."""
     webhook_service_name: str = "kubeflow-trainer-controller-manager"
-    """The Service in front of the operator, by which pods reach the status server."""
+    """The Service in front of the operator: what the certificate is for, and by which pods reach the status server."""
 
 
 class StatusServer(Section, frozen=True):
@@ -181,6 +183,7 @@ def check(configuration: Configuration, source: str) -> None:
     _check_metrics(configuration.metrics, source)
     _check_jobset(configuration.jobset, source)
     _check_status_server(configuration, source)
+    _check_certificates(configuration, source)
     for kind, number in configuration.controller.group_kind_concurrency.items():
         if kind not in RECONCILED_KINDS:
             known = ", ".join(RECONCILED_KINDS)
@@ -221,6 +224,16 @@ def _check_status_server(configuration: Configuration, source: str) -> None:
         raise ConfigError(f"{source}: statusServer.burst: must be greater than or equal to 0")
 
 
+def _check_certificates(configuration: Configuration, source: str) -> None:
+    if not configuration.cert_management.enable:
+        return
+    if not configuration.webhook.enable:
+        raise ConfigError(f"{source}: certManagement.enable: it has no effect unless webhook.enable is true")
+    if configuration.feature_gates.get("TrainJobStatus"):
+        why = "the status server takes its certificate from webhook.certDir, where it has to be mounted"
+        raise ConfigError(f"{source}: certManagement.enable: {why}")
+
+
 def msgspec_name(name: str) -> str:
     """The field's name in the file: camelCase."""
     first, *rest = name.split("_")
@@ -236,7 +249,7 @@ _SECTIONS: Final = (
 _KUBEFLOWS: Final = {
     "readinessEndpointName": "the path is /readyz, as Kubeflow Trainer's is whatever is set",
     "livenessEndpointName": "the path is /healthz, as Kubeflow Trainer's is whatever is set",
-    "webhookSecretName": "mount the Secret at webhook.certDir",
+    "webhookSecretName": "with certManagement.enable it has the name of the Service; else mount it at webhook.certDir",
     "clientConnection": "requests are not limited by a rate; leave it out",
     "resourceLock": "it is always a Lease; leave it out",
     "auth": "set metrics.authorize",
@@ -246,12 +259,10 @@ _KUBEFLOWS: Final = {
 
 
 def _suggestion(message: str) -> str:
-    unknown = re.search(r"unknown field `([^`]+)`(?: - at `\$\.?(.*)`)?", message)
+    unknown = re.search(r"unknown field `([^`]+)`", message)
     if unknown is None:
         return ""
-    name, section = unknown.group(1), unknown.group(2)
-    if (section, name) == ("certManagement", "enable"):
-        return "; Kubeflow Trainer's: certificates are not made here, mount some at webhook.certDir and leave it out"
+    name = unknown.group(1)
     if name in _KUBEFLOWS:
         return f"; Kubeflow Trainer's: {_KUBEFLOWS[name]}"
     names = [field.encode_name for section in _SECTIONS for field in msgspec.structs.fields(section)]

@@ -16,6 +16,7 @@ from ktrain.framework.operator.operator import Operator
 from ktrain.framework.operator.settings import Settings
 from ktrain.framework.parallel import first_cause
 from ktrain.framework.telemetry.tracing import Tracing
+from ktrain.framework.webhook import Registrations
 from ktrain.pipeline import PipelineError, Registry
 
 from .durations import parse_duration
@@ -28,6 +29,10 @@ if TYPE_CHECKING:
 TRAIN_JOB_KIND: Final = "TrainJob.trainer.kubeflow.org"
 TRAIN_JOB_CONCURRENCY: Final = 16
 EXIT_ERROR: Final = 1
+MUTATING_WEBHOOKS: Final = "defaulter.trainer.kubeflow.org"
+VALIDATING_WEBHOOKS: Final = "validator.trainer.kubeflow.org"
+JOBSET_WEBHOOKS: Final = "ktrain-jobset"
+"""Names of the configurations in config/trainer and config/jobset."""
 SERVICE_NAME: Final = "ktrain-operator"
 """In traces, unless the environment has another (OTEL_SERVICE_NAME)."""
 
@@ -77,7 +82,17 @@ async def _operate(configuration: Configuration, kubeconfig: str | None) -> None
         if configuration.webhook.enable:
             for path, handler in webhooks.make_handlers(cache, env, registry).items():
                 operator.admission(path, handler)
+        if configuration.cert_management.enable:
+            _manage_certificates(operator, configuration)
         await operator.run()
+
+
+def _manage_certificates(operator: Operator, configuration: Configuration) -> None:
+    jobsets = (JOBSET_WEBHOOKS,) if configuration.jobset.enable else ()
+    operator.manage_certificates(
+        service=configuration.cert_management.webhook_service_name,
+        registrations=Registrations(validating=(VALIDATING_WEBHOOKS, *jobsets), mutating=(MUTATING_WEBHOOKS, *jobsets)),
+    )
 
 
 def _settings(configuration: Configuration, kubeconfig: str | None) -> Settings:

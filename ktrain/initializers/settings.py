@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 MAX_CONCURRENCY: Final = 64
+_CREDENTIALS: Final = ("ACCESS_TOKEN", "HF_TOKEN", "ACCESS_KEY_ID", "SECRET_ACCESS_KEY")
+"""Those who make a Secret of a file, or of `echo`, have a line break at the end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,11 +53,13 @@ class Settings:
         Raises:
             ConfigurationError: There is no URI, or a value makes no sense.
         """
-        given = {name: value for name, value in environ.items() if value}
+        stripped = {name: value.strip() if name in _CREDENTIALS else value for name, value in environ.items()}
+        given = {name: value for name, value in stripped.items() if value}
         if "STORAGE_URI" not in given:
             raise ConfigurationError("STORAGE_URI environment variable must be set")
         if ("ACCESS_KEY_ID" in given) != ("SECRET_ACCESS_KEY" in given):
             raise ConfigurationError("ACCESS_KEY_ID and SECRET_ACCESS_KEY must be set together")
+        _check_credentials(given)
         patterns = given.get("IGNORE_PATTERNS")
         return cls(
             given["STORAGE_URI"],
@@ -69,6 +73,20 @@ class Settings:
             given.get("SECRET_ACCESS_KEY"),
             given.get("ROLE_ARN"),
         )
+
+
+def _check_credentials(given: Mapping[str, str]) -> None:
+    """
+    Refuse what cannot be sent: libraries that find out complain of the value, which then stands in the log.
+
+    Raises:
+        ConfigurationError: It names the variable, and not its value.
+    """
+    for name in _CREDENTIALS:
+        if not all("!" <= character <= "~" for character in given.get(name, "")):
+            raise ConfigurationError(f"{name} holds a space, a line break or a character that is not ASCII")
+    if "@" in given.get("ENDPOINT", "").rpartition("://")[2].partition("/")[0]:
+        raise ConfigurationError("ENDPOINT must not hold credentials: set ACCESS_KEY_ID and SECRET_ACCESS_KEY")
 
 
 def _concurrency(text: str) -> int:

@@ -55,11 +55,12 @@ def cluster():
 
 
 @asynccontextmanager
-async def operating(plane, kubeconfig, log):
+async def operating(plane, kubeconfig, log, port):
     configuration = log.with_suffix(".yaml")
     election = {"leaderElect": True, "resourceNamespace": plane.namespace}
     head = {"apiVersion": "config.trainer.kubeflow.org/v1alpha1", "kind": "Configuration"}
-    configuration.write_text(yaml.safe_dump({**head, "leaderElection": election, "snapshots": "shared"}))
+    webhooks = {"webhook": {"enable": True, "host": "127.0.0.1", "port": port}, "certManagement": {"enable": True}}
+    configuration.write_text(yaml.safe_dump({**head, "leaderElection": election, "snapshots": "shared", **webhooks}))
     off = ["--metrics-bind-address", "0", "--health-probe-bind-address", "0"]
     arguments = ["--config", str(configuration), "--kubeconfig", str(kubeconfig), *off]
     with log.open("ab") as out:
@@ -111,13 +112,13 @@ async def submit(client, namespace, name, policy):
     )
 
 
-async def test_every_plugin_works_with_the_rights_that_we_ask_for(cluster, tmp_path):
+async def test_every_plugin_works_with_the_rights_that_we_ask_for(cluster, tmp_path, unused_tcp_port):
     log = tmp_path / "operator.log"
     async with real_plane(cluster) as plane:
         client, namespace = plane.client(), plane.namespace
         await grant(client, namespace)
         kubeconfig = cluster.add_user(USER)
-        async with operating(plane, kubeconfig, log):
+        async with operating(plane, kubeconfig, log, unused_tcp_port):
             for name, policy in POLICIES.items():
                 await submit(client, namespace, name, policy)
             for name in POLICIES:
@@ -128,7 +129,7 @@ async def test_every_plugin_works_with_the_rights_that_we_ask_for(cluster, tmp_p
                 await client.patch(TRAIN_JOBS, Key(namespace, name), {"spec": {"suspend": True}})
                 await plane.wait_for(JOBSETS, name, lambda found: found.spec.suspend)
             assert (await client.get(LEASES, "trainer.kubeflow.org", namespace)).spec.holder_identity
-        async with operating(plane, kubeconfig, log):
+        async with operating(plane, kubeconfig, log, unused_tcp_port):
             for name in POLICIES:
                 await client.patch(TRAIN_JOBS, Key(namespace, name), {"spec": {"suspend": False}})
                 await plane.wait_for(JOBSETS, name, lambda found: not found.spec.suspend)

@@ -95,6 +95,34 @@ def test_what_cannot_be_ends_with_a_sentence_and_a_code(start, step, environment
     assert error in lines[0]["error"]
 
 
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("ACCESS_TOKEN", "hf_hidden\nX"),
+        ("ACCESS_TOKEN", "hf_hidden\u00e9"),
+        ("HF_TOKEN", "hf_hidden X"),
+        ("SECRET_ACCESS_KEY", "hidden\tX"),
+        ("ENDPOINT", "http://user:hidden@127.0.0.1:1"),
+        ("ENDPOINT", "user:hidden@bad host"),
+    ],
+)
+def test_a_credential_that_cannot_be_sent_is_named_and_not_shown(start, name, value):
+    environment = {"STORAGE_URI": "s3://b", "ACCESS_KEY_ID": "a", "SECRET_ACCESS_KEY": "s", name: value}
+    code, (line,) = ended(start("dataset", **environment))
+
+    assert (code, line["event"]) == (2, "download.failed")
+    assert line["error"].startswith(name)
+    assert "hidden" not in str(line)
+
+
+def test_a_line_break_at_the_end_of_a_token_does_not_count(hub, start):
+    hub.repositories["dataset/org/name"] = {"a": b"x"}
+    environment = {"STORAGE_URI": "hf://org/name", "HF_ENDPOINT": hub.url, "ACCESS_TOKEN": "hf_token\n"}
+
+    code, lines = ended(start("dataset", **environment))
+    assert code == 0, lines
+
+
 @pytest.mark.parametrize(("answer", "code"), [((401, {}), 3), ((404, {}), 4)], ids=["refused", "not there"])
 def test_exit_codes_tell_refusals_from_absence(hub, start, answer, code):
     hub.refusals["/api/datasets/"] = [answer]

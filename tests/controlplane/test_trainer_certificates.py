@@ -1,0 +1,88 @@
+"""`ktrain operator` with `certManagement.enable`: whoever calls its webhooks is told whom to trust."""
+
+import asyncio
+import base64
+import contextlib
+import os
+import signal
+import socket
+import ssl
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+from ktrain.api.documents import resource_of
+from ktrain.api.meta import Key
+from ktrain.framework.errors import NotFound
+from ktrain.framework.webhook.injection import MUTATING_WEBHOOK_CONFIGURATIONS, VALIDATING_WEBHOOK_CONFIGURATIONS
+
+pytestmark = pytest.mark.e2e
+REGISTRATIONS = Path(__file__).parents[2] / "config" / "trainer" / "webhooks.yaml"
+SERVICE = "trainer"
+KINDS = (MUTATING_WEBHOOK_CONFIGURATIONS, VALIDATING_WEBHOOK_CONFIGURATIONS)
+
+
+@pytest.fixture
+async def registrations(control_plane):
+    """Our manifest, for a Service of this namespace; nobody is there, so the server may go on without an answer."""
+    client = control_plane.client()
+    documents = list(yaml.safe_load_all(REGISTRATIONS.read_text()))
+    for document in documents:
+        for webhook in document["webhooks"]:
+            webhook["clientConfig"]["service"] |= {"namespace": control_plane.namespace, "name": SERVICE}
+            webhook["failurePolicy"] = "Ignore"
+        await client.apply(resource_of(document), document)
+    yield [(kind, document["metadata"]["name"]) for kind, document in zip(KINDS, documents, strict=True)]
+    for kind, document in zip(KINDS, documents, strict=True):
+        with contextlib.suppress(NotFound):
+            await client.delete(kind, Key("", document["metadata"]["name"]))
+
+
+@pytest.fixture
+async def port(control_plane, tmp_path, unused_tcp_port):
+    configuration = {
+        "webhook": {"enable": True, "host": "127.0.0.1", "port": unused_tcp_port},
+        "certManagement": {"enable": True, "webhookServiceName": SERVICE},
+        "metrics": {"bindAddress": "0"},
+        "health": {"healthProbeBindAddress": "0"},
+    }
+    (tmp_path / "config.yaml").write_text(yaml.safe_dump(configuration))
+    kubeconfig = str(await control_plane.kubeconfig())
+    process = await asyncio.create_subprocess_exec(
+        sys.executable,
+        *("-m", "ktrain", "operator", "--config", str(tmp_path / "config.yaml"), "--kubeconfig", kubeconfig),
+        env={**os.environ, "POD_NAMESPACE": control_plane.namespace},
+    )
+    try:
+        yield unused_tcp_port
+        process.send_signal(signal.SIGTERM)
+        assert await asyncio.wait_for(process.wait(), 20) == 0
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
+
+
+async def bundle(client, kind, name):
+    """The CA that all webhooks of a configuration are called with, as soon as they have one."""
+    while True:
+        entries = (await client.get(kind, name))["webhooks"]
+        if all(entry["clientConfig"].get("caBundle") for entry in entries):
+            (found,) = {entry["clientConfig"]["caBundle"] for entry in entries}
+            return base64.b64decode(found).decode()
+        await asyncio.sleep(0.1)
+
+
+def served_as(host, port, authorities):
+    context = ssl.create_default_context(cadata=authorities)
+    with socket.create_connection(("127.0.0.1", port), 10) as plain, context.wrap_socket(plain, server_hostname=host):
+        return True
+
+
+async def test_api_servers_are_told_whom_to_trust(control_plane, registrations, port):
+    async with asyncio.timeout(60):
+        for kind, name in registrations:
+            authorities = await bundle(control_plane.client(), kind, name)
+            assert await asyncio.to_thread(served_as, f"{SERVICE}.{control_plane.namespace}.svc", port, authorities)
