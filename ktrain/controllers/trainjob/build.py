@@ -8,56 +8,29 @@ leaves out what is written already.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from hashlib import blake2b
 from typing import TYPE_CHECKING, Final, NamedTuple
-
-import msgspec
 
 from ktrain import pipeline
 from ktrain.api import trainer as api
 from ktrain.api.meta import Key
 from ktrain.pipeline.errors import PipelineError, PlanError, PluginError
-from ktrain.pipeline.points import ApplyWhen, Removal
 from ktrain.plugins.jobset import JOB_SET_STATES
 
 from . import elastic, gangs
 from . import snapshot as snapshots
 from .observe import RUNTIMES, SNAPSHOT_METADATA, Check, Failure
+from .writing import Apply, Writing
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from ktrain.api.meta import Object
-    from ktrain.pipeline import Address, Component, Registry, Size
+    from ktrain.pipeline import Address, Component, Registry, Removal, Size
     from ktrain.plugins.jobset import JobSetState
 
     from .elastic import Resize
     from .observe import Observed
     from .snapshot import Snapshot
-
-
-@dataclass(frozen=True, slots=True)
-class Apply:
-    """A component to write. `exists` says that it is there and ours; only then may fields be taken from others."""
-
-    component: Component
-    key: Key
-    digest: bytes
-    exists: bool
-
-    @property
-    def identity(self) -> str:
-        """Kind and name, for people."""
-        return f"{self.component.resource.kind}/{self.key.name}"
-
-    @property
-    def memory_key(self) -> str:
-        """What tells it from the job's other components: three groups have a kind called PodGroup."""
-        return f"{self.component.resource.qualified_name}/{self.key.name}"
-
-    def over_ours(self) -> Apply:
-        """Return the same, for a component that exists and is ours."""
-        return replace(self, exists=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +107,7 @@ def _build(observed: Observed, registry: Registry) -> Decision:
     return _written(decision, lambda: _components(observed, registry, base, size))
 
 
-def _written(decision: Decision, components: Callable[[], _Writing]) -> Decision:
+def _written(decision: Decision, components: Callable[[], Writing]) -> Decision:
     """Have components written, or say why they cannot be built."""
     try:
         writing = components()
@@ -264,13 +237,7 @@ def _shared_content(observed: Observed, key: Key, *, exists: bool) -> Snapshot:
     )
 
 
-_UNWATCHED: Final = (
-    "{0} cannot be written, because {1} are not watched: the cluster does not serve them, or does not let the operator"
-    " list them, or the plugin that builds it does not say that it does; mend that and restart the operator"
-)
-
-
-def _components(observed: Observed, registry: Registry, base: _Base, size: Size | None) -> _Writing:
+def _components(observed: Observed, registry: Registry, base: _Base, size: Size | None) -> Writing:
     """
     Build all components and return what is to be done about them.
 
@@ -287,73 +254,28 @@ def _components(observed: Observed, registry: Registry, base: _Base, size: Size 
         findings = pipeline.validate(registry, job, None, snapshot.spec, ctx)
         if findings.errors:
             raise PlanError(findings.message)
-    writing = _Writing(observed)
+    writing = Writing(observed)
     for component in pipeline.plan(registry, job, snapshot.spec, ctx).components:
         sized = elastic.with_present_size(component, observed.job_set, size, observed.memory)
-        writing.add(_apply(_marked(sized, base)))
+        writing.add(Apply.of(_marked(sized, base)))
     if writing.unknown and Check.COMPONENTS not in observed.checked:
         raise _Ask(Check.COMPONENTS, tuple(writing.unknown), size)
     return writing
 
 
-def _restored(observed: Observed, registry: Registry, base: _Base, missing: Sequence[Address]) -> _Writing:
+def _restored(observed: Observed, registry: Registry, base: _Base, missing: Sequence[Address]) -> Writing:
     """
     Build anew what is missing beside the JobSet of a running job.
 
     Raises:
         PipelineError: It cannot be built.
     """
-    writing = _Writing(observed)
+    writing = Writing(observed)
     for component in pipeline.plan(registry, observed.job, base.snapshot.spec, observed.context).components:
-        apply = _apply(component)
+        apply = Apply.of(component)
         if (component.resource, apply.key) in missing:
             writing.add(apply)
     return writing
-
-
-class _Writing:
-    """What to write of a plan, component by component."""
-
-    def __init__(self, observed: Observed) -> None:
-        self._observed = observed
-        self._held = False
-        """Whether the rest has to wait: for an object that has to come, or to go, first. Its event wakes the job."""
-        self.applies: list[Apply] = []
-        self.removals: list[Removal] = []
-        self.unknown: list[Apply] = []
-
-    def add(self, apply: Apply) -> None:
-        """
-        Decide about one component.
-
-        Raises:
-            PlanError: It cannot be written: nobody watches its kind, or somebody else's object has its name.
-        """
-        component, observed = apply.component, self._observed
-        if component.resource not in observed.kinds:
-            raise PlanError(_UNWATCHED.format(apply.identity, component.resource.qualified_name))
-        existing = observed.context.lookup(component.resource, apply.key)
-        if existing is None:
-            if not self._held:
-                self.applies.append(apply)
-            self._held |= component.awaited
-        elif not existing.metadata.is_controlled_by(observed.job.metadata.uid):
-            raise PlanError(f"{apply.identity} exists and is not this TrainJob's, so it is left alone; rename either")
-        elif existing.metadata.deletion_timestamp:
-            self._held = True
-        elif component.replaces:
-            self._held = True
-            self.removals.append(Removal.of(component.resource, existing))
-        elif component.when is not ApplyWhen.ABSENT and not self._held:
-            self._again(apply.over_ours(), existing)
-
-    def _again(self, apply: Apply, existing: Object) -> None:
-        generation = existing.metadata.generation
-        known = self._observed.memory.applied.get(apply.memory_key)
-        if known is None or known.generation != generation:
-            self.unknown.append(apply)
-        if known is None or known != (apply.digest, generation):
-            self.applies.append(apply)
 
 
 def _marked(component: Component, base: _Base) -> Component:
@@ -368,34 +290,3 @@ def _marked(component: Component, base: _Base) -> Component:
     if annotations:
         marked["annotations"] = annotations
     return replace(component, body=component.body | {"metadata": marked})
-
-
-_MAX_BYTES: Final = 3 * 512 * 1024
-"""
-What etcd takes in one request. The API server says of more that it is too large, and not what to do about it.
-
-It also stores who set which field, which for many short fields is as much again: see `refusals`.
-"""
-ADVICE: Final = "move what is long (variables, arguments, patches) from the TrainJob or its runtime into ConfigMaps"
-
-
-def _apply(component: Component) -> Apply:
-    """
-    Address a component.
-
-    Raises:
-        PlanError: It is larger than anything that can be stored, or no JSON.
-    """
-    meta = component.body["metadata"]
-    try:
-        body = msgspec.json.encode(component.body)
-    except (TypeError, ValueError, RecursionError) as error:
-        what = f"{component.resource.kind}/{meta['name']}"
-        raise PlanError(f"{what} cannot be written, because the plugin that builds it made no JSON: {error}") from error
-    if len(body) > _MAX_BYTES:
-        raise PlanError(
-            f"{component.resource.kind}/{meta['name']} would have {len(body)} bytes, and at most {_MAX_BYTES} can be "
-            f"stored; {ADVICE}"
-        )
-    digest = blake2b(body, digest_size=16).digest()
-    return Apply(component, Key(meta.get("namespace", ""), meta["name"]), digest, exists=False)

@@ -40,9 +40,9 @@ if TYPE_CHECKING:
     from ktrain.pipeline import Registry, Removal, Size
     from ktrain.plugins.jobset import JobSetState
 
-    from .build import Apply
     from .shared import SharedSnapshots
     from .snapshot import Snapshot
+    from .writing import Apply
 
 log = structlog.get_logger(__name__)
 

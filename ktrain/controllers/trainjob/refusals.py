@@ -7,8 +7,8 @@ from typing import Final
 from ktrain.framework.errors import ApiError, ApplyConflict, Conflict
 from ktrain.pipeline.errors import PlanError
 
-from .build import ADVICE
 from .observe import Failure
+from .writing import ADVICE
 
 _LASTING: Final = (400, 403, 409, 422)
 _TOO_LARGE: Final = ("request is too large", "Request entity too large")
