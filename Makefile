@@ -72,7 +72,7 @@ test-gang: $(VENV)/.installed-dev
 
 # With what the functions train on: PyTorch, JAX and MPI.
 test-sdk: $(VENV)/.installed-sdk $(VENV)/.installed-examples $(VENV)/.installed-demo
-	$(BIN)/python -m pytest -rs tests/e2e/test_sdk.py tests/e2e/test_sdk_objects.py tests/e2e/test_sdk_frameworks.py
+	$(BIN)/python -m pytest -m "" -rs tests/e2e/test_sdk.py tests/e2e/test_sdk_objects.py tests/e2e/test_sdk_frameworks.py
 
 bench: $(VENV)/.installed-dev
 	$(BIN)/python -m benchmarks

@@ -17,7 +17,7 @@ from ktrain.framework.client.http import connect
 from ktrain.framework.client.subresources import read_log
 from ktrain.framework.env import system_env
 
-pytestmark = [pytest.mark.e2e, pytest.mark.examples]
+pytestmark = [pytest.mark.e2e, pytest.mark.examples, pytest.mark.slow]
 
 pytest.importorskip("torch", reason="PyTorch is not installed: pip install '.[demo]'")
 

@@ -8,7 +8,7 @@ import pytest
 
 from .conftest import ROOT
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 
 
 def needs(library, extra):

@@ -1,11 +1,12 @@
 """
 One pass as a pure function: all pods, nodes and groups → who goes where, who has to go, and why the rest waits.
 
-Pods take their turn by priority, then age. A pod that fits nowhere may have less important ones evicted
-(`preempting.py`); the place is kept for it from then on, and it tries that one first. A gang takes its turn with its
-first pod: its pods are placed one after the other, where that is not enough they make room together, and if still too
-few have a place all is taken back, so that another may have it. Pods of one shape fail alike, so for each shape the
-nodes are asked once: what is full does not get emptier within a pass, unless a gang is taken back.
+Pods take their turn by priority, then those a place is kept for, then age. A pod that fits nowhere may have less
+important ones evicted (`preempting.py`); the place is kept for it from then on, and it tries that one first. A gang
+takes its turn with its first pod: its pods are placed one after the other, where that is not enough they make room
+together, and if still too few have a place all is taken back, so that another may have it. Pods of one shape fail
+alike, so for each shape the nodes are asked once: what is full does not get emptier within a pass, unless a gang is
+taken back.
 """
 
 from __future__ import annotations
@@ -153,11 +154,13 @@ class _Pass:
         mark = self._mark()
         refused = [(pod, no) for pod in waiting if (no := self._place(pod))]
         have = gang.started - self._robbed(gang) + len(waiting) - len(refused)
+        answers = [self._make_room(pod, no) for pod, no in refused]
         if have >= gang.least:
-            for pod, no in refused:
-                self._explain(self._make_room(pod, no))
+            if any(answer.node for answer in answers):
+                self._preemption.spare(gang)
+            for answer in answers:
+                self._explain(answer)
         else:
-            answers = [self._make_room(pod, no) for pod, no in refused]
             self._hold_back(gang, answers, have, mark)
         if waiting:
             self._plan.gangs.append((gang, "" if have >= gang.least else UNPLACED))
@@ -309,9 +312,11 @@ def _unhelped(pod: Pod, refused: _Refused, why: str) -> Waiting:
     return Waiting(pod, UNSCHEDULABLE, message)
 
 
-def _turn(pod: Pod) -> tuple[int, float, str, str]:
+def _turn(pod: Pod) -> tuple[int, bool, float, str, str]:
     created = pod.metadata.creation_timestamp
-    return -pod.spec.priority, created.timestamp() if created else 0.0, pod.metadata.namespace, pod.metadata.name
+    age = created.timestamp() if created else 0.0
+    # First those a place is kept for: nobody else of their importance may have it, or somebody went in vain.
+    return -pod.spec.priority, not pod.status.nominated_node_name, age, pod.metadata.namespace, pod.metadata.name
 
 
 def _shape(pod: Pod) -> Hashable:
