@@ -9,8 +9,10 @@ from hypothesis import settings
 
 pytest_plugins = ["ktrain.testing.plugin", "pytester"]
 
-# No deadline for an example: what is slow on a busy machine is measured by benchmarks, not by tests.
-settings.register_profile("ktrain", deadline=None)
+# No deadline for an example: what is slow on a busy machine is measured by benchmarks, not by tests. The same examples
+# in every run, so that nobody's change is refused for what it did not do; `--hypothesis-profile=search` takes others.
+settings.register_profile("ktrain", deadline=None, derandomize=True)
+settings.register_profile("search", deadline=None, print_blob=True)
 settings.load_profile("ktrain")
 
 

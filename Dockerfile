@@ -1,5 +1,5 @@
 # `ktrain operator`. From the root of the repository:
-#   docker build -f docker/operator.Dockerfile -t ktrain-operator .
+#   docker build -t ktrain-operator .
 # It runs as user 65532 and writes nothing; the root file system may be read-only.
 FROM python:3.13-slim-bookworm AS build
 WORKDIR /src
