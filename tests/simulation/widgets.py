@@ -109,8 +109,9 @@ class Operator:
             body["metadata"]["resourceVersion"] = child.metadata.resource_version
             await client.update(CONFIG_MAPS, body)
         if found.status.text != found.spec.text:
-            # The UID is a precondition: a Widget that was made again under the name has its own story.
-            patch = {"metadata": {"uid": found.metadata.uid}, "status": data}
+            # A Widget that was made again under the name has its own story. A UID would not tell: API servers take
+            # nothing of the metadata that /status of a custom object is sent, but hold writes to the version they name.
+            patch = {"metadata": {"resourceVersion": found.metadata.resource_version}, "status": data}
             await client.patch(WIDGETS, found.key, patch, subresource="status")
 
     def child(self, found, data):
