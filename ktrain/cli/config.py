@@ -326,10 +326,16 @@ _SECTIONS: Final = (
 
 
 def _suggestion(message: str) -> str:
-    unknown = re.search(r"unknown field `([^`]+)`", message)
+    """Name the field of the same section that was meant, else one of another."""
+    unknown = re.search(r"unknown field `([^`]+)`(?: - at `\$\.([^`]+)`)?", message)
     if unknown is None:
         return ""
-    name = unknown.group(1)
-    names = [field.encode_name for section in _SECTIONS for field in msgspec.structs.fields(section)]
-    close = difflib.get_close_matches(name, names, n=1)
-    return f'; did you mean "{close[0]}"?' if close else ""
+    name, path = unknown.groups()
+    section: type[Section] = Configuration
+    for step in (path or "").split("."):
+        section = next((one.type for one in msgspec.structs.fields(section) if one.encode_name == step), section)
+    for sections in ((section,), _SECTIONS):
+        names = [field.encode_name for one in sections for field in msgspec.structs.fields(one)]
+        if close := difflib.get_close_matches(name, [one for one in names if one != name], n=1):
+            return f'; did you mean "{close[0]}"?'
+    return ""
