@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from ktrain.api.meta import Key
 from ktrain.framework.election.lease import own_namespace
-from ktrain.framework.webhook import Registrations, SelfManagedCertificates, WebhookAddress
-from ktrain.framework.webhook.certificates import SharedCertificates
+from ktrain.framework.webhook import Registrations, SelfManagedCertificates, SharedCertificates, WebhookAddress
 
 if TYPE_CHECKING:
     from ktrain.framework.operator.operator import Operator
@@ -43,7 +42,7 @@ def manage_certificates(operator: Operator, configuration: Configuration) -> Man
         ValueError: The operator's namespace is not known.
     """
     management = configuration.cert_management
-    namespace = operator.settings.namespace or own_namespace("the Secret with its certificates")
+    namespace = _namespace(operator)
     jobsets = (JOBSET_WEBHOOKS,) if configuration.jobset.enable else ()
     source = SelfManagedCertificates(
         operator.main.unguarded,
@@ -57,3 +56,13 @@ def manage_certificates(operator: Operator, configuration: Configuration) -> Man
     shared = SharedCertificates(source)
     operator.certificates(shared)
     return Managed(source, shared)
+
+
+def _namespace(operator: Operator) -> str:
+    """Where the Service is: the pod's namespace, which need not be the Lease's."""
+    try:
+        return own_namespace("the Secret with its certificates")
+    except ValueError:
+        if operator.settings.namespace:
+            return operator.settings.namespace
+        raise

@@ -95,13 +95,14 @@ async def test_with_the_gate_it_serves_in_every_replica_and_pods_are_given_its_c
 
 async def test_with_certificates_of_the_operators_own_it_serves_the_webhooks_and_pods_are_given_their_ca(monkeypatch):
     monkeypatch.setattr(statusserver.authority, "RELOAD_S", 0.05)
+    monkeypatch.setenv("POD_NAMESPACE", "default")
     configuration = Configuration(
         feature_gates={PLUGIN: True},
         webhook=Webhook(enable=True, host="127.0.0.1"),
         cert_management=CertManagement(enable=True, webhook_service_name="trainer", webhook_secret_name="certificate"),
         status_server=StatusServer(port=0),
     )
-    settings = Settings(owns_process=False, namespace="default", webhook_address="127.0.0.1:0")
+    settings = Settings(owns_process=False, namespace="of-the-lease", webhook_address="127.0.0.1:0")
     api_server = ApiServer(system_env(), crds=assets.crds())
     async with Operator("x", settings, transport=api_server.transport()) as op, anyio.create_task_group() as tasks:
         managed = manage_certificates(op, configuration)

@@ -11,8 +11,14 @@ from prometheus_client import CollectorRegistry
 
 from ktrain.framework.env import Env, SystemClock, system_env
 from ktrain.framework.metrics import Metrics
-from ktrain.framework.webhook import Allowed, CertificateDirectory, KeyPair, ServingContext, WebhookServer
-from ktrain.framework.webhook.certificates import SharedCertificates
+from ktrain.framework.webhook import (
+    Allowed,
+    CertificateDirectory,
+    KeyPair,
+    ServingContext,
+    SharedCertificates,
+    WebhookServer,
+)
 from ktrain.testing.time import simulate
 
 
