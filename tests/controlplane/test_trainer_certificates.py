@@ -1,4 +1,4 @@
-"""`ktrain operator` with the file and the Secret of Kubeflow Trainer 2.3: callers of its webhooks know whom to trust."""
+"""`ktrain operator` with the file and the Secret of Kubeflow Trainer 2.3: its callers know whom to trust."""
 
 import asyncio
 import base64
