@@ -13,5 +13,7 @@ COPY --from=build /opt/ktrain /opt/ktrain
 ENV PATH=/opt/ktrain/bin:$PATH \
     PYTHONUNBUFFERED=1 \
     PYTHONDONTWRITEBYTECODE=1
+# Deployments of Kubeflow Trainer call its operator by this name.
+RUN printf '#!/bin/sh\nexec ktrain operator "$@"\n' > /manager && chmod 755 /manager
 USER 65532:65532
 ENTRYPOINT ["ktrain", "operator"]

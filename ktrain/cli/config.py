@@ -1,8 +1,9 @@
 """
-The operator's configuration file (`config.trainer.kubeflow.org/v1alpha1 Configuration`): the part that has an effect.
+The operator's configuration file (`config.trainer.kubeflow.org/v1alpha1 Configuration`): Kubeflow Trainer's, and more.
 
 Decoding is strict: a field that is not known here is an error that names it, because a knob that is silently ignored is
-worse than none. Command line options win over the file.
+worse than none. What Kubeflow Trainer 2.3 knows and has no effect here is taken, and said at the start
+(`kubeflow.unheeded`). Command line options win over the file.
 """
 
 from __future__ import annotations
@@ -27,7 +28,11 @@ RECONCILED_KINDS: Final = (
     "ClusterTrainingRuntime.trainer.kubeflow.org",
     "JobSet.jobset.x-k8s.io",
 )
-FEATURE_GATES: Final = ("TrainJobStatus",)
+TRAIN_JOB_STATUS: Final = "TrainJobStatus"
+ALL_ALPHA: Final = "AllAlpha"
+FEATURE_GATES: Final = (TRAIN_JOB_STATUS, ALL_ALPHA, "AllBeta")
+"""The one gate there is, which is alpha, and those of all gates of a stage."""
+_ENDPOINT: Final = re.compile(r"/?[A-Za-z0-9._~-]{1,63}")
 
 
 class Section(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
@@ -38,6 +43,7 @@ class Webhook(Section, frozen=True):
     """The admission webhook server. `tls.crt` and `tls.key` are read from `cert_dir`, again when they change."""
 
     enable: bool = False
+    """In a file that has this section, or `certManagement.enable`, it is true unless it is set."""
     host: str = ""
     """Address to listen on; empty: all."""
     port: int = 9443
@@ -54,6 +60,13 @@ class LeaderElection(Section, frozen=True):
     resource_name: str = "trainer.kubeflow.org"
     resource_namespace: str = ""
     """Namespace of the Lease; empty: the operator's own."""
+    resource_lock: str = "leases"
+
+
+class MetricsAuth(Section, frozen=True):
+    """Kubeflow Trainer's way to say `metrics.authorize`."""
+
+    enabled: bool = False
 
 
 class Metrics(Section, frozen=True):
@@ -68,6 +81,12 @@ class Metrics(Section, frozen=True):
     for itself, which encrypts and proves nothing."""
     authorize: bool = False
     """Only those read metrics whose bearer token may `get` the path (TokenReview, SubjectAccessReview)."""
+    auth: MetricsAuth = MetricsAuth()
+
+    @property
+    def authorized(self) -> bool:
+        """Whether tokens are asked for, by either name."""
+        return self.authorize or self.auth.enabled
 
 
 class Health(Section, frozen=True):
@@ -75,6 +94,10 @@ class Health(Section, frozen=True):
 
     health_probe_bind_address: str = ":8081"
     """`host:port`; `0` switches it off."""
+    liveness_endpoint_name: str = "healthz"
+    """Answered beside `/healthz`, where Kubeflow Trainer's probes are whatever is set."""
+    readiness_endpoint_name: str = "readyz"
+    """Answered beside `/readyz`."""
 
 
 class ControllerSection(Section, frozen=True):
@@ -96,8 +119,31 @@ class CertManagement(Section, frozen=True):
 
     enable: bool = False
     """Make and renew the webhooks' certificate, and have API servers trust it; else `webhook.certDir` has one."""
-    webhook_service_name: str = "kubeflow-trainer-controller-manager"
-    """The Service in front of the operator: what the certificate is for, and by which pods reach the status server."""
+    webhook_service_name: str = ""
+    """The Service in front of the operator: what the certificate is for, and by which pods reach the status server.
+    Empty: Kubeflow Trainer's."""
+    webhook_secret_name: str = ""
+    """The Secret that keeps it, which may be Kubeflow Trainer's; empty: one with the Service's name."""
+
+    @property
+    def service(self) -> str:
+        """Name of the Service."""
+        return self.webhook_service_name or "kubeflow-trainer-controller-manager"
+
+
+class ClientConnection(Section, frozen=True):
+    """Kubeflow Trainer's limits of requests; see `kubeflow.unheeded`."""
+
+    qps: float | None = None
+    burst: int | None = None
+
+
+class Tls(Section, frozen=True):
+    """Kubeflow Trainer's settings of its servers' TLS; see `kubeflow.unheeded`."""
+
+    min_version: str | None = None
+    cipher_suites: list[str] | None = None
+    next_protos: list[str] | None = None
 
 
 class StatusServer(Section, frozen=True):
@@ -126,7 +172,14 @@ class Configuration(Section, frozen=True):
     cert_management: CertManagement = CertManagement()
     status_server: StatusServer = StatusServer()
     feature_gates: dict[str, bool] = {}
-    """TrainJobStatus: off unless set here."""
+    """TrainJobStatus: off unless set here, by its name or by AllAlpha."""
+    client_connection: ClientConnection = ClientConnection()
+    tls: Tls = Tls()
+
+    @property
+    def takes_reports(self) -> bool:
+        """Whether there is a status server."""
+        return self.feature_gates.get(TRAIN_JOB_STATUS, self.feature_gates.get(ALL_ALPHA, False))
 
 
 class ConfigError(Exception):
@@ -149,12 +202,25 @@ def load(path: str) -> Configuration:
         raise ConfigError(f"{path}: {error.strerror}") from error
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise ConfigError(f"{path}: not YAML: {error}") from error
+    document = _without_nulls(document or {})
     try:
-        configuration = msgspec.convert(document or {}, Configuration)
+        configuration = msgspec.convert(document, Configuration)
     except msgspec.ValidationError as error:
         raise ConfigError(f"{path}: {error}{_suggestion(str(error))}") from error
+    if "webhook" in document or configuration.cert_management.enable:
+        # Kubeflow's files cannot say it: its webhooks are always on.
+        enable = document.get("webhook", {}).get("enable", True)
+        webhook = msgspec.structs.replace(configuration.webhook, enable=enable)
+        configuration = msgspec.structs.replace(configuration, webhook=webhook)
     check(configuration, path)
     return configuration
+
+
+def _without_nulls(value: Any) -> Any:  # noqa: ANN401 -- YAML
+    """Leave out what is null: in Kubernetes that is as if it were not there."""
+    if not isinstance(value, dict):
+        return value
+    return {name: _without_nulls(one) for name, one in value.items() if one is not None}
 
 
 def check(configuration: Configuration, source: str) -> None:
@@ -180,10 +246,20 @@ def check(configuration: Configuration, source: str) -> None:
             raise ConfigError(f"{source}: {path}: {error}") from error
     if not 1 <= configuration.webhook.port <= 65535:
         raise ConfigError(f"{source}: webhook.port: must be between 1 and 65535")
+    _check_endpoints(configuration.health, source)
     _check_metrics(configuration.metrics, source)
     _check_jobset(configuration.jobset, source)
     _check_status_server(configuration, source)
-    _check_certificates(configuration, source)
+    if configuration.cert_management.enable and not configuration.webhook.enable:
+        raise ConfigError(f"{source}: certManagement.enable: it has no effect unless webhook.enable is true")
+    _check_limits(configuration, source)
+
+
+def _check_limits(configuration: Configuration, source: str) -> None:
+    connection = configuration.client_connection
+    for name, limit in (("qps", connection.qps), ("burst", connection.burst)):
+        if limit is not None and limit < 0:
+            raise ConfigError(f"{source}: clientConnection.{name}: must be greater than or equal to 0")
     for kind, number in configuration.controller.group_kind_concurrency.items():
         if kind not in RECONCILED_KINDS:
             known = ", ".join(RECONCILED_KINDS)
@@ -192,12 +268,25 @@ def check(configuration: Configuration, source: str) -> None:
             raise ConfigError(f"{source}: controller.groupKindConcurrency[{kind}]: must be greater than 0")
 
 
+def _check_endpoints(health: Health, source: str) -> None:
+    names = {
+        "livenessEndpointName": health.liveness_endpoint_name,
+        "readinessEndpointName": health.readiness_endpoint_name,
+    }
+    for field, name in names.items():
+        if not _ENDPOINT.fullmatch(name):
+            raise ConfigError(f"{source}: health.{field}: {name!r} is not one segment of a path")
+    if len({name.removeprefix("/") for name in names.values()}) == 1:
+        raise ConfigError(f"{source}: health.readinessEndpointName: it is that of liveness")
+
+
 def _check_metrics(metrics: Metrics, source: str) -> None:
     if metrics.cert_dir and not metrics.secure_serving:
         raise ConfigError(f"{source}: metrics.certDir: it has no effect unless metrics.secureServing is true")
-    if metrics.authorize and not metrics.secure_serving:
+    if metrics.authorized and not metrics.secure_serving:
+        name = "authorize" if metrics.authorize else "auth.enabled"
         why = "tokens would cross the network in the clear"
-        raise ConfigError(f"{source}: metrics.authorize: needs metrics.secureServing, or {why}")
+        raise ConfigError(f"{source}: metrics.{name}: needs metrics.secureServing, or {why}")
 
 
 def _check_jobset(jobset: JobSets, source: str) -> None:
@@ -224,16 +313,6 @@ def _check_status_server(configuration: Configuration, source: str) -> None:
         raise ConfigError(f"{source}: statusServer.burst: must be greater than or equal to 0")
 
 
-def _check_certificates(configuration: Configuration, source: str) -> None:
-    if not configuration.cert_management.enable:
-        return
-    if not configuration.webhook.enable:
-        raise ConfigError(f"{source}: certManagement.enable: it has no effect unless webhook.enable is true")
-    if configuration.feature_gates.get("TrainJobStatus"):
-        why = "the status server takes its certificate from webhook.certDir, where it has to be mounted"
-        raise ConfigError(f"{source}: certManagement.enable: {why}")
-
-
 def msgspec_name(name: str) -> str:
     """The field's name in the file: camelCase."""
     first, *rest = name.split("_")
@@ -241,30 +320,22 @@ def msgspec_name(name: str) -> str:
 
 
 _SECTIONS: Final = (
-    *(Configuration, Webhook, LeaderElection, Metrics, Health, ControllerSection, JobSets, CertManagement),
-    StatusServer,
+    *(Configuration, Webhook, LeaderElection, MetricsAuth, Metrics, Health, ControllerSection, JobSets, CertManagement),
+    *(StatusServer, ClientConnection, Tls),
 )
 
 
-_KUBEFLOWS: Final = {
-    "readinessEndpointName": "the path is /readyz, as Kubeflow Trainer's is whatever is set",
-    "livenessEndpointName": "the path is /healthz, as Kubeflow Trainer's is whatever is set",
-    "webhookSecretName": "with certManagement.enable it has the name of the Service; else mount it at webhook.certDir",
-    "clientConnection": "requests are not limited by a rate; leave it out",
-    "resourceLock": "it is always a Lease; leave it out",
-    "auth": "set metrics.authorize",
-    "tls": "leave it out",
-}
-"""Fields of Kubeflow Trainer's file that have no effect here, and what there is instead."""
-
-
 def _suggestion(message: str) -> str:
-    unknown = re.search(r"unknown field `([^`]+)`", message)
+    """Name the field of the same section that was meant, else one of another."""
+    unknown = re.search(r"unknown field `([^`]+)`(?: - at `\$\.([^`]+)`)?", message)
     if unknown is None:
         return ""
-    name = unknown.group(1)
-    if name in _KUBEFLOWS:
-        return f"; Kubeflow Trainer's: {_KUBEFLOWS[name]}"
-    names = [field.encode_name for section in _SECTIONS for field in msgspec.structs.fields(section)]
-    close = difflib.get_close_matches(name, names, n=1)
-    return f'; did you mean "{close[0]}"?' if close else ""
+    name, path = unknown.groups()
+    section: type[Section] = Configuration
+    for step in (path or "").split("."):
+        section = next((one.type for one in msgspec.structs.fields(section) if one.encode_name == step), section)
+    for sections in ((section,), _SECTIONS):
+        names = [field.encode_name for one in sections for field in msgspec.structs.fields(one)]
+        if close := difflib.get_close_matches(name, [one for one in names if one != name], n=1):
+            return f'; did you mean "{close[0]}"?'
+    return ""

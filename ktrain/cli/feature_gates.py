@@ -31,21 +31,22 @@ def parse(text: str) -> FeatureGates:
     Raises:
         ValueError: A name is none of a gate or given twice, or a value is neither true nor false.
     """
-    switches = _switches(text)
-    reports = switches.pop(TRAIN_JOB_STATUS, False)
-    if not switches:
+    found = switches(text)
+    reports = found.pop(TRAIN_JOB_STATUS, False)
+    if not found:
         return FeatureGates(train_job_status=reports)
     from ktrain.controllers.jobset import Gates
 
     try:
-        gates = Gates.of(switches)
+        gates = Gates.of(found)
     except ValueError as error:
         raise ValueError(f"{error} of JobSets, and {TRAIN_JOB_STATUS}") from error
     # Elastic TrainJobs work without being asked for; who names the gate decides for all JobSets.
-    return FeatureGates(gates if _ELASTIC in switches else replace(gates, elastic_train_jobs=True), reports)
+    return FeatureGates(gates if _ELASTIC in found else replace(gates, elastic_train_jobs=True), reports)
 
 
-def _switches(text: str) -> dict[str, bool]:
+def switches(text: str) -> dict[str, bool]:
+    """Read `A,B=true,C=false`. ValueError as `parse`, whatever the names."""
     found: dict[str, bool] = {}
     for item in filter(None, (part.strip() for part in text.split(","))):
         name, _, value = item.partition("=")

@@ -16,9 +16,10 @@ from ktrain.framework.operator.operator import Operator
 from ktrain.framework.operator.settings import Settings
 from ktrain.framework.parallel import first_cause
 from ktrain.framework.telemetry.tracing import Tracing
-from ktrain.framework.webhook import Registrations
 from ktrain.pipeline import PipelineError, Registry
 
+from . import kubeflow
+from .certificates import manage_certificates
 from .durations import parse_duration
 from .jobsets import add_jobsets
 from .statuses import add_status_server
@@ -29,18 +30,14 @@ if TYPE_CHECKING:
 TRAIN_JOB_KIND: Final = "TrainJob.trainer.kubeflow.org"
 TRAIN_JOB_CONCURRENCY: Final = 16
 EXIT_ERROR: Final = 1
-MUTATING_WEBHOOKS: Final = "defaulter.trainer.kubeflow.org"
-VALIDATING_WEBHOOKS: Final = "validator.trainer.kubeflow.org"
-JOBSET_WEBHOOKS: Final = "ktrain-jobset"
-"""Names of the configurations in config/trainer and config/jobset."""
 SERVICE_NAME: Final = "ktrain-operator"
 """In traces, unless the environment has another (OTEL_SERVICE_NAME)."""
 
 
-def operate(configuration: Configuration, kubeconfig: str | None) -> int:
+def operate(configuration: Configuration, kubeconfig: str | None, logs: kubeflow.Logs) -> int:
     """Run until SIGTERM or SIGINT; returns the exit code."""
     try:
-        anyio.run(_operate, configuration, kubeconfig)
+        anyio.run(_operate, configuration, kubeconfig, logs)
     except Exception as error:
         cause = first_cause(error)
         if not isinstance(cause, FrameworkError | PipelineError | OSError | ValueError):
@@ -50,10 +47,12 @@ def operate(configuration: Configuration, kubeconfig: str | None) -> int:
     return 0
 
 
-async def _operate(configuration: Configuration, kubeconfig: str | None) -> None:
+async def _operate(configuration: Configuration, kubeconfig: str | None, logs: kubeflow.Logs) -> None:
     tracing = Tracing.from_environment(SERVICE_NAME)
-    async with Operator(trainjob.COMPONENT, _settings(configuration, kubeconfig), tracing=tracing) as operator:
+    async with Operator(trainjob.COMPONENT, _settings(configuration, kubeconfig, logs), tracing=tracing) as operator:
+        kubeflow.warn(configuration, logs)
         client, cache, env, metrics = operator.client, operator.cache, operator.env, operator.metrics
+        managed = manage_certificates(operator, configuration) if configuration.cert_management.enable else None
         registry = await trainjob.without_unserved(Registry.load(), client)
         concurrency = configuration.controller.group_kind_concurrency
         workers = concurrency.get(TRAIN_JOB_KIND, TRAIN_JOB_CONCURRENCY)
@@ -67,7 +66,7 @@ async def _operate(configuration: Configuration, kubeconfig: str | None) -> None
                 operator.recorder,
                 registry,
                 shared=shared,
-                config=add_status_server(operator, configuration),
+                config=add_status_server(operator, configuration, managed),
                 max_concurrent_reconciles=workers,
                 metrics=metrics,
                 tracing=tracing,
@@ -82,21 +81,12 @@ async def _operate(configuration: Configuration, kubeconfig: str | None) -> None
         if configuration.webhook.enable:
             for path, handler in webhooks.make_handlers(cache, env, registry).items():
                 operator.admission(path, handler)
-        if configuration.cert_management.enable:
-            _manage_certificates(operator, configuration)
         await operator.run()
 
 
-def _manage_certificates(operator: Operator, configuration: Configuration) -> None:
-    jobsets = (JOBSET_WEBHOOKS,) if configuration.jobset.enable else ()
-    operator.manage_certificates(
-        service=configuration.cert_management.webhook_service_name,
-        registrations=Registrations(validating=(VALIDATING_WEBHOOKS, *jobsets), mutating=(MUTATING_WEBHOOKS, *jobsets)),
-    )
-
-
-def _settings(configuration: Configuration, kubeconfig: str | None) -> Settings:
+def _settings(configuration: Configuration, kubeconfig: str | None, logs: kubeflow.Logs) -> Settings:
     election, webhook, metrics = configuration.leader_election, configuration.webhook, configuration.metrics
+    health = configuration.health
     return Settings(
         kubeconfig=kubeconfig,
         field_manager=FIELD_MANAGER,
@@ -110,8 +100,14 @@ def _settings(configuration: Configuration, kubeconfig: str | None) -> Settings:
         metrics_address=metrics.bind_address,
         metrics_tls=metrics.secure_serving,
         metrics_cert_dir=Path(metrics.cert_dir) if metrics.cert_dir else None,
-        metrics_auth=metrics.authorize,
-        health_address=configuration.health.health_probe_bind_address,
+        metrics_auth=metrics.authorized,
+        health_address=health.health_probe_bind_address,
+        health_aliases={
+            health.liveness_endpoint_name.removeprefix("/"): "healthz",
+            health.readiness_endpoint_name.removeprefix("/"): "readyz",
+        },
         webhook_address=f"[{webhook.host}]:{webhook.port}" if ":" in webhook.host else f"{webhook.host}:{webhook.port}",
         webhook_cert_dir=Path(webhook.cert_dir),
+        log_level=logs.level,
+        log_format=logs.format,
     )

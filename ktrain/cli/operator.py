@@ -8,6 +8,7 @@ from typing import Any
 import click
 import msgspec
 
+from . import kubeflow
 from .config import ConfigError, Configuration, check, load
 
 EXIT_USAGE = 2
@@ -29,6 +30,8 @@ EXIT_USAGE = 2
     "--health-probe-bind-address", metavar="HOST:PORT", help="Serve /healthz and /readyz; 0: not (default: :8081)."
 )
 @click.option("--jobset/--no-jobset", default=None, help="Run the JobSet controller, too (default: off).")
+@click.option("--feature-gates", metavar="GATE=true|false,...", help="TrainJobStatus: pods can report (default: off).")
+@kubeflow.zap_options
 def command(config: str | None, kubeconfig: str | None, **options: Any) -> None:  # noqa: ANN401 -- click passes what the decorators say
     """
     Run the controllers of TrainJobs and runtimes against a cluster, until SIGTERM.
@@ -42,12 +45,13 @@ def command(config: str | None, kubeconfig: str | None, **options: Any) -> None:
     try:
         configuration = _with_options(load(config) if config else Configuration(), options)
         check(configuration, config or "options")
+        logs = kubeflow.logs(options)
     except ConfigError as error:
         click.echo(f"ktrain: {error}", err=True)
         sys.exit(EXIT_USAGE)
     from .operating import operate
 
-    sys.exit(operate(configuration, kubeconfig))
+    sys.exit(operate(configuration, kubeconfig, logs))
 
 
 def _with_options(configuration: Configuration, options: dict[str, Any]) -> Configuration:
@@ -63,4 +67,10 @@ def _with_options(configuration: Configuration, options: dict[str, Any]) -> Conf
         if options[option] is not None:
             changed = msgspec.structs.replace(getattr(configuration, section), **{name: options[option]})
             configuration = msgspec.structs.replace(configuration, **{section: changed})
+    if options["feature_gates"]:
+        try:
+            gates = {**configuration.feature_gates, **kubeflow.gates(options["feature_gates"])}
+        except ValueError as error:
+            raise ConfigError(f"--feature-gates: {error}") from error
+        configuration = msgspec.structs.replace(configuration, feature_gates=gates)
     return configuration

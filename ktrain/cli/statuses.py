@@ -1,7 +1,8 @@
 """
 Reports of progress in `ktrain operator`: the status server, and what the plugin of the same feature has to know of it.
 
-The server's certificate is the webhooks' (`webhook.certDir`), as in Kubeflow's Trainer, and so is its CA, `ca.crt`.
+The server's certificate is the webhooks', as in Kubeflow's Trainer, and so is its CA: both the operator's own
+(`certManagement.enable`), or `tls.crt`, `tls.key` and `ca.crt` of `webhook.certDir`.
 """
 
 from __future__ import annotations
@@ -17,24 +18,27 @@ from ktrain.plugins import trainjobstatus
 if TYPE_CHECKING:
     from ktrain.api.meta import Json
     from ktrain.framework.operator.operator import Operator
+    from ktrain.framework.webhook.certificates import CertificateSource
 
+    from .certificates import Managed
     from .config import Configuration
 
-GATE: Final = "TrainJobStatus"
 DEFAULT_NAMESPACE: Final = "kubeflow-system"
 
 
-def add_status_server(operator: Operator, configuration: Configuration) -> dict[str, Json]:
+def add_status_server(
+    operator: Operator, configuration: Configuration, managed: Managed | None = None
+) -> dict[str, Json]:
     """
     Add the status server to an operator, if its feature gate is on.
 
-    Returns the plugins' configuration: a section for the plugin, whose CA is replaced when the file changes; nothing if
-    the gate is off.
+    Returns the plugins' configuration: a section for the plugin, whose CA is replaced when it changes; nothing if the
+    gate is off.
     """
-    if not configuration.feature_gates.get(GATE):
+    if not configuration.takes_reports:
         return {}
     # With all of schema validation: only those who take reports need it.
-    from ktrain.controllers.statusserver import AuthorityFile, StatusServer, Tokens, Writer
+    from ktrain.controllers.statusserver import Authority, StatusServer, Tokens, Writer
 
     settings = configuration.status_server
     directory = Path(configuration.webhook.cert_dir)
@@ -44,17 +48,23 @@ def add_status_server(operator: Operator, configuration: Configuration) -> dict[
     def use(ca: str) -> None:
         plugins[plugin] = {**plugins[plugin], trainjobstatus.CA: ca}
 
+    if managed is None:
+        certificates: CertificateSource = CertificateDirectory(directory, operator.env, metrics=operator.metrics)
+        authority = Authority(str(directory / "ca.crt"), (directory / "ca.crt").read_text, operator.env, use)
+    else:
+        certificates = managed.shared.follower()
+        authority = Authority("certManagement", managed.authorities, operator.env, use)
     client, jobs = operator.main.unguarded, operator.cache.informer(TRAIN_JOBS)
     server = StatusServer(
         jobs,
         Tokens(client, operator.env),
         Writer(client, operator.env, jobs, qps=settings.qps, burst=settings.burst, metrics=operator.metrics),
-        CertificateDirectory(directory, operator.env, metrics=operator.metrics),
+        certificates,
         operator.env,
         host=configuration.webhook.host,
         port=settings.port,
     )
-    operator.add(AuthorityFile(directory, operator.env, use))
+    operator.add(authority)
     operator.add(server)
     operator.live_check("status-server-healthz", server.check)
     operator.ready_check("status-server-readyz", server.check)
@@ -67,5 +77,4 @@ def server_url(configuration: Configuration) -> str:
         namespace = own_namespace("the status server")
     except ValueError:
         namespace = DEFAULT_NAMESPACE
-    service = configuration.cert_management.webhook_service_name
-    return f"https://{service}.{namespace}.svc:{configuration.status_server.port}"
+    return f"https://{configuration.cert_management.service}.{namespace}.svc:{configuration.status_server.port}"

@@ -1,6 +1,8 @@
 """Reports of progress in the operator: on with their feature gate, and wired as the file says."""
 
+import socket
 import ssl
+from base64 import b64decode
 from datetime import UTC, datetime, timedelta
 
 import aiohttp
@@ -9,11 +11,14 @@ import pytest
 from msgspec import json
 
 from ktrain.api import assets
+from ktrain.api.core import SECRETS, untyped
+from ktrain.cli.certificates import manage_certificates
 from ktrain.cli.config import CertManagement, Configuration, StatusServer, Webhook
 from ktrain.cli.statuses import add_status_server, server_url
 from ktrain.controllers import statusserver
 from ktrain.framework import Operator, Settings, system_env
 from ktrain.framework.election import lease
+from ktrain.framework.webhook import Allowed
 from ktrain.framework.webhook.authority import issue
 from ktrain.local.apiserver.server import ApiServer
 
@@ -86,3 +91,42 @@ async def test_with_the_gate_it_serves_in_every_replica_and_pods_are_given_its_c
             while plugins[PLUGIN]["ca"] != pairs[1].ca.decode():  # noqa: ASYNC110 - as above
                 await anyio.sleep(0.02)
         op.stop()
+
+
+async def test_with_certificates_of_the_operators_own_it_serves_the_webhooks_and_pods_are_given_their_ca(monkeypatch):
+    monkeypatch.setattr(statusserver.authority, "RELOAD_S", 0.05)
+    monkeypatch.setenv("POD_NAMESPACE", "default")
+    configuration = Configuration(
+        feature_gates={PLUGIN: True},
+        webhook=Webhook(enable=True, host="127.0.0.1"),
+        cert_management=CertManagement(enable=True, webhook_service_name="trainer", webhook_secret_name="certificate"),
+        status_server=StatusServer(port=0),
+    )
+    settings = Settings(owns_process=False, namespace="of-the-lease", webhook_address="127.0.0.1:0")
+    api_server = ApiServer(system_env(), crds=assets.crds())
+    async with Operator("x", settings, transport=api_server.transport()) as op, anyio.create_task_group() as tasks:
+        managed = manage_certificates(op, configuration)
+        op.admission("/nothing", lambda _: Allowed())
+        plugins = add_status_server(op, configuration, managed)
+        server = next(one for one in op._runnables if isinstance(one, statusserver.StatusServer))
+        await tasks.start(op.run)
+        with anyio.fail_after(10):
+            while server.check() is not None or not plugins[PLUGIN]["ca"]:  # noqa: ASYNC110 - as above
+                await anyio.sleep(0.02)
+        secret = await op.client.get(untyped(SECRETS), "certificate", "default")
+        assert b64decode(secret["data"]["ca.crt"]).decode() == plugins[PLUGIN]["ca"]
+        trusting = ssl.create_default_context(cadata=plugins[PLUGIN]["ca"])
+        certificates = [
+            await anyio.to_thread.run_sync(served, port, trusting) for port in (server.port, op.servers.webhooks.port)
+        ]
+        assert certificates[0] == certificates[1] is not None
+        op.stop()
+
+
+def served(port, trusting):
+    """The certificate at a port of this host, in whose name pods and API servers come."""
+    with (
+        socket.create_connection(("127.0.0.1", port), 10) as plain,
+        trusting.wrap_socket(plain, server_hostname="trainer.default.svc") as connection,
+    ):
+        return connection.getpeercert(binary_form=True)

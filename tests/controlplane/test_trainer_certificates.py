@@ -1,4 +1,4 @@
-"""`ktrain operator` with `certManagement.enable`: whoever calls its webhooks is told whom to trust."""
+"""`ktrain operator` with the file and the Secret of Kubeflow Trainer 2.3: its callers know whom to trust."""
 
 import asyncio
 import base64
@@ -8,19 +8,24 @@ import signal
 import socket
 import ssl
 import sys
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 import yaml
 
+from ktrain.api.core import SECRETS, untyped
 from ktrain.api.documents import resource_of
 from ktrain.api.meta import Key
 from ktrain.framework.errors import NotFound
+from ktrain.framework.webhook.authority import issue
 from ktrain.framework.webhook.injection import MUTATING_WEBHOOK_CONFIGURATIONS, VALIDATING_WEBHOOK_CONFIGURATIONS
 
 pytestmark = pytest.mark.e2e
 REGISTRATIONS = Path(__file__).parents[2] / "config" / "trainer" / "webhooks.yaml"
+STOCK = Path(__file__).parents[1] / "cli" / "data" / "kubeflow-trainer-2.3.yaml"
 SERVICE = "trainer"
+SECRET = "kubeflow-trainer-webhook-cert"
 KINDS = (MUTATING_WEBHOOK_CONFIGURATIONS, VALIDATING_WEBHOOK_CONFIGURATIONS)
 
 
@@ -41,18 +46,30 @@ async def registrations(control_plane):
 
 
 @pytest.fixture
-async def port(control_plane, tmp_path, unused_tcp_port):
-    configuration = {
-        "webhook": {"enable": True, "host": "127.0.0.1", "port": unused_tcp_port},
-        "certManagement": {"enable": True, "webhookServiceName": SERVICE},
-        "metrics": {"bindAddress": "0"},
-        "health": {"healthProbeBindAddress": "0"},
-    }
+async def authority(control_plane):
+    """The CA of the certificate that Kubeflow's operator served with, in the Secret that it leaves."""
+    made = issue([f"{SERVICE}.{control_plane.namespace}.svc"], now=datetime.now(UTC), lifetime=timedelta(days=3650))
+    parts = {"ca.crt": made.ca, "ca.key": b"key", "tls.crt": made.pair.certificate, "tls.key": made.pair.key}
+    data = {name: base64.b64encode(part).decode() for name, part in parts.items()}
+    metadata = {"name": SECRET, "namespace": control_plane.namespace}
+    secret = {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "data": data}
+    await control_plane.client().create(untyped(SECRETS), secret)
+    return made.ca.decode()
+
+
+@pytest.fixture
+async def port(control_plane, authority, tmp_path, unused_tcp_port):
+    """Where the webhooks are. What the file says is changed where tests on one machine would meet."""
+    configuration = yaml.safe_load(STOCK.read_text())
+    configuration["webhook"] |= {"host": "127.0.0.1", "port": unused_tcp_port}
+    configuration["certManagement"]["webhookServiceName"] = SERVICE
+    configuration["metrics"]["bindAddress"] = configuration["health"]["healthProbeBindAddress"] = "0"
     (tmp_path / "config.yaml").write_text(yaml.safe_dump(configuration))
     kubeconfig = str(await control_plane.kubeconfig())
     process = await asyncio.create_subprocess_exec(
         sys.executable,
         *("-m", "ktrain", "operator", "--config", str(tmp_path / "config.yaml"), "--kubeconfig", kubeconfig),
+        "--zap-log-level=2",
         env={**os.environ, "POD_NAMESPACE": control_plane.namespace},
     )
     try:
@@ -81,8 +98,9 @@ def served_as(host, port, authorities):
         return True
 
 
-async def test_api_servers_are_told_whom_to_trust(control_plane, registrations, port):
+async def test_api_servers_are_told_whom_to_trust(control_plane, registrations, authority, port):
     async with asyncio.timeout(60):
         for kind, name in registrations:
             authorities = await bundle(control_plane.client(), kind, name)
+            assert authority in authorities
             assert await asyncio.to_thread(served_as, f"{SERVICE}.{control_plane.namespace}.svc", port, authorities)

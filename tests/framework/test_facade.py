@@ -15,6 +15,7 @@ from prometheus_client import CollectorRegistry
 
 from ktrain.api.core import CONFIG_MAPS, LEASES
 from ktrain.api.meta import Key
+from ktrain.framework.election import lease
 from ktrain.framework.env import system_env
 from ktrain.framework.errors import LeadershipLost
 from ktrain.framework.operator.operator import Operator
@@ -57,8 +58,8 @@ def test_a_whole_operator_runs_on_the_embedded_server_in_virtual_time():
                 await env.clock.sleep(1)
                 copy = await op.client.get(CONFIG_MAPS, "a-copy", "default")
                 op.stop()
-            lease = await op.main.unguarded.get(LEASES, "copier", "default")
-            return copy.metadata.name, lease.spec.holder_identity
+            held = await op.main.unguarded.get(LEASES, "copier", "default")
+            return copy.metadata.name, held.spec.holder_identity
 
     assert simulate(scenario) == ("a-copy", "")
 
@@ -325,8 +326,9 @@ def test_events_of_an_operator_are_counted():
     assert 1 in [sample.value for sample in samples if sample.name.endswith("written_total")]
 
 
-def test_certificates_that_need_a_namespace_say_so(monkeypatch):
+def test_certificates_that_need_a_namespace_say_so(monkeypatch, tmp_path):
     monkeypatch.delenv("POD_NAMESPACE", raising=False)
+    monkeypatch.setattr(lease, "NAMESPACE_FILE", tmp_path / "namespace")  # pods of this machine may have left one
 
     async def scenario(env):
         settings = replace(IN_A_TEST, leader_election="", namespace="")

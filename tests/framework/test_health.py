@@ -51,6 +51,14 @@ async def test_without_checks_there_is_one_that_answers():
         assert await ask("/readyz?verbose") == (200, "[+]ping ok\nok\n")
 
 
+async def test_probes_answer_at_further_names_too_and_these_cannot_take_the_usual_ones():
+    ready, aliases = {"bad": lambda: "not yet"}, {"ready": "readyz", "healthz": "readyz"}
+    async with asking(HealthServer("127.0.0.1", 0, ready=ready, aliases=aliases)) as ask:
+        assert (await ask("/ready"))[0] == (await ask("/readyz"))[0] == 500
+        assert (await ask("/ready/bad"))[0] == 500
+        assert await ask("/healthz") == (200, "ok")
+
+
 async def test_a_check_that_hangs_or_raises_fails_by_its_name_and_the_others_are_heard():
     async def hangs():
         await anyio.sleep_forever()

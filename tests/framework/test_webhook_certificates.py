@@ -11,7 +11,15 @@ from prometheus_client import CollectorRegistry
 
 from ktrain.framework.env import Env, SystemClock, system_env
 from ktrain.framework.metrics import Metrics
-from ktrain.framework.webhook import Allowed, CertificateDirectory, KeyPair, ServingContext, WebhookServer
+from ktrain.framework.webhook import (
+    Allowed,
+    CertificateDirectory,
+    KeyPair,
+    ServingContext,
+    SharedCertificates,
+    WebhookServer,
+)
+from ktrain.testing.time import simulate
 
 
 class SteppedClock(SystemClock):
@@ -163,3 +171,43 @@ async def test_with_a_client_ca_only_its_clients_are_served(tmp_path, issue):
 
 def test_a_key_is_in_no_repr():
     assert "secret" not in repr(KeyPair(b"public", b"secret"))
+
+
+def test_a_source_that_is_shared_is_run_once_and_each_server_gets_each_pair():
+    pairs = [KeyPair(b"first", b"1"), KeyPair(b"second", b"2")]
+
+    class InTime:
+        runs = 0
+
+        def __init__(self, clock):
+            self.clock = clock
+
+        async def run(self, use, *, task_status):
+            self.runs += 1
+            for pair in pairs:
+                await self.clock.sleep(60)
+                await use(pair)
+                task_status.started()
+                task_status = anyio.TASK_STATUS_IGNORED
+            await anyio.sleep_forever()
+
+    async def scenario(env):
+        source, served = InTime(env.clock), {}
+
+        def server(name):
+            async def use(pair):
+                served.setdefault(name, []).append(pair)
+
+            return use
+
+        shared = SharedCertificates(source)
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(shared.follower().run, server("early"))
+            await tasks.start(shared.run, server("main"))
+            await tasks.start(shared.follower().run, server("late"))
+            await env.clock.sleep(120)
+            tasks.cancel_scope.cancel()
+        assert served == {"main": pairs, "early": pairs, "late": pairs}
+        assert source.runs == 1
+
+    simulate(scenario)

@@ -10,7 +10,7 @@ The status server: pods report the progress of their training, and it becomes `s
 It runs in every replica, leader or not.
 """
 
-from .authority import AuthorityFile as AuthorityFile
+from .authority import Authority as Authority
 from .server import StatusServer as StatusServer
 from .tokens import Tokens as Tokens
 from .writer import FIELD_MANAGER as FIELD_MANAGER

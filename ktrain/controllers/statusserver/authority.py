@@ -1,4 +1,4 @@
-"""Follows the CA of the server's certificate: `ca.crt` beside `tls.crt` and `tls.key`, as Secrets are mounted."""
+"""Follows the CA of the server's certificate: a mounted `ca.crt`, or what the operator's own certificates say."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ import structlog
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
     from anyio.abc import TaskStatus
     from structlog.typing import FilteringBoundLogger
@@ -22,33 +21,35 @@ log: FilteringBoundLogger = structlog.get_logger(__name__)
 RELOAD_S: Final = 10.0
 
 
-class AuthorityFile:
+class Authority:
     """
-    A service that reads `ca.crt` of a directory every 10 seconds. One that is gone leaves what was known.
+    A service that reads the CA every 10 seconds. One that is gone leaves what was known.
 
     Args:
-        directory: Holds the file.
+        place: Where it is, for the log.
+        read: Returns the certificates (PEM), in a thread. Raises OSError or UnicodeDecodeError if there are none.
         env: Time.
-        use: Told the certificates (PEM) at first, empty if there is no such file, and then whenever they change.
+        use: Told the certificates at first, and then whenever they change.
     """
 
     needs_leader: Final = False
 
-    def __init__(self, directory: Path, env: Env, use: Callable[[str], None]) -> None:
-        self._file = directory / "ca.crt"
+    def __init__(self, place: str, read: Callable[[], str], env: Env, use: Callable[[str], None]) -> None:
+        self._place = place
+        self._read = read
         self._env = env
         self._use = use
 
     async def run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
-        """Follow the file until cancelled."""
+        """Follow it until cancelled."""
         known, problem = "", ""
         while True:
             try:
-                found = await anyio.to_thread.run_sync(self._file.read_text)
+                found = await anyio.to_thread.run_sync(self._read)
             except (OSError, UnicodeDecodeError) as error:
                 if problem != str(error):
                     problem = str(error)
-                    log.warning("statusserver.ca_unreadable", file=str(self._file), error=problem)
+                    log.warning("statusserver.ca_unreadable", place=self._place, error=problem)
             else:
                 problem = ""
                 if found != known:

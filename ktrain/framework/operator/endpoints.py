@@ -98,7 +98,8 @@ class Endpoints:
             ready["leader-election"] = lambda: Note(election.describe())
         if webhooks is not None:
             ready["webhooks"] = webhooks.check
-        return HealthServer(*address, live={**live, **self.live}, ready={**ready, **self.ready})
+        live, ready = {**live, **self.live}, {**ready, **self.ready}
+        return HealthServer(*address, live=live, ready=ready, aliases=settings.health_aliases)
 
     def _metrics(self, settings: Settings, env: Env, metrics: Metrics, main: Cluster) -> MetricsServer | None:
         if (address := parse_address(settings.metrics_address)) is None or metrics.registry is None:

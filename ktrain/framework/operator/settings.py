@@ -70,6 +70,8 @@ class Settings:
     `metrics_tls`: tokens are passwords. Default: False."""
     health_address: str = OFF
     """`HOST:PORT` or `:PORT` of `/healthz` and `/readyz`. Default: `0`, off; `:8081` is usual."""
+    health_aliases: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    """More names of `healthz` and `readyz`, each one segment of a path. Default: none."""
     debug_address: str = OFF
     """`HOST:PORT` for a look inside: tasks with their stacks, queues, informers. Loopback only, as it asks nobody who
     they are. Default: `0`, off."""

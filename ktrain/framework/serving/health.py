@@ -16,6 +16,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections.abc import Awaitable, Callable, Mapping
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
 import anyio
@@ -85,14 +86,22 @@ class HealthServer:
         port: 0 chooses one; see `port` after the start.
         live: Checks of `/healthz`: failing ones ask for a restart. Without any there is one called `ping`.
         ready: Checks of `/readyz`; the same.
+        aliases: More names of `healthz` and `readyz`. These two themselves stay what they are.
     """
 
     def __init__(
-        self, host: str, port: int, *, live: Mapping[str, Check] | None = None, ready: Mapping[str, Check] | None = None
+        self,
+        host: str,
+        port: int,
+        *,
+        live: Mapping[str, Check] | None = None,
+        ready: Mapping[str, Check] | None = None,
+        aliases: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
         self.host = host
         self.port: int = port
-        self._checks = {"healthz": live or {"ping": _ping}, "readyz": ready or {"ping": _ping}}
+        known = {"healthz": live or {"ping": _ping}, "readyz": ready or {"ping": _ping}}
+        self._checks = {**{alias: known[name] for alias, name in aliases.items()}, **known}
 
     async def run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
         """Serve until cancelled. OSError if the port is taken."""

@@ -33,6 +33,7 @@ from .certificates import CertificateDirectory as CertificateDirectory
 from .certificates import CertificateSource as CertificateSource
 from .certificates import KeyPair as KeyPair
 from .certificates import ServingContext as ServingContext
+from .certificates import SharedCertificates as SharedCertificates
 from .conversion import CannotConvert as CannotConvert
 from .conversion import Conversion as Conversion
 from .conversion import keep as keep

@@ -103,6 +103,54 @@ class CertificateDirectory:
         return KeyPair((self._directory / "tls.crt").read_bytes(), (self._directory / "tls.key").read_bytes())
 
 
+class SharedCertificates:
+    """
+    One source for several servers: the first runs the source, and what it serves the others serve, too.
+
+    Args:
+        source: Run by whoever runs this.
+    """
+
+    def __init__(self, source: CertificateSource) -> None:
+        self._source = source
+        self._served: KeyPair | None = None
+        self._changed = anyio.Event()
+
+    async def run(self, use: Use, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
+        """Run the source, and tell the others."""
+
+        async def use_and_tell(pair: KeyPair) -> None:
+            await use(pair)
+            self._served = pair
+            self._changed.set()
+            self._changed = anyio.Event()
+
+        await self._source.run(use_and_tell, task_status=task_status)
+
+    def follower(self) -> CertificateSource:
+        """Return a source for another server of this process. It waits for the first pair."""
+        return _Follower(self)
+
+    async def newer_than(self, pair: KeyPair | None) -> KeyPair:
+        """Wait until another pair than this one is served."""
+        while self._served is None or self._served == pair:
+            await self._changed.wait()
+        return self._served
+
+
+class _Follower:
+    def __init__(self, shared: SharedCertificates) -> None:
+        self._shared = shared
+
+    async def run(self, use: Use, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
+        pair: KeyPair | None = None
+        while True:
+            pair = await self._shared.newer_than(pair)
+            await use(pair)
+            task_status.started()
+            task_status = anyio.TASK_STATUS_IGNORED
+
+
 class ServingContext:
     """
     The TLS context of a server whose certificate changes: give `context` to the listener, and pairs to `use`.

@@ -64,6 +64,7 @@ OVERLAP: Final = timedelta(hours=1)
 CHECK_S: Final = 60.0
 OWNER_LABEL: Final = "ktrain.framework/webhook-certificate"
 _SECRETS: Final = untyped(SECRETS)
+_CERT_CONTROLLERS: Final = {"ca.crt", "ca.key", "tls.crt", "tls.key"}
 _ROUNDS: Final = 5
 """Others may win this often before it counts as a failure."""
 
@@ -76,6 +77,8 @@ class SelfManagedCertificates:
         client: Without a guard; see the module for its rights.
         env: Time and randomness.
         secret: Where the pair is kept. A Secret of that name with other content is left alone (ConfigError).
+        adopt: Take over what cert-controller of Open Policy Agent keeps in it (a pair, and a CA with its key). Its CA
+            stays trusted, the CA's key is forgotten.
         address: How the API server reaches the webhooks.
         registrations: Where the CA bundle goes; none, and somebody else has to see to it (`bundle`).
         lifetime: Of a certificate; it is renewed when two thirds are over.
@@ -92,6 +95,7 @@ class SelfManagedCertificates:
         secret: Key,
         address: WebhookAddress,
         registrations: Registrations = Registrations(),  # noqa: B008 - immutable
+        adopt: bool = False,
         lifetime: timedelta = LIFETIME,
         overlap: timedelta = OVERLAP,
         check_s: float = CHECK_S,
@@ -102,6 +106,7 @@ class SelfManagedCertificates:
         self._client = client
         self._env = env
         self._secret = secret
+        self._adopts = adopt
         self._check_s = check_s
         self._rotation = Rotation(address.names, lifetime, overlap)
         self._metrics = RotationMetrics.of(metrics or Metrics())
@@ -199,7 +204,7 @@ class SelfManagedCertificates:
         if secret is None or not secret.get("data"):
             return None
         labels = secret["metadata"].get("labels") or {}
-        if OWNER_LABEL not in labels:
+        if OWNER_LABEL not in labels and not (self._adopts and set(secret["data"]) == _CERT_CONTROLLERS):
             raise ConfigError(
                 f"Secret {self._secret} holds something else: name another one, or label it {OWNER_LABEL} to have its "
                 "content replaced"

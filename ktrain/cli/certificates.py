@@ -1,0 +1,68 @@
+"""The operator's own certificate (`certManagement.enable`): made, kept, renewed and announced, for all its servers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from ktrain.api.meta import Key
+from ktrain.framework.election.lease import own_namespace
+from ktrain.framework.webhook import Registrations, SelfManagedCertificates, SharedCertificates, WebhookAddress
+
+if TYPE_CHECKING:
+    from ktrain.framework.operator.operator import Operator
+
+    from .config import Configuration
+
+MUTATING_WEBHOOKS: Final = "defaulter.trainer.kubeflow.org"
+VALIDATING_WEBHOOKS: Final = "validator.trainer.kubeflow.org"
+JOBSET_WEBHOOKS: Final = "ktrain-jobset"
+"""Names of the configurations in config/trainer and config/jobset."""
+
+
+@dataclass(frozen=True, slots=True)
+class Managed:
+    """What is served, by whom it is signed, and how other servers than the webhooks' take part."""
+
+    source: SelfManagedCertificates
+    shared: SharedCertificates
+
+    def authorities(self) -> str:
+        """Return the CAs to trust, PEM."""
+        return self.source.bundle.decode()
+
+
+def manage_certificates(operator: Operator, configuration: Configuration) -> Managed:
+    """
+    Have an operator's webhooks served with certificates of its own making.
+
+    A Secret that the file names is taken over from Kubeflow Trainer, with the CA in it still trusted.
+
+    Raises:
+        ValueError: The operator's namespace is not known.
+    """
+    management = configuration.cert_management
+    namespace = _namespace(operator)
+    jobsets = (JOBSET_WEBHOOKS,) if configuration.jobset.enable else ()
+    source = SelfManagedCertificates(
+        operator.main.unguarded,
+        operator.env,
+        secret=Key(namespace, management.webhook_secret_name or management.service),
+        adopt=bool(management.webhook_secret_name),
+        address=WebhookAddress.of_service(namespace, management.service),
+        registrations=Registrations(validating=(VALIDATING_WEBHOOKS, *jobsets), mutating=(MUTATING_WEBHOOKS, *jobsets)),
+        metrics=operator.metrics,
+    )
+    shared = SharedCertificates(source)
+    operator.certificates(shared)
+    return Managed(source, shared)
+
+
+def _namespace(operator: Operator) -> str:
+    """Where the Service is: the pod's namespace, which need not be the Lease's."""
+    try:
+        return own_namespace("the Secret with its certificates")
+    except ValueError:
+        if operator.settings.namespace:
+            return operator.settings.namespace
+        raise
