@@ -156,8 +156,16 @@ STEP = {
 }
 
 
+def created(body):
+    return validate_runtime(Registry([]), body, None)
+
+
+def updated(body):
+    return validate_runtime(Registry([]), body, body)
+
+
 def test_a_labelled_step_has_one_replica_and_its_container():
-    verdict = validate_runtime(runtime(jobs=[{"name": "free", "replicas": 5}, STEP]), "CREATE")
+    verdict = created(runtime(jobs=[{"name": "free", "replicas": 5}, STEP]))
 
     assert verdict.message == (
         "[spec.template.spec.replicatedJobs[1].replicas: Invalid value: 2: always must be 1, "
@@ -167,14 +175,14 @@ def test_a_labelled_step_has_one_replica_and_its_container():
 
 
 def test_updates_are_checked_of_cluster_runtimes_only():
-    assert not validate_runtime(runtime(jobs=[STEP]), "UPDATE").allowed
-    assert validate_runtime(runtime(jobs=[STEP], kind="TrainingRuntime"), "UPDATE").allowed
-    assert not validate_runtime(runtime(jobs=[STEP], kind="TrainingRuntime"), "CREATE").allowed
+    assert not updated(runtime(jobs=[STEP])).allowed
+    assert updated(runtime(jobs=[STEP], kind="TrainingRuntime")).allowed
+    assert not created(runtime(jobs=[STEP], kind="TrainingRuntime")).allowed
 
 
 def test_creating_a_deprecated_cluster_runtime_warns():
     deprecated = {"trainer.kubeflow.org/support": "deprecated"}
 
-    assert len(validate_runtime(runtime(labels=deprecated), "CREATE").warnings) == 1
-    assert validate_runtime(runtime(labels=deprecated), "UPDATE").warnings == ()
-    assert validate_runtime(runtime(labels=deprecated, kind="TrainingRuntime"), "CREATE").warnings == ()
+    assert len(created(runtime(labels=deprecated)).warnings) == 1
+    assert updated(runtime(labels=deprecated)).warnings == ()
+    assert created(runtime(labels=deprecated, kind="TrainingRuntime")).warnings == ()
