@@ -72,7 +72,7 @@ def leaves(patch: Any) -> Iterator[tuple[str, Any]]:  # noqa: ANN401 -- a JSON v
         if isinstance(value, dict) and value:
             before = f"{path}." if path else ""
             waiting += [(f"{before}{key}", inner) for key, inner in reversed(value.items())]
-        elif isinstance(value, list) and value and all([isinstance(item, dict) and "name" in item for item in value]):
+        elif isinstance(value, list) and value and all(isinstance(item, dict) and "name" in item for item in value):
             for item in reversed(value):
                 rest = {key: inner for key, inner in item.items() if key != "name"}
                 waiting.append((f"{path}[{item['name']}]", rest))

@@ -3,8 +3,8 @@ The open slots of a runtime, `mlPolicy.plugin` and `podGroupPolicy.plugin`: the 
 
 A plugin says in `schemas` which slots it takes, and by which schema (OpenAPI v3, structural, as in a CRD). A runtime
 that names a plugin which nobody installed would otherwise run as if it said nothing: without its framework's peers, or
-without its gang. So such a job is refused, and so is a configuration that does not fit, at admission of the runtime already. The
-runtime alone may come before the plugin that it names; then it is told so.
+without its gang. So such a job is refused, and so is a configuration that does not fit, with the runtime already. A
+runtime that comes before the plugin that it names is stored, with a warning.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ class Slots:
         """
         Say what is wrong with the slots of a runtime's *spec* itself, which replaces *old* (None: it is new).
 
-        What stays as it was is left alone: a plugin that has changed its mind must not keep a runtime from its deletion.
+        What stays as it was is left alone: a plugin that changed its mind must not keep a runtime from its deletion.
         """
         findings = Findings()
         for slot in SLOTS:

@@ -186,3 +186,51 @@ def test_creating_a_deprecated_cluster_runtime_warns():
     assert len(created(runtime(labels=deprecated)).warnings) == 1
     assert updated(runtime(labels=deprecated)).warnings == ()
     assert created(runtime(labels=deprecated, kind="TrainingRuntime")).warnings == ()
+
+
+class Acme:
+    name = "acme"
+    schemas = {"mlPolicy": {"type": "object", "properties": {"port": {"type": "integer"}}}}
+
+    def validate(self, info, job, old, ctx):
+        return {}["port"]
+
+
+def with_plugin(name, **config):
+    body = runtime(kind="TrainingRuntime")
+    body["spec"]["mlPolicy"] = {"plugin": {"name": name, "config": config}}
+    return body
+
+
+@pytest.mark.parametrize(
+    ("new", "old", "message", "warning"),
+    [
+        (with_plugin("acme", port=1), None, "", ""),
+        (with_plugin("acme", port="a"), None, 'spec.mlPolicy.plugin.config.port: Invalid value: "string"', ""),
+        (with_plugin("acme", prot=1), None, "spec.mlPolicy.plugin.config.prot: unknown field", ""),
+        (with_plugin("acme", port="a"), with_plugin("acme", port=1), "spec.mlPolicy.plugin.config.port: Invalid", ""),
+        (with_plugin("acme", port="a"), with_plugin("acme", port="a"), "", ""),
+        (with_plugin("acne", port=1), None, "", 'spec.mlPolicy.plugin names "acne", and no such plugin is installed'),
+        (with_plugin("acne"), with_plugin("acne"), "", ""),
+    ],
+)
+def test_a_runtime_is_refused_for_what_its_plugin_refuses_and_warned_of_one_that_is_not_there(
+    new, old, message, warning
+):
+    verdict = validate_runtime(Registry([Acme()]), new, old)
+
+    assert verdict.allowed == (not message)
+    assert verdict.message.startswith(message)
+    assert len(verdict.warnings) == bool(warning)
+    assert all(text.startswith(warning) for text in verdict.warnings)
+
+
+def test_a_slot_that_its_plugin_does_not_take_is_warned_of():
+    body = with_plugin("acme")
+    body["spec"]["podGroupPolicy"] = body["spec"].pop("mlPolicy")
+
+    (warning,) = validate_runtime(Registry([Acme()]), body, None).warnings
+    assert warning == (
+        'spec.podGroupPolicy.plugin names "acme", and no such plugin is installed; there are: none;'
+        " TrainJobs are refused meanwhile"
+    )
