@@ -24,7 +24,7 @@ from .patch_text import show
 from .schema.node import ANYTHING, MISSING, Node
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterable
+    from collections.abc import Hashable, Iterable, Sequence
 
     from .meta import Json
     from .schema import Schema
@@ -106,31 +106,36 @@ def _merge_value(before: Any, value: Any, node: Node) -> Any:  # noqa: ANN401 - 
 
 
 def _merge_list(before: list[Any], patch: list[Any], node: Node) -> list[Any]:
-    _check_alike(before, patch)
-    if not any(isinstance(item, dict | list) for item in (*before, *patch)):
+    if not {dict, list} & _check_alike(before, patch):
         merged = list(dict.fromkeys((*before, *patch)))
-        return _arranged(merged, patch, before, node)
+        return _arranged(merged, merged, patch, before)
     _check_items(patch, node)
     key = node.patch_merge_key
     additions = [item for item in patch if _PATCH not in item]
     if any(item.get(_PATCH) == "replace" for item in patch):
         return [_plain(item) for item in additions]
     deleted = [item[key] for item in patch if _PATCH in item]
-    kept = [item for item in before if item.get(key) not in deleted]
+    kept = [item for item in before if item.get(key) not in deleted] if deleted else before
     merged = list(kept)
-    places = _places(_identities(kept, node))
-    for item, identity in zip(additions, _identities(additions, node), strict=True):
+    known, wanted = _identities(kept, node), _identities(additions, node)
+    merged_known = list(known)  # a merge never changes what its item is told apart by
+    places = _places(known)
+    for item, identity in zip(additions, wanted, strict=True):
         place = places.setdefault(identity, len(merged))
         if place == len(merged):
             merged.append(_plain(item))
+            merged_known.append(identity)
         else:
             merged[place] = _merge_map(merged[place], item, node.items or ANYTHING)
-    return _arranged(merged, additions, kept, node)
+    return _arranged(merged, merged_known, wanted, known)
 
 
-def _check_alike(before: list[Any], patch: list[Any]) -> None:
-    if len({type(item) for item in (*before, *patch)}) > 1:
+def _check_alike(before: list[Any], patch: list[Any]) -> set[type]:
+    """Return the type of all items, none if there is no item."""
+    types = {*map(type, before), *map(type, patch)}
+    if len(types) > 1:
         raise StrategicMergeError(f"list element types are not identical: {show([before, patch])}")
+    return types
 
 
 def _check_items(patch: list[Any], node: Node) -> None:
@@ -168,7 +173,9 @@ def _set_order(result: Json, doc: Json, patch: Json, field: str, order: list[Any
         text = f"The order in patch list:\n{show(items)}\n doesn't match {_SET_ORDER[:-1]} list:\n{show(order)}\n"
         raise StrategicMergeError(text)
     if field in result:
-        result[field] = _arranged(_list(result[field]), order, _list(doc.get(field) or []), child)
+        items, before = _list(result[field]), _list(doc.get(field) or [])
+        known, wanted = _identities(items, child), _identities(order, child)
+        result[field] = _arranged(items, known, wanted, _identities(before, child))
 
 
 def _check_order(order: list[Any], node: Node) -> None:
@@ -180,17 +187,19 @@ def _check_order(order: list[Any], node: Node) -> None:
         _key_of(item, node.patch_merge_key)
 
 
-def _arranged(items: list[Any], wanted: list[Any], before: list[Any], node: Node) -> list[Any]:
+def _arranged(
+    items: list[Any], known: Sequence[Hashable], wanted: Iterable[Hashable], before: Sequence[Hashable]
+) -> list[Any]:
     """
     Order a merged list: items the patch names in the patch's order, the others in their old order.
 
-    An unnamed item goes before the next named one only if both were there before, in that order.
+    An unnamed item goes before the next named one only if both were there before, in that order. All but the items are
+    what they are told apart by: *known* of each of them, *wanted* what the patch names, *before* of the old list.
     """
-    known, place_before = _identities(items, node), _places(_identities(before, node))
-    place_wanted = _places(_identities(wanted, node))
+    place_before, place_wanted = _places(before), _places(wanted)
     named = sorted((place_wanted[key], index) for index, key in enumerate(known) if key in place_wanted)
     last = len(before)
-    unnamed = sorted((place_before.get(key, last), index) for index, key in enumerate(known) if key not in place_wanted)
+    unnamed = sorted([(place_before.get(key, last), i) for i, key in enumerate(known) if key not in place_wanted])
     arranged: list[Any] = []
     taken = 0
     for _, index in named:
@@ -204,10 +213,8 @@ def _arranged(items: list[Any], wanted: list[Any], before: list[Any], node: Node
 
 def _places(identities: Iterable[Hashable]) -> dict[Hashable, int]:
     """Return where each is first."""
-    places: dict[Hashable, int] = {}
-    for index, identity in enumerate(identities):
-        places.setdefault(identity, index)
-    return places
+    found = list(identities)
+    return dict(zip(reversed(found), range(len(found) - 1, -1, -1), strict=True))
 
 
 def _identities(items: list[Any], node: Node) -> list[Hashable]:
@@ -215,13 +222,14 @@ def _identities(items: list[Any], node: Node) -> list[Hashable]:
     key = node.patch_merge_key
     found = [item.get(key) if isinstance(item, dict) else item for item in items]
     for identifier in found:
-        if isinstance(identifier, dict | list):
+        if identifier.__class__ in (dict, list):
             raise StrategicMergeError(f"items of a list are told apart by a scalar, not by {identifier!r}")
     return found
 
 
 def _is_directive(key: str) -> bool:
-    return key in (_PATCH, _RETAIN_KEYS) or key.startswith((_SET_ORDER, _DELETE_ITEMS))
+    # The first test is for speed: hardly any key is one.
+    return key[:1] == "$" and (key in (_PATCH, _RETAIN_KEYS) or key.startswith((_SET_ORDER, _DELETE_ITEMS)))
 
 
 def _plain(value: Any) -> Any:  # noqa: ANN401 - any JSON value

@@ -53,7 +53,9 @@ def _write_object(value: Json, node: Node) -> Json:
     written: Json = {}
     for key, item in value.items():
         child = node.child(key)
-        new = item if child is None else _write(item, child)
+        # Most values are texts, and few of those amounts; a call for each would be half of the time.
+        as_it_is = child is None or (isinstance(item, str) and child.type != "quantity")
+        new = item if as_it_is or child is None else _write(item, child)
         if new is not None and (new or key not in node.omit_empty):
             written[key] = new
     if "divisor" in node.properties:

@@ -8,13 +8,14 @@ in its own process. The texts are Kubeflow Trainer's; field paths and quirks of 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
 from ktrain import pipeline
 from ktrain.api import trainer as api
 from ktrain.api.meta import Key, format_time
+from ktrain.pipeline.errors import PluginError
 from ktrain.pipeline.findings import FieldError, Findings, invalid
 
 if TYPE_CHECKING:
@@ -23,8 +24,6 @@ if TYPE_CHECKING:
     from ktrain.api.meta import Json, JsonValue
     from ktrain.pipeline import Context, Registry
     from ktrain.pipeline.points import Lookup
-
-Operation = Literal["CREATE", "UPDATE"]
 
 MISSING_RUNTIME: Final = "must be created before the TrainJob is created"
 """In every refusal of a TrainJob whose runtime is not there; whoever sees it can list those that are."""
@@ -45,6 +44,9 @@ _DEPRECATED: Final = (
     "See runtime deprecation policy: "
     "https://trainer.kubeflow.org/en/latest/operator-guides/runtime.html#runtime-deprecation-policy"
 )
+_BROKEN_PLUGIN: Final = (
+    "nothing is wrong with the TrainJob: ask who runs ktrain to mend or uninstall the plugin, then submit it again"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +55,8 @@ class Verdict:
 
     message: str = ""
     warnings: tuple[str, ...] = ()
+    is_ours: bool = False
+    """Whether it is no fault of the object's, but of a plugin: what is an internal error to the API server."""
 
     @property
     def allowed(self) -> bool:
@@ -144,9 +148,6 @@ def validate_train_job(registry: Registry, job: Json, old: Json | None, ctx: Con
     Check a TrainJob against its runtime, as it is now, and against all plugins' rules.
 
     *old* is what it replaces, None on CREATE. `ctx.lookup` must know both kinds of runtimes.
-
-    Raises:
-        PluginError: A plugin failed.
     """
     try:
         new, stored = _typed(job), _typed(old) if old else None
@@ -167,7 +168,12 @@ def validate_train_job(registry: Registry, job: Json, old: Json | None, ctx: Con
     elif resource is api.CLUSTER_TRAINING_RUNTIMES and _is_deprecated(runtime):
         findings = Findings(warnings=(f"Referenced {_DEPRECATED.format(ref.name)}",))
     spec = msgspec.json.decode(runtime.spec, type=api.RuntimeSpec) if runtime else None
-    findings += pipeline.validate(registry, new, stored, spec, ctx)
+    try:
+        findings += pipeline.validate(registry, new, stored, spec, ctx)
+    except PluginError as error:
+        # The user can do nothing about it but tell, and their program has no use for our traceback: the log has it.
+        ctx.log.warning("plugin.failed", plugin=error.plugin, hook=error.hook, trainjob=error.job, exc_info=error)
+        return Verdict(f"{error}; {_BROKEN_PLUGIN}", findings.warnings, is_ours=True)
     return Verdict(findings.message, findings.warnings)
 
 
@@ -184,24 +190,28 @@ def _missing_runtime(ref: api.RuntimeRef) -> FieldError:
     return invalid(path, value, detail)
 
 
-def validate_runtime(runtime: Json, operation: Operation) -> Verdict:
+def validate_runtime(registry: Registry, runtime: Json, old: Json | None) -> Verdict:
     """
-    Check the labelled steps of a runtime: one replica each, and the container that the step runs in.
+    Check a runtime, which replaces *old* (None on CREATE): its labelled steps, and the plugins that it names.
 
-    A TrainingRuntime is checked on CREATE only, as in Go's Trainer.
+    The steps of a TrainingRuntime are checked on CREATE only, as in Go's Trainer.
     """
     cluster = runtime.get("kind") == api.CLUSTER_TRAINING_RUNTIMES.kind
-    if operation == "UPDATE" and not cluster:
-        return Verdict()
+    findings = _check_steps(runtime) if cluster or old is None else Findings()
+    findings += registry.slots.check_runtime(runtime.get("spec") or {}, (old or {}).get("spec"))
+    metadata = runtime.get("metadata") or {}
+    if cluster and old is None and (metadata.get("labels") or {}).get(api.SUPPORT_LABEL) == "deprecated":
+        findings += Findings(warnings=(_DEPRECATED.format(metadata.get("name", "")),))
+    return Verdict(findings.message, findings.warnings)
+
+
+def _check_steps(runtime: Json) -> Findings:
+    """Check the labelled steps: one replica each, and the container that the step runs in."""
     template = ((runtime.get("spec") or {}).get("template") or {}).get("spec") or {}
     errors: list[FieldError] = []
     for index, replicated_job in enumerate(template.get("replicatedJobs") or ()):
         errors += _step_errors(replicated_job, f"spec.template.spec.replicatedJobs[{index}]")
-    warnings: tuple[str, ...] = ()
-    metadata = runtime.get("metadata") or {}
-    if cluster and operation == "CREATE" and (metadata.get("labels") or {}).get(api.SUPPORT_LABEL) == "deprecated":
-        warnings = (_DEPRECATED.format(metadata.get("name", "")),)
-    return Verdict(Findings(tuple(errors)).message, warnings)
+    return Findings(tuple(errors))
 
 
 def refusal_of_runtime(runtime: api.Runtime) -> str:
@@ -212,8 +222,7 @@ def refusal_of_runtime(runtime: api.Runtime) -> str:
     """
     if runtime.metadata.labels.get(UNCHECKED_LABEL) == "disabled":
         return ""
-    document: Json = {"kind": runtime.kind, "spec": msgspec.json.decode(runtime.spec)}
-    return validate_runtime(document, "CREATE").message
+    return _check_steps({"spec": msgspec.json.decode(runtime.spec)}).message
 
 
 def _step_errors(replicated_job: Json, path: str) -> list[FieldError]:

@@ -39,19 +39,17 @@ def make_handlers(cache: Cache, env: Env, registry: Registry) -> dict[str, Admis
     return {
         MUTATE_TRAIN_JOB: hooks.default_train_job,
         VALIDATE_TRAIN_JOB: hooks.validate_train_job,
-        VALIDATE_RUNTIME: _validate_runtime,
-        VALIDATE_CLUSTER_RUNTIME: _validate_runtime,
+        VALIDATE_RUNTIME: hooks.validate_runtime,
+        VALIDATE_CLUSTER_RUNTIME: hooks.validate_runtime,
     }
 
 
-def _validate_runtime(request: AdmissionRequest) -> Allowed | Denied:
-    if request.object is None or request.operation not in ("CREATE", "UPDATE"):
-        return Allowed()
-    return _answer(admission.validate_runtime(request.object, "CREATE" if request.operation == "CREATE" else "UPDATE"))
-
-
 def _answer(verdict: admission.Verdict) -> Allowed | Denied:
-    return Allowed(warnings=verdict.warnings) if verdict.allowed else Denied(verdict.message, reason="Forbidden")
+    if verdict.allowed:
+        return Allowed(warnings=verdict.warnings)
+    if verdict.is_ours:
+        return Denied(verdict.message, 500, "InternalError", warnings=verdict.warnings)
+    return Denied(verdict.message, reason="Forbidden")
 
 
 class _Hooks:
@@ -78,6 +76,11 @@ class _Hooks:
             return Allowed()
         context = Context.at_present(self._env, self._lookup, kinds=self._selectors)
         return _answer(admission.validate_train_job(self._registry, request.object, request.old_object, context))
+
+    def validate_runtime(self, request: AdmissionRequest) -> Allowed | Denied:
+        if request.object is None or request.operation not in ("CREATE", "UPDATE"):
+            return Allowed()
+        return _answer(admission.validate_runtime(self._registry, request.object, request.old_object))
 
     def _lookup(self, resource: Resource[T], key: Key) -> T | None:
         # Asking the cache for a kind starts following it, and one that is not served would never be ready.

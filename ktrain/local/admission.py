@@ -45,7 +45,7 @@ def admission_plugins(env: Env, registry: Registry, find: Find) -> list[Admissio
     return [
         AdmissionPlugin("trainjob-defaults", rules.default_train_job, mutating=True),
         AdmissionPlugin("trainjob-rules", rules.validate_train_job),
-        AdmissionPlugin("runtime-rules", _validate_runtime),
+        AdmissionPlugin("runtime-rules", rules.validate_runtime),
     ]
 
 
@@ -56,19 +56,10 @@ def is_write(request: AdmissionRequest, resource: Resource[T]) -> bool:
     return same and not request.subresource and request.operation in ("CREATE", "UPDATE")
 
 
-def _validate_runtime(request: AdmissionRequest) -> AdmissionResponse | None:
-    webhook = RUNTIME_PLURALS.get(request.resource.plural)
-    if webhook is None or request.resource.group != trainer.GROUP or request.object is None:
-        return None
-    labels = (request.object.get("metadata") or {}).get("labels") or {}
-    if request.operation not in ("CREATE", "UPDATE") or labels.get(trainer_rules.UNCHECKED_LABEL) == "disabled":
-        return None
-    return _answer(webhook, trainer_rules.validate_runtime(request.object, request.operation))
-
-
 def _answer(webhook: str, verdict: trainer_rules.Verdict) -> AdmissionResponse:
     if not verdict.allowed:
-        raise StatusError(403, "Forbidden", f'admission webhook "{webhook}" denied the request: {verdict.message}')
+        code, reason = (500, "InternalError") if verdict.is_ours else (403, "Forbidden")
+        raise StatusError(code, reason, f'admission webhook "{webhook}" denied the request: {verdict.message}')
     return AdmissionResponse(warnings=verdict.warnings)
 
 
@@ -94,6 +85,15 @@ class _Rules:
         context = Context.at_present(self._env, self._lookup)
         verdict = trainer_rules.validate_train_job(self._registry, request.object, request.old_object, context)
         return _answer(TRAIN_JOB_WEBHOOK, verdict)
+
+    def validate_runtime(self, request: AdmissionRequest) -> AdmissionResponse | None:
+        webhook = RUNTIME_PLURALS.get(request.resource.plural)
+        if webhook is None or request.resource.group != trainer.GROUP or request.object is None:
+            return None
+        labels = (request.object.get("metadata") or {}).get("labels") or {}
+        if request.operation not in ("CREATE", "UPDATE") or labels.get(trainer_rules.UNCHECKED_LABEL) == "disabled":
+            return None
+        return _answer(webhook, trainer_rules.validate_runtime(self._registry, request.object, request.old_object))
 
     def _lookup(self, resource: Resource[T], key: Key) -> T | None:
         found = self._find(resource.group, resource.version, resource.plural, key)

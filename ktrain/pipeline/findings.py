@@ -8,7 +8,10 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from typing import Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+if TYPE_CHECKING:
+    from ktrain.api.schema import Cause
 
 Kind = Literal["Invalid value", "Forbidden", "Required value", "Internal error"]
 
@@ -48,7 +51,8 @@ def forbidden(path: str, detail: str) -> FieldError:
 class Findings:
     """Errors and warnings of one or of all validators."""
 
-    errors: tuple[FieldError, ...] = ()
+    errors: tuple[FieldError | Cause, ...] = ()
+    """A `Cause` is what a plugin's schema has against the slot that it describes."""
     warnings: tuple[str, ...] = ()
 
     def __add__(self, other: Findings) -> Findings:

@@ -63,17 +63,21 @@ def apply_patches(spec: Json, patches: Sequence[tuple[str, Json]], journal: Jour
     return spec
 
 
-def leaves(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:  # noqa: ANN401 -- a JSON value
+def leaves(patch: Any) -> Iterator[tuple[str, Any]]:  # noqa: ANN401 -- a JSON value
     """Yield paths of what a patch sets, in the journal's spelling, and the values."""
-    if isinstance(value, dict) and value:
-        for key, inner in value.items():
-            yield from leaves(inner, f"{path}.{key}" if path else key)
-    elif isinstance(value, list) and value and all(isinstance(item, dict) and "name" in item for item in value):
-        for item in value:
-            rest = {key: inner for key, inner in item.items() if key != "name"}
-            yield from leaves(rest, f"{path}[{item['name']}]")
-    else:
-        yield path, value
+    # No recursion: a patch may have a hundred thousand leaves, each of which every level above would hand on.
+    waiting: list[tuple[str, Any]] = [("", patch)]
+    while waiting:
+        path, value = waiting.pop()
+        if isinstance(value, dict) and value:
+            before = f"{path}." if path else ""
+            waiting += [(f"{before}{key}", inner) for key, inner in reversed(value.items())]
+        elif isinstance(value, list) and value and all(isinstance(item, dict) and "name" in item for item in value):
+            for item in reversed(value):
+                rest = {key: inner for key, inner in item.items() if key != "name"}
+                waiting.append((f"{path}[{item['name']}]", rest))
+        else:
+            yield path, value
 
 
 def _merge(spec: Json, patch: Json, author: str) -> Json:

@@ -156,8 +156,16 @@ STEP = {
 }
 
 
+def created(body):
+    return validate_runtime(Registry([]), body, None)
+
+
+def updated(body):
+    return validate_runtime(Registry([]), body, body)
+
+
 def test_a_labelled_step_has_one_replica_and_its_container():
-    verdict = validate_runtime(runtime(jobs=[{"name": "free", "replicas": 5}, STEP]), "CREATE")
+    verdict = created(runtime(jobs=[{"name": "free", "replicas": 5}, STEP]))
 
     assert verdict.message == (
         "[spec.template.spec.replicatedJobs[1].replicas: Invalid value: 2: always must be 1, "
@@ -167,14 +175,62 @@ def test_a_labelled_step_has_one_replica_and_its_container():
 
 
 def test_updates_are_checked_of_cluster_runtimes_only():
-    assert not validate_runtime(runtime(jobs=[STEP]), "UPDATE").allowed
-    assert validate_runtime(runtime(jobs=[STEP], kind="TrainingRuntime"), "UPDATE").allowed
-    assert not validate_runtime(runtime(jobs=[STEP], kind="TrainingRuntime"), "CREATE").allowed
+    assert not updated(runtime(jobs=[STEP])).allowed
+    assert updated(runtime(jobs=[STEP], kind="TrainingRuntime")).allowed
+    assert not created(runtime(jobs=[STEP], kind="TrainingRuntime")).allowed
 
 
 def test_creating_a_deprecated_cluster_runtime_warns():
     deprecated = {"trainer.kubeflow.org/support": "deprecated"}
 
-    assert len(validate_runtime(runtime(labels=deprecated), "CREATE").warnings) == 1
-    assert validate_runtime(runtime(labels=deprecated), "UPDATE").warnings == ()
-    assert validate_runtime(runtime(labels=deprecated, kind="TrainingRuntime"), "CREATE").warnings == ()
+    assert len(created(runtime(labels=deprecated)).warnings) == 1
+    assert updated(runtime(labels=deprecated)).warnings == ()
+    assert created(runtime(labels=deprecated, kind="TrainingRuntime")).warnings == ()
+
+
+class Acme:
+    name = "acme"
+    schemas = {"mlPolicy": {"type": "object", "properties": {"port": {"type": "integer"}}}}
+
+    def validate(self, info, job, old, ctx):
+        return {}["port"]
+
+
+def with_plugin(name, **config):
+    body = runtime(kind="TrainingRuntime")
+    body["spec"]["mlPolicy"] = {"plugin": {"name": name, "config": config}}
+    return body
+
+
+@pytest.mark.parametrize(
+    ("new", "old", "message", "warning"),
+    [
+        (with_plugin("acme", port=1), None, "", ""),
+        (with_plugin("acme", port="a"), None, 'spec.mlPolicy.plugin.config.port: Invalid value: "string"', ""),
+        (with_plugin("acme", prot=1), None, "spec.mlPolicy.plugin.config.prot: unknown field", ""),
+        (with_plugin("acme", port="a"), with_plugin("acme", port=1), "spec.mlPolicy.plugin.config.port: Invalid", ""),
+        (with_plugin("acme", port="a"), with_plugin("acme", port="a"), "", ""),
+        (with_plugin("acne", port=1), None, "", 'spec.mlPolicy.plugin names "acne", and no such plugin is installed'),
+        (with_plugin("acne"), with_plugin("acne"), "", ""),
+    ],
+)
+def test_a_runtime_is_refused_for_what_its_plugin_refuses_and_warned_of_one_that_is_not_there(
+    new, old, message, warning
+):
+    verdict = validate_runtime(Registry([Acme()]), new, old)
+
+    assert verdict.allowed == (not message)
+    assert verdict.message.startswith(message)
+    assert len(verdict.warnings) == bool(warning)
+    assert all(text.startswith(warning) for text in verdict.warnings)
+
+
+def test_a_slot_that_its_plugin_does_not_take_is_warned_of():
+    body = with_plugin("acme")
+    body["spec"]["podGroupPolicy"] = body["spec"].pop("mlPolicy")
+
+    (warning,) = validate_runtime(Registry([Acme()]), body, None).warnings
+    assert warning == (
+        'spec.podGroupPolicy.plugin names "acme", and no such plugin is installed; there are: none;'
+        " TrainJobs are refused meanwhile"
+    )

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 import yaml
+from structlog.testing import capture_logs
 
 from ktrain.api import trainer as api
 from ktrain.api.meta import Object, Resource
 from ktrain.controllers.webhooks import VALIDATE_TRAIN_JOB, make_handlers
 from ktrain.framework.cache.cache import Cache
 from ktrain.framework.client.client import Client
+from ktrain.framework.errors import ApiError
 from ktrain.framework.webhook import AdmissionRequest, Denied
+from ktrain.local.server import make_server
 from ktrain.pipeline import Findings, Registry
 from ktrain.testing.time import simulate
 
@@ -39,6 +43,58 @@ def test_a_lookup_of_a_kind_that_nobody_watches_finds_nothing_and_follows_nothin
 
     assert not isinstance(answer, Denied)
     assert set(followed) == {api.TRAINING_RUNTIMES.qualified_name, api.CLUSTER_TRAINING_RUNTIMES.qualified_name}
+
+
+class Broken:
+    name = "acme"
+
+    def validate(self, info, job, old, ctx):
+        return {}["port"]
+
+
+SAID = (
+    "plugin acme failed in CustomValidation for TrainJob team/job: KeyError: 'port'; nothing is wrong with the"
+    " TrainJob: ask who runs ktrain to mend or uninstall the plugin, then submit it again"
+)
+
+
+def test_a_hook_that_raises_is_an_internal_error_in_one_line_and_its_traceback_is_in_the_log():
+    async def scenario(env):
+        cache = Cache(Client(None, env, field_manager="test"), env)
+        handler = make_handlers(cache, env, Registry([Broken()]))[VALIDATE_TRAIN_JOB]
+        job = {"metadata": {"name": "job", "namespace": "team"}, "spec": {"runtimeRef": REF}}
+        return handler(AdmissionRequest(uid="1", operation="UPDATE", object=job, old_object=job))
+
+    with capture_logs() as logs:
+        answer = simulate(scenario)
+
+    assert answer == Denied(SAID, 500, "InternalError")
+    ((event, error),) = ((entry["event"], entry["exc_info"]) for entry in logs)
+    assert event == "plugin.failed"
+    assert isinstance(error.__cause__, KeyError)
+
+
+def document(kind, name, spec):
+    metadata = {"name": name, "namespace": "default"}
+    return {"apiVersion": api.API_VERSION, "kind": kind, "metadata": metadata, "spec": spec}
+
+
+def test_the_embedded_server_says_of_it_what_a_webhook_does():
+    async def scenario(env):
+        client = Client(make_server(env, Registry([Broken()])).transport(), env, field_manager="test")
+        spec = {"template": {"spec": {"replicatedJobs": []}}}
+        await client.create(api.TRAINING_RUNTIMES, document("TrainingRuntime", "rt", spec))
+        job = document("TrainJob", "job", {"runtimeRef": REF})
+        with pytest.raises(ApiError) as refused:
+            await client.create(api.TRAIN_JOBS, job)
+        return refused.value
+
+    with capture_logs() as logs:
+        error = simulate(scenario)
+
+    webhook = 'admission webhook "validator.trainjob.trainer.kubeflow.org" denied the request: '
+    assert (error.code, error.status.message) == (500, webhook + SAID.replace("team/", "default/"))
+    assert "request.failed" not in {entry["event"] for entry in logs}
 
 
 def test_the_manifest_names_the_paths_that_are_served():

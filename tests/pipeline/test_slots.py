@@ -43,13 +43,13 @@ def test_a_configuration_that_fits_is_taken():
 @pytest.mark.parametrize(
     ("config", "message"),
     [
-        ({}, "mlPolicy.plugin.config.ranks: Required value"),
+        ({}, "spec.mlPolicy.plugin.config.ranks: Required value"),
         (
             {"ranks": 0},
-            "mlPolicy.plugin.config.ranks: Invalid value: 0: mlPolicy.plugin.config.ranks in body should be",
+            "spec.mlPolicy.plugin.config.ranks: Invalid value: 0: spec.mlPolicy.plugin.config.ranks in body should be",
         ),
-        ({"ranks": "2"}, 'mlPolicy.plugin.config.ranks: Invalid value: "string"'),
-        ({"ranks": 1, "rank": 2}, "mlPolicy.plugin.config.rank: unknown field"),
+        ({"ranks": "2"}, 'spec.mlPolicy.plugin.config.ranks: Invalid value: "string"'),
+        ({"ranks": 1, "rank": 2}, "spec.mlPolicy.plugin.config.rank: unknown field"),
     ],
 )
 def test_a_configuration_that_does_not_fit_is_refused_with_its_path(config, message):
@@ -64,7 +64,7 @@ def test_a_configuration_that_does_not_fit_is_refused_with_its_path(config, mess
 )
 def test_a_runtime_of_a_plugin_that_nobody_installed_is_refused_and_never_built_without_it(slot, name, there):
     spec = runtime(slot, name=name, config={"ranks": 2})
-    text = f'the runtime\'s {slot}.plugin names "{name}", and no such plugin is installed; there are: {there}'
+    text = f'the runtime\'s spec.{slot}.plugin names "{name}", and no such plugin is installed; there are: {there}'
 
     assert said(spec, Acme()) == [f"spec.runtimeRef: Forbidden: {text}"]
     with pytest.raises(PlanError, match=text):
@@ -100,5 +100,5 @@ def test_a_plugin_whose_schema_is_none_is_left_out_and_runtimes_that_name_it_say
     assert reason in registry.failures[0].reason
     assert [entry["event"] for entry in logs] == ["plugin.unusable"]
     error = validate(registry, JOB, None, runtime("mlPolicy", name="acme"), context()).message
-    assert 'mlPolicy.plugin names "acme", which is installed and cannot be used: ' in error
+    assert 'spec.mlPolicy.plugin names "acme", which is installed and cannot be used: ' in error
     assert reason in error

@@ -333,7 +333,7 @@ def test_a_runtime_is_refused_when_it_is_stored_and_when_a_job_is_to_run_on_it(k
 
     decision = Situation(runtime=typed, spec={"runtimeRef": {"name": "rt", "kind": kind}}).decide()
 
-    assert validate_runtime(document, "CREATE").message == message
+    assert validate_runtime(Registry([]), document, None).message == message
     assert decision.failure.message == f'{kind} "rt" is invalid: {message}'
     assert decision.applies == ()
 
