@@ -33,7 +33,7 @@ def test_every_benchmark_runs():
     assert done.returncode == 0, done.stderr
     assert [line.split()[1] for line in done.stdout.splitlines() if line.startswith("==")] == list(BENCHMARKS)
     assert "JobSets exist" in done.stdout
-    assert "operator: writes" in done.stdout
+    assert "embedded, torch: writes" in done.stdout
 
 
 @pytest.mark.e2e

@@ -16,8 +16,6 @@ KTRAIN = [sys.executable, "-m", "ktrain"]
 PATIENCE_S = 60
 ROOT = Path(__file__).parents[2]
 BOTH_WAYS = ["host", pytest.param("ns", marks=pytest.mark.ns)]
-BOTH_WAYS_SLOWLY = ["host", pytest.param("ns", marks=[pytest.mark.ns, pytest.mark.slow])]
-"""The same for what takes so long that one of them has to do."""
 
 
 class Running:

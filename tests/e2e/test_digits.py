@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from . import conftest
-from .conftest import BOTH_WAYS_SLOWLY, ROOT, eventually, processes_with
+from .conftest import BOTH_WAYS, ROOT, eventually, processes_with
 
 pytestmark = [pytest.mark.e2e, pytest.mark.torch]
 
@@ -43,7 +43,8 @@ def test_the_demo_trains_a_model_that_reads_digits_it_never_saw(ktrain, digits):
     assert accuracy >= 0.95
 
 
-@pytest.mark.parametrize("pods", BOTH_WAYS_SLOWLY)
+@pytest.mark.slow
+@pytest.mark.parametrize("pods", BOTH_WAYS)
 def test_two_nodes_with_two_ranks_each_train_one_model(ktrain, example, pods, monkeypatch):
     monkeypatch.setattr(conftest, "PATIENCE_S", 240)  # four times PyTorch start on what may be two cores
     code, output = ktrain("run", "--pods", pods, example("digits/two-by-two.yaml"))

@@ -12,9 +12,9 @@ from ktrain.framework.client.options import PatchType
 from ktrain.framework.env import system_env
 
 from . import conftest
-from .conftest import BOTH_WAYS_SLOWLY, ROOT
+from .conftest import BOTH_WAYS, ROOT
 
-pytestmark = [pytest.mark.e2e, pytest.mark.examples]
+pytestmark = [pytest.mark.e2e, pytest.mark.examples, pytest.mark.slow]
 
 pytest.importorskip("torch", reason="PyTorch is not installed: pip install '.[demo]'")
 pytest.importorskip("sklearn", reason="scikit-learn is not installed: pip install '.[demo]'")
@@ -42,7 +42,7 @@ def scale(tmp_path):
     return write
 
 
-@pytest.mark.parametrize("pods", BOTH_WAYS_SLOWLY)
+@pytest.mark.parametrize("pods", BOTH_WAYS)
 async def test_a_node_joins_and_another_leaves_and_the_loss_goes_on_falling(start, tmp_path, scale, pods, monkeypatch):
     monkeypatch.setattr(conftest, "PATIENCE_S", 240)  # each change of size starts PyTorch anew on all nodes
     (tmp_path / "examples").symlink_to(ROOT / "examples")
