@@ -13,7 +13,7 @@ import os
 import signal
 import socket
 import sys
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -29,7 +29,7 @@ from . import remote_agent
 from .files import remove_tree
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Iterator
 
     from ktrain.framework import Env
     from ktrain.local.sandbox.executor import Process
@@ -180,7 +180,8 @@ def _furnish(place: Path) -> socket.socket:
     agent.chmod(0o755)
     server = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
-        server.bind(str(place / "socket"))
+        with _short(place) as directory:
+            server.bind(f"{directory}/socket")
         (place / "socket").chmod(0o666)  # The container may run as another user.
         server.listen(_BACKLOG)
         server.settimeout(0)
@@ -188,3 +189,16 @@ def _furnish(place: Path) -> socket.socket:
         server.close()
         raise
     return server
+
+
+@contextmanager
+def _short(directory: Path) -> Iterator[str]:
+    """Name a directory in few characters: addresses of sockets have 107 at most, and pods' directories are deep."""
+    if sys.platform != "linux":
+        yield str(directory)
+        return
+    opened = os.open(directory, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        yield f"/proc/self/fd/{opened}"
+    finally:
+        os.close(opened)

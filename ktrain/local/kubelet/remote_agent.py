@@ -8,6 +8,7 @@ only, and little of it.
 
 import array
 import json
+import os
 import socket
 import struct
 import sys
@@ -31,11 +32,13 @@ def parse(words: "list[str]") -> "tuple[str, str]":
     return "", ""
 
 
-def run(host: str, command: str, path: str) -> int:
+def run(host: str, command: str, directory: str) -> int:
     """Have the command run on the host; return its exit code."""
+    # Not by its whole path: addresses of sockets have 107 characters at most.
+    os.chdir(directory)
     body = json.dumps({"host": host, "command": command}).encode()
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as kubelet:
-        kubelet.connect(path)
+        kubelet.connect("socket")
         rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", (0, 1, 2)))]
         kubelet.sendmsg([struct.pack("=II", len(body), 3) + body], rights)
         answer = b""
@@ -56,7 +59,7 @@ def main() -> int:
     if not command:
         sys.stderr.write("usage: agent [ssh options] HOST COMMAND...\n")
         return FAILED
-    return run(host, command, f"{__file__.rpartition('/')[0]}/socket")
+    return run(host, command, __file__.rpartition("/")[0])
 
 
 if __name__ == "__main__":

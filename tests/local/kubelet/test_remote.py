@@ -1,10 +1,13 @@
 """Commands in other pods without sshd: the agent that MPI launchers call, in real pods."""
 
+import struct
+import subprocess
+
 import pytest
 
 from ktrain.api.core import PODS
 from ktrain.api.meta import Key
-from ktrain.local.kubelet import remote_agent
+from ktrain.local.kubelet import remote, remote_agent
 
 LAUNCHER = {"env": [{"name": "OMPI_MCA_orte_default_hostfile", "value": "/etc/mpi/hostfile"}]}
 WORKER = {"env": [{"name": "WHO", "value": "worker"}]}
@@ -34,6 +37,19 @@ async def launch(world, script, **spec):
 )
 def test_the_agent_reads_command_lines_as_ssh_does(words, expected):
     assert remote_agent.parse(words) == expected
+
+
+def test_an_agent_is_reached_however_deep_its_directory_is(tmp_path):
+    place = tmp_path / ("deep" * 15) / ("down" * 15)
+    server = remote._furnish(place)
+    server.settimeout(20)
+    with server, subprocess.Popen([place / "agent", "h", "true"]) as agent:
+        connection, _ = server.accept()
+        with connection:
+            asked = connection.recv(4096)
+            connection.sendall(struct.pack("=II", 11, 0) + b'{"code": 3}')
+
+    assert (asked[8:], agent.returncode) == (b'{"host": "h", "command": "true"}', 3)
 
 
 @pytest.mark.e2e
