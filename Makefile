@@ -3,6 +3,7 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 MPICH  := $(VENV)-mpich
+E2E_CACHE := .pytest_cache/e2e
 
 .PHONY: help demo examples test test-real test-gang test-sdk check bench docs clean
 help:
@@ -50,8 +51,11 @@ check: $(VENV)/.installed-dev
 	  pyright --verifytypes ktrain.framework --ignoreexternal >$(VENV)/verifytypes || { cat $(VENV)/verifytypes; exit 1; }
 	$(BIN)/lint-imports
 
+# Two at a time: those of whole programs mostly wait. Their output comes when the others are done.
 test: check $(VENV)/.installed-demo
-	$(BIN)/python -m pytest
+	@$(BIN)/python -m pytest tests/e2e -o cache_dir=$(E2E_CACHE) >$(VENV)/e2e.log 2>&1 & programs=$$!; \
+	  $(BIN)/python -m pytest --ignore tests/e2e; rest=$$?; \
+	  wait $$programs; ended=$$?; cat $(VENV)/e2e.log; [ $$rest = 0 ] && [ $$ended = 0 ]
 
 # On the programs in KUBEBUILDER_ASSETS (etcd, kube-apiserver, kube-controller-manager), as envtest has it; without it
 # they are built from Go modules, which takes minutes the first time.
