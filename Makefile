@@ -3,7 +3,6 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 MPICH  := $(VENV)-mpich
-E2E_CACHE := .pytest_cache/e2e
 
 .PHONY: help demo examples test test-real test-gang test-sdk check bench docs clean
 help:
@@ -53,9 +52,11 @@ check: $(VENV)/.installed-dev
 
 # Two at a time: those of whole programs mostly wait. Their output comes when the others are done.
 test: check $(VENV)/.installed-demo
-	@$(BIN)/python -m pytest tests/e2e -o cache_dir=$(E2E_CACHE) >$(VENV)/e2e.log 2>&1 & programs=$$!; \
-	  $(BIN)/python -m pytest --ignore tests/e2e; rest=$$?; \
-	  wait $$programs; ended=$$?; cat $(VENV)/e2e.log; [ $$rest = 0 ] && [ $$ended = 0 ]
+	@rm -f $(VENV)/*.exit; \
+	  $(BIN)/python -m pytest tests/e2e -o cache_dir=.pytest_cache/e2e >$(VENV)/e2e.log 2>&1 & programs=$$!; \
+	  $(BIN)/python -m pytest --ignore tests/e2e; echo $$? >$(VENV)/rest.exit; \
+	  wait $$programs; echo $$? >$(VENV)/e2e.exit; cat $(VENV)/e2e.log; \
+	  [ "$$(cat $(VENV)/rest.exit $(VENV)/e2e.exit | tr '\n' ' ')" = "0 0 " ]
 
 # On the programs in KUBEBUILDER_ASSETS (etcd, kube-apiserver, kube-controller-manager), as envtest has it; without it
 # they are built from Go modules, which takes minutes the first time.
