@@ -128,8 +128,10 @@ async def test_a_leader_that_is_asked_to_end_hands_over_within_a_second_and_idle
     await asyncio.sleep(2)
 
     assert first_s - said_s < 1 + usual_s
-    idle = proxy.calls(since_s=idle_s, where=lambda call: not call.concerns(LEASES))
-    assert list(map(str, idle)) == []
+    # On a real server, namespaces of tests before may still be ending, with TrainJobs that can get no JobSet.
+    here = ("", weather.plane.namespace)
+    idle = [call for call in proxy.calls(since_s=idle_s) if call.route is None or call.route.namespace in here]
+    assert [str(call) for call in idle if not call.concerns(LEASES)] == []
 
 
 async def test_thirty_megabytes_of_other_peoples_objects_cost_less_than_five(weather, replicas, config_map):
