@@ -106,10 +106,11 @@ async def test_a_jobset_lives_with_the_rights_that_we_ask_for(control_plane, ope
         await control_plane.wait_for(JOBS, "js-a-1", lambda found: found is not None and found.spec.suspend)
         client, key = control_plane.client(), Key(control_plane.namespace, "js")
         await client.patch(JOBSETS, key, {"spec": {"suspend": False}})
-        await control_plane.wait_for(JOBS, "js-a-1", lambda found: found is not None and not found.spec.suspend)
+        job = await control_plane.wait_for(JOBS, "js-a-1", lambda found: found is not None and not found.spec.suspend)
         await client.delete(JOBS, Key(control_plane.namespace, "js-a-1"), propagation="Background")
-        await control_plane.wait_for(JOBS, "js-a-1", lambda found: found is None)
-        await control_plane.wait_for(JOBS, "js-a-1", lambda found: found is not None)
+        # Made again sooner than anybody may see it gone.
+        old = job.metadata.uid
+        await control_plane.wait_for(JOBS, "js-a-1", lambda found: found is not None and found.metadata.uid != old)
         process.send_signal(signal.SIGTERM)
         assert await asyncio.wait_for(process.wait(), 20) == 0
 
