@@ -42,7 +42,7 @@ class Decision:
     built: tuple[Apply, ...] = ()
     """With `Check.COMPONENTS`: what to compare."""
     snapshot: Snapshot | None = None
-    """Create the snapshot."""
+    """Create the snapshot: one of the job's own beside what follows."""
     shared: bool = False
     """As a shared one."""
     applies: tuple[Apply, ...] = ()
@@ -202,6 +202,8 @@ def _base(observed: Observed) -> _Base:
 
 def _taken(observed: Observed, missing: str) -> Snapshot:
     ref = observed.job.spec.runtime_ref
+    if observed.taken is not None:
+        return observed.taken
     if observed.runtime is None:
         raise PlanError(f'{missing}{ref.kind}.{ref.api_group} "{ref.name}" not found')
     return snapshots.take(observed.runtime, shared=observed.shares)

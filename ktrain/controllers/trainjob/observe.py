@@ -134,6 +134,8 @@ class Observed:
     checked: Check = Check.NONE
     shared: Key | None = None
     """The shared snapshot that the job runs on, if it does."""
+    taken: Snapshot | None = None
+    """What was taken from the runtime for this job, if it is not known to be stored."""
     shares: bool = False
     """Whether it gets a shared one if it has none yet."""
 

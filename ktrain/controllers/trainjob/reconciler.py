@@ -1,13 +1,15 @@
 """
 One pass over one TrainJob: observe from caches, decide, act with the fewest calls, in order.
 
-The order of writes is what makes a crash between any two of them harmless: the snapshot before what is built from it;
-the status before the deletion that it announces; a child only ever under its owner's UID.
+The order of writes is what makes a crash between any two of them harmless: what pods mount before the JobSet; the
+status before the deletion that it announces; a child only ever under its owner's UID. The snapshot of a job's own has
+no place in it: it goes beside what is built from it (`own_snapshots.py` says why it may). A shared one comes first.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -15,9 +17,9 @@ import structlog
 
 from ktrain.api import core
 from ktrain.api import trainer as api
-from ktrain.api.meta import Key
 from ktrain.framework.client.client import APPLY_TYPE, PatchType
 from ktrain.framework.errors import ApiError, Conflict, FrameworkError, NotFound
+from ktrain.framework.parallel import run_all
 from ktrain.pipeline.errors import PlanError
 from ktrain.pipeline.points import Context
 from ktrain.plugins.jobset import JOB_SET_STATES
@@ -28,11 +30,13 @@ from . import status as statuses
 from .build import Decision, runtime_key
 from .decide import decide, replace_status
 from .observe import RUNTIMES, SNAPSHOT_METADATA, Applied, Check, Failure, Memory, Observed
+from .own_snapshots import OwnSnapshots
+from .writing import settled
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from ktrain.api.meta import Json, Object, Resource
+    from ktrain.api.meta import Json, Key, Object, Resource
     from ktrain.framework.cache.informer import Informer
     from ktrain.framework.client.client import Client
     from ktrain.framework.env import Env
@@ -41,17 +45,13 @@ if TYPE_CHECKING:
     from ktrain.plugins.jobset import JobSetState
 
     from .shared import SharedSnapshots
-    from .snapshot import Snapshot
     from .writing import Apply
 
 log = structlog.get_logger(__name__)
 
 COALESCE_S: Final = 0.5
 """Counters that change within this time go out in one write."""
-DIAGNOSE_AFTER_S: Final = 2.5
-"""A failure that passes sooner is not worth a status write: a runtime may be applied just after its job."""
 _MAX_NOTE: Final = 950
-_MAX_DIAGNOSIS: Final = 1024
 
 
 class JobFailed(FrameworkError):
@@ -84,6 +84,7 @@ class Reconciler:
         self._registry = registry
         self._informers = informers
         self._config = config
+        self._own = OwnSnapshots(client)
         self._shared = shared
         self._wake = wake
         self._memories: dict[str, Memory] = {}
@@ -114,16 +115,22 @@ class Reconciler:
         decision, cause = await self._decide(job)
         if decision is None:
             return
+        ends = job.is_finished or bool(decision.status and replace_status(job, decision.status).is_finished)
         if cause is None:
             cause = await self._write_components(job, decision)
+        if cause and ends:
+            if refusals.may_pass(cause):
+                raise cause
+            cause = None
         failure = self._refusal(job, decision.size, cause) if cause else decision.failure
         self._note_failure(job, failure)
         await self._write_status(job, decision)
         for removal in decision.removals:
             await self._delete(removal)
             self._remember(job, deleted=self._memory(job).deleted | {removal.uid})
-        if job.is_finished or (decision.status and replace_status(job, decision.status).is_finished):
+        if ends:
             self._shared.release(job.metadata.uid)
+            self._own.forget(job.metadata.uid)
             if self._memory(job).applied:
                 self._remember(job, snapshot=None, applied={})
         if failure and failure.again_s is not None:
@@ -167,6 +174,7 @@ class Reconciler:
         if known != uid:
             self._memories.pop(known, None)
             self._shared.release(known)
+            self._own.forget(known)
             self._uids.pop(key, None)
             if uid:
                 self._uids[key] = uid
@@ -198,8 +206,8 @@ class Reconciler:
         context = Context.at_present(self._env, lookup, self._config, self._informers)
         runtime = self._lookup(resource, where) if resource and where else None
         shared, shares = self._shared.of(job, job_set), self._shared.for_new_jobs and job_set is None
-        memory, kinds = self._memory(job), self._informers
-        return Observed(job, runtime, snapshot, job_set, memory, context, kinds, checked, shared, shares=shares)
+        memory, kinds, taken = self._memory(job), self._informers, self._own.taken(job.metadata.uid)
+        return Observed(job, runtime, snapshot, job_set, memory, context, kinds, checked, shared, taken, shares=shares)
 
     async def _decide(self, job: api.TrainJob) -> tuple[Decision | None, ApiError | PlanError | None]:
         """
@@ -249,6 +257,7 @@ class Reconciler:
         found = await self._client.get(core.CONFIG_MAPS, key.name, key.namespace)
         version = found.metadata.resource_version
         self._remember(job, snapshot=snapshots.read(found, job), snapshot_version=version)
+        self._own.forget(job.metadata.uid)
 
     async def _compare(self, job: api.TrainJob, apply: Apply) -> None:
         """
@@ -264,7 +273,7 @@ class Reconciler:
         answer = await self._client.raw(
             "PATCH", resource.path(*apply.key), query=query, body=apply.component.body, headers=headers
         )
-        if _settled(live) == _settled(msgspec.json.decode(answer.body)):
+        if settled(live) == settled(msgspec.json.decode(answer.body)):
             self._remember_applied(job, apply, live["metadata"].get("generation", 0))
 
     # Act
@@ -272,8 +281,6 @@ class Reconciler:
     async def _write_components(self, job: api.TrainJob, decision: Decision) -> ApiError | PlanError | None:
         """Write what is to be written. Returns the refusal that ended it."""
         try:
-            if decision.snapshot:
-                await self._write_snapshot(job, decision.snapshot, shared=decision.shared)
             await self._write_all(job, decision)
         except PlanError as error:
             return error
@@ -283,24 +290,29 @@ class Reconciler:
             return error
         return None
 
-    async def _write_snapshot(self, job: api.TrainJob, snapshot: Snapshot, *, shared: bool) -> None:
-        if shared:
-            namespace = job.metadata.namespace
-            self._shared.bind(job.metadata.uid, Key(namespace, snapshot.shared_name))
-            self._remember(job, snapshot=snapshot)
-            try:
-                await self._shared.ensure(namespace, snapshot)
-            except PlanError:
-                self._shared.release(job.metadata.uid)
-                self._remember(job, snapshot=None)
-                raise
+    async def _write_all(self, job: api.TrainJob, decision: Decision) -> None:
+        writes = (partial(self._write_snapshot, job, decision), partial(self._write_built, job, decision))
+        taken = None if decision.shared else decision.snapshot
+        together = taken and decision.applies and self._own.are_accepted(job.metadata.namespace)
+        if taken and (together or self._lookup(JOB_SET_STATES, job.key)):
+            self._own.remember(job.metadata.uid, taken)
+        if together:
+            await run_all(writes, limit=2)
+        else:
+            for write in writes:
+                await write()
+
+    async def _write_snapshot(self, job: api.TrainJob, decision: Decision) -> None:
+        if (snapshot := decision.snapshot) is None:
             return
-        # Created, not applied: if somebody else's has the name, which the cache may not show yet, this fails.
-        written = await self._client.create(SNAPSHOT_METADATA, snapshots.config_map(job, snapshot))
-        version = written.metadata.resource_version
+        if decision.shared:
+            self._remember(job, snapshot=snapshot)
+            await self._shared.put(job, snapshot)
+            return
+        version = await self._own.create(job, snapshot)
         self._remember(job, snapshot=snapshot, snapshot_version=version, had_children=True)
 
-    async def _write_all(self, job: api.TrainJob, decision: Decision) -> None:
+    async def _write_built(self, job: api.TrainJob, decision: Decision) -> None:
         for apply in decision.applies:
             component = apply.component
             done = await self._client.apply(component.resource, component.body, force=apply.exists)
@@ -315,8 +327,7 @@ class Reconciler:
         job_set = self._lookup(JOB_SET_STATES, job.key)
         if isinstance(cause, PlanError) or job_set is None or size is None:
             return refusals.failure(cause)
-        refused = elastic.refused(job, job_set, size, self._memory(job), cause)
-        if refused is None:
+        if (refused := elastic.refused(job, job_set, size, self._memory(job), cause)) is None:
             return refusals.failure(cause)
         self._remember(job, refused_nodes=size.status.desired_nodes)
         return refused
@@ -337,7 +348,7 @@ class Reconciler:
         now = self._env.clock.now()
         self._remember(job, failure=failure, failing_since=memory.failing_since or now, told=now)
         if not failure.at_once:
-            self._wake(job.key, DIAGNOSE_AFTER_S)
+            self._wake(job.key, statuses.DIAGNOSE_AFTER_S)
         text = failure.message if len(failure.message) <= _MAX_NOTE else f"{failure.message[:_MAX_NOTE]} ..."
         self._recorder.event(
             api.TRAIN_JOBS,
@@ -348,24 +359,12 @@ class Reconciler:
             action="Reconciling",
         )
 
-    def _diagnosis(self, job: api.TrainJob) -> api.Diagnosis | None:
-        """Return what the status should say about failures."""
-        memory, shown = self._memory(job), job.status.diagnosis
-        failure, since = memory.failure, memory.failing_since
-        if failure is None or since is None:
-            return None
-        message = failure.message[:_MAX_DIAGNOSIS]
-        same = shown and (shown.reason, shown.message) == (failure.reason, message)
-        age_s = (self._env.clock.now() - since).total_seconds()
-        if same or memory.diagnosed == failure or not (failure.at_once or age_s >= DIAGNOSE_AFTER_S):
-            return shown
-        return api.Diagnosis(failure.reason, message, since)
-
     async def _write_status(self, job: api.TrainJob, decision: Decision) -> None:
         """Write the status if it changed, or see to it that it is written later if that is better."""
         if decision.status is None and decision.failure is None and self._memory(job).failure is None:
             return
-        status = msgspec.structs.replace(decision.status or job.status, diagnosis=self._diagnosis(job))
+        diagnosis = statuses.diagnosis(job, self._memory(job), self._env.clock.now())
+        status = msgspec.structs.replace(decision.status or job.status, diagnosis=diagnosis)
         patch = statuses.merge_patch(job, status)
         memory, now_s = self._memory(job), self._env.clock.monotonic()
         if patch and not statuses.is_urgent(job.status, status):
@@ -388,12 +387,6 @@ class Reconciler:
             await self._client.delete(removal.resource, removal.key, uid=removal.uid, propagation="Background")
         except (NotFound, Conflict):
             log.debug("child.gone", kind=removal.resource.kind, child=str(removal.key))
-
-
-def _settled(obj: Json) -> Json:
-    """Return an object without the fields that tell when it was written and by whom."""
-    metadata = {key: value for key, value in obj["metadata"].items() if key not in ("managedFields", "resourceVersion")}
-    return obj | {"metadata": metadata}
 
 
 _BLANK: Final = Memory()

@@ -13,7 +13,7 @@ from ktrain.pipeline.errors import PlanError
 from ktrain.pipeline.points import ApplyWhen, Removal
 
 if TYPE_CHECKING:
-    from ktrain.api.meta import Object
+    from ktrain.api.meta import Json, Object
     from ktrain.pipeline import Component
 
     from .observe import Observed
@@ -119,3 +119,9 @@ class Writing:
             self.unknown.append(apply)
         if known is None or known != (apply.digest, generation):
             self.applies.append(apply)
+
+
+def settled(obj: Json) -> Json:
+    """Return an object without the fields that tell when it was written and by whom."""
+    metadata = {key: value for key, value in obj["metadata"].items() if key not in ("managedFields", "resourceVersion")}
+    return obj | {"metadata": metadata}

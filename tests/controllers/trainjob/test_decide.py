@@ -26,7 +26,7 @@ def conditions(decision):
 # Building
 
 
-def test_a_new_job_gets_its_snapshot_and_then_its_jobset(fresh):
+def test_a_new_job_gets_its_snapshot_and_its_jobset(fresh):
     decision = fresh.decide()
 
     assert decision.snapshot.name == "rt"
