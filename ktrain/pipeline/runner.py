@@ -2,9 +2,9 @@
 Runs the phases. Every function here is pure: the same inputs give the same plan, on a cluster, offline, or replayed.
 
 `plan` answers what should exist for a TrainJob; `validate`, whether it can work; `terminal_condition`, `jobs_status`
-and `size`, how it is; `gangs`, what its scheduler needs and says; `mounts`, what its pods mount; `removals`, what has
-to go. A plugin that raises becomes a `PluginError` that names plugin, hook and job; so does one that returns what its
-extension point does not, or does not return in time.
+and `size`, how it is; `gangs`, what its scheduler needs and says; `upkeep`, what else it goes on needing; `removals`,
+what has to go. A plugin that raises becomes a `PluginError` that names plugin, hook and job; so does one that returns
+what its extension point does not, or does not return in time.
 """
 
 from __future__ import annotations
@@ -229,17 +229,17 @@ def gangs(registry: Registry, job: TrainJob, runtime: RuntimeSpec, ctx: Context)
     return tuple(found)
 
 
-def mounts(registry: Registry, job: TrainJob, runtime: RuntimeSpec, ctx: Context) -> tuple[Address, ...]:
+def upkeep(registry: Registry, job: TrainJob, runtime: RuntimeSpec, ctx: Context) -> tuple[Address, ...]:
     """
-    PostExecution phase: what the pods of *job* mount of what plugins build.
+    PostExecution phase: what *job* goes on needing, while it runs, of what plugins build.
 
     Raises:
         PluginError: A plugin failed.
     """
     caller = _Caller(registry, job, ctx)
     found: list[Address] = []
-    for plugin in registry.mounts:
-        found += caller.call(plugin, "Mounts", plugin.mounts, job, runtime, ctx)
+    for plugin in registry.upkeeps:
+        found += caller.call(plugin, "Upkeep", plugin.upkeep, job, runtime, ctx)
     return tuple(found)
 
 
