@@ -28,8 +28,8 @@ JOBSETS, PODS = core.untyped(jobset.JOBSETS), core.untyped(core.PODS)
 TRAIN_JOBS = core.untyped(api.TRAIN_JOBS)
 MANAGER = "kueue.x-k8s.io/manager"
 AGENTS = ("trainer", "kueue")
-CHILD_WRITES = 4
-"""To suspend a JobSet, and to start it again."""
+CHILD_WRITES = 3
+"""To suspend a JobSet, to take its patches back, and to start it with others."""
 PATIENCE_S = 60.0
 
 
