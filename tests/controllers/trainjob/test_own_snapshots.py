@@ -109,8 +109,6 @@ def test_a_snapshot_that_was_refused_is_written_as_it_was_taken_whatever_has_bec
             quota.remove()
             world.counting.calls.clear()
             await world.settle(60)
-            await world.progress(active=1)
-            await world.settle()
 
             assert (refused.diagnosis.reason, seen) == ("Refused", {})
             assert "exceeded quota: configmaps" in refused.diagnosis.message
