@@ -15,11 +15,11 @@ The rules, in the order in which they are asked (Kubeflow Trainer's reconciler, 
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
 import msgspec
+from msgspec.structs import replace
 
 from ktrain import pipeline
 from ktrain.api import trainer as api

@@ -8,7 +8,6 @@ no place in it: it goes beside what is built from it (`own_snapshots.py` says wh
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
@@ -31,21 +30,22 @@ from . import status as statuses
 from .build import Decision, runtime_key
 from .complaints import Complaints
 from .decide import decide, replace_status
-from .observe import RUNTIMES, SNAPSHOT_METADATA, Applied, Check, Failure, Memory, Observed
+from .memories import Memories
+from .observe import RUNTIMES, SNAPSHOT_METADATA, Applied, Check, Failure, Observed
 from .own_snapshots import OwnSnapshots
 from .writing import settled
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from ktrain.api.meta import Json, Key, Object, Resource
+    from ktrain.api.meta import Json, Key, Resource
     from ktrain.framework.cache.informer import Informer
     from ktrain.framework.client.client import Client
     from ktrain.framework.env import Env
     from ktrain.framework.events import EventRecorder
     from ktrain.pipeline import Registry, Removal, Size
-    from ktrain.plugins.jobset import JobSetState
 
+    from .observe import Memory
     from .shared import SharedSnapshots
     from .stalls import Stall
     from .writing import Apply
@@ -92,8 +92,7 @@ class Reconciler:
         self._wake = wake
         self._complaints = Complaints(client, env)
         self._looks: Delays[Key] = Delays(env, lambda key: wake(key, 0))
-        self._memories: dict[str, Memory] = {}
-        self._uids: dict[Key, str] = {}
+        self.memories = Memories(env)
 
     async def reconcile(self, key: Key) -> None:
         """
@@ -147,52 +146,21 @@ class Reconciler:
         if failure and not (failure.is_final and (cause is None or decision.resize)):
             raise cause if isinstance(cause, ApiError) else JobFailed(failure.message)
 
-    # A handler of JobSets
-
-    def on_add(self, obj: JobSetState, *, initial: bool) -> None:
-        """Its owner has a pass of its own."""
-
-    def on_update(self, old: JobSetState, new: JobSetState) -> None:
-        """Its owner has a pass of its own."""
-
-    def on_delete(self, obj: JobSetState) -> None:
-        """Remember how it ended: the pass to come finds it gone, and must not take finished work for lost."""
-        owner = obj.metadata.controller
-        if owner and owner.uid == self._uids.get(obj.key) and obj.has_ended:
-            self._memories[owner.uid] = replace(self._memories.get(owner.uid, _BLANK), ended=obj)
-
-    # Which events are news
-
-    def is_news_of_job(self, old: api.TrainJob, new: api.TrainJob) -> bool:
-        """Whether a change of a TrainJob is more than what we wrote."""
-        return not self._memories.get(new.metadata.uid, _BLANK).only_wrote_status(old, new)
-
-    def is_news_of_child(self, child: Object) -> bool:
-        """Whether a new JobSet or snapshot is another than what we made."""
-        owner = child.metadata.controller
-        return owner is None or not self._memories.get(owner.uid, _BLANK).made(child)
-
     # Observe and decide
 
     def _current(self, key: Key) -> api.TrainJob | None:
         """Return the job of this name, and forget an earlier one."""
         job: api.TrainJob | None = self._informers[api.TRAIN_JOBS].get(key)
-        uid = job.metadata.uid if job else ""
-        known = self._uids.get(key, "")
-        if known != uid:
-            self._memories.pop(known, None)
-            self._shared.release(known)
-            self._own.forget(known)
-            self._uids.pop(key, None)
-            if uid:
-                self._uids[key] = uid
+        if earlier := self.memories.meet(key, job.metadata.uid if job else ""):
+            self._shared.release(earlier)
+            self._own.forget(earlier)
         return job
 
     def _memory(self, job: api.TrainJob) -> Memory:
-        return self._memories.get(job.metadata.uid, _BLANK)
+        return self.memories.of(job.metadata.uid)
 
-    def _remember(self, job: api.TrainJob, **changes: Any) -> None:  # noqa: ANN401 -- checked by `replace`
-        self._memories[job.metadata.uid] = replace(self._memory(job), **changes)
+    def _remember(self, job: api.TrainJob, **changes: Any) -> None:  # noqa: ANN401 -- checked by `Memories`
+        self.memories.change(job.metadata.uid, **changes)
 
     def _lookup(self, resource: Resource[Any], key: Key) -> Any:  # noqa: ANN401 -- any kind
         informer = self._informers.get(resource)
@@ -412,6 +380,3 @@ class Reconciler:
             await self._client.delete(removal.resource, removal.key, uid=removal.uid, propagation="Background")
         except (NotFound, Conflict):
             log.debug("child.gone", kind=removal.resource.kind, child=str(removal.key))
-
-
-_BLANK: Final = Memory()

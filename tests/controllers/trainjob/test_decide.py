@@ -1,10 +1,10 @@
 """What is decided in every situation a TrainJob can be in."""
 
-from dataclasses import replace
 from datetime import timedelta
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from ktrain.api import trainer as api
 from ktrain.api.meta import Condition, Object
