@@ -66,7 +66,7 @@ def memories(*, due_in_s):
     return found
 
 
-def test_counters_are_no_news_while_a_write_of_counters_is_due():
+async def test_counters_are_no_news_while_a_write_of_counters_is_due():
     assert not memories(due_in_s=60).is_news_of_job_set(job_set(), NEW_COUNTERS)
     assert memories(due_in_s=0).is_news_of_job_set(job_set(), NEW_COUNTERS)
     assert Memories(Env()).is_news_of_job_set(job_set(), NEW_COUNTERS)
@@ -84,5 +84,5 @@ def test_counters_are_no_news_while_a_write_of_counters_is_due():
         msgspec.structs.replace(NEW_COUNTERS, status=msgspec.structs.replace(NEW_COUNTERS.status, restarts=1)),
     ],
 )
-def test_anything_else_of_a_jobset_is_news_at_any_time(changed):
+async def test_anything_else_of_a_jobset_is_news_at_any_time(changed):
     assert memories(due_in_s=60).is_news_of_job_set(job_set(), changed)
