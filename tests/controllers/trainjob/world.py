@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from zlib import crc32
 
 import anyio
 import msgspec
@@ -125,6 +127,22 @@ class World:
             yield
             tasks.cancel_scope.cancel()
 
+    @asynccontextmanager
+    async def running_job(self, condition: str | None = None, **counters: int):
+        """Run the controller over a job that has come so far; only what it asks for from then on counts."""
+        async with self.operator():
+            await self.job()
+            await self.progress(condition, **counters)
+            await self.settle()
+            self.counting.calls.clear()
+            yield
+
+    async def use(self, policies: dict, *plugins: Plugin) -> None:
+        """Have the server know the kinds of schedulers, the next operator more plugins, the runtime their policies."""
+        self.plugins += plugins
+        self.server.install_crds(assets.pod_group_crds())
+        await self.user.patch(api.TRAINING_RUNTIMES, Key(NS, "rt"), {"spec": policies})
+
     async def runtime(self) -> None:
         metadata = {"name": "rt", "namespace": NS}
         await self.user.create(core.untyped(api.TRAINING_RUNTIMES), RUNTIME | {"metadata": metadata})
@@ -167,12 +185,13 @@ class World:
             return None
 
 
-def play(scenario, *, seed: int = 0, **server) -> None:
-    """
-    Run a scenario on virtual time, with a server (which `server` says more about) and a runtime.
+def own_seed() -> int:
+    """A number of this test's own. UIDs are drawn from it, by which runtimes that differ must be told apart."""
+    return crc32(os.environ["PYTEST_CURRENT_TEST"].encode())
 
-    A runtime of another content wants another `seed`: what is known of a version is remembered, and UIDs come from it.
-    """
+
+def play(scenario, **server) -> None:
+    """Run a scenario on virtual time, with a server (which `server` says more about) and a runtime."""
 
     async def whole(env) -> None:
         world = World(env, **server)
@@ -180,4 +199,4 @@ def play(scenario, *, seed: int = 0, **server) -> None:
             await world.runtime()
             await scenario(world)
 
-    simulate(whole, seed=seed)
+    simulate(whole, seed=own_seed())
