@@ -8,14 +8,13 @@ No kubelet: a test says how the pods are.
 from __future__ import annotations
 
 import asyncio
-import os
 from datetime import UTC, datetime
 
 import pytest
 
 from ktrain.api import core, jobset
 from ktrain.api import trainer as api
-from ktrain.api.meta import Key, Resource, is_condition_true
+from ktrain.api.meta import Key, Resource
 from ktrain.framework.errors import NotFound
 from ktrain.testing.envtest import Settings
 from ktrain.testing.planes import real_plane
@@ -39,7 +38,10 @@ def kind(name: str, plural: str, *, namespaced: bool = False) -> Resource[dict]:
 
 FLAVORS, CLUSTER_QUEUES = kind("ResourceFlavor", "resourceflavors"), kind("ClusterQueue", "clusterqueues")
 PRIORITIES = kind("WorkloadPriorityClass", "workloadpriorityclasses")
-LOCAL_QUEUES, WORKLOADS = kind("LocalQueue", "localqueues", namespaced=True), kind("Workload", "workloads", namespaced=True)
+LOCAL_QUEUES, WORKLOADS = (
+    kind("LocalQueue", "localqueues", namespaced=True),
+    kind("Workload", "workloads", namespaced=True),
+)
 
 
 @pytest.fixture(scope="module")
@@ -103,7 +105,7 @@ class Team:
     async def until(self, condition, what="it"):
         """Wait until an awaited condition gives something that is true, and return that."""
         async with asyncio.timeout(PATIENCE_S):
-            while not (found := await condition()):
+            while not (found := await condition()):  # noqa: ASYNC110 -- other programs change it, over HTTP
                 await asyncio.sleep(0.1)
             return found
         raise AssertionError(what)
@@ -169,7 +171,9 @@ class Team:
         for pod in await self.pods(job):
             if pod.get("status", {}).get("phase") in ("Succeeded", "Failed"):
                 continue
-            await self.client.patch(PODS, Key(self.namespace, pod["metadata"]["name"]), in_phase(pod, phase), subresource="status")
+            await self.client.patch(
+                PODS, Key(self.namespace, pod["metadata"]["name"]), in_phase(pod, phase), subresource="status"
+            )
 
 
 def state(obj, condition):
@@ -195,7 +199,6 @@ def in_phase(pod, phase):
     ready = {"status": "True" if running else "False", "lastTransitionTime": now}
     conditions = [{"type": kind, **ready} for kind in ("Ready", "ContainersReady")]
     return {"status": {"phase": phase, "startTime": now, "conditions": conditions, "containerStatuses": statuses}}
-
 
 
 def node(name="node", *, cpu=1, replicas=1, step="", container="node", **spec):
@@ -274,7 +277,11 @@ async def test_kueue_counts_the_pods_that_are_made(team, layout):
     counted = (await team.until_workload("job", "Admitted"))["spec"]["podSets"]
     job_set = await team.until(lambda: team.running_job_set("job"))
     made = [
-        (each["name"], each.get("replicas", 1) * each["template"]["spec"]["parallelism"], requests(each["template"]["spec"]))
+        (
+            each["name"],
+            each.get("replicas", 1) * each["template"]["spec"]["parallelism"],
+            requests(each["template"]["spec"]),
+        )
         for each in job_set["spec"]["replicatedJobs"]
     ]
     assert [(each["name"], each["count"], requests(each)) for each in counted] == made
