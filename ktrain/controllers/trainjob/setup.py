@@ -14,6 +14,7 @@ from ktrain.framework.controller.predicates import Events, Matching
 from ktrain.framework.errors import Forbidden, FrameworkError, NotFound
 from ktrain.plugins.jobset import JOB_SET_STATES
 
+from .lookups import informer_of
 from .observe import SNAPSHOT_METADATA
 from .reconciler import Reconciler
 from .shared import Collector, SharedSnapshots, is_shared
@@ -69,11 +70,12 @@ def make_controller(
     informers: dict[Resource[Any], Informer[Any]] = {}
     shared = shared or SharedSnapshots(client, cache)
 
-    def informer(resource: Resource[Any], label_selector: str = "") -> Informer[Any]:
-        if resource not in informers:
-            informers[resource] = cache.informer(resource, label_selector=label_selector)
-        return informers[resource]
-
+    for resource in (api.TRAIN_JOBS, api.TRAINING_RUNTIMES, api.CLUSTER_TRAINING_RUNTIMES):
+        informers[resource] = cache.informer(resource)
+    informers[SNAPSHOT_METADATA] = shared.config_maps
+    watches = tuple(dict.fromkeys(registry.watches))  # two plugins may want the same
+    for watch in watches:
+        informers.setdefault(watch.resource, informer_of(cache, watch))
     reconciler = Reconciler(
         client,
         env,
@@ -93,22 +95,23 @@ def make_controller(
         metrics=metrics,
         tracing=tracing,
     )
-    jobs = informer(api.TRAIN_JOBS)
+    jobs = informers[api.TRAIN_JOBS]
     jobs.add_index(_BY_RUNTIME, _runtime_waited_for)
     jobs.add_index(_SUSPENDED, _where_suspended)
     controller.watches(jobs, predicate=Events(updated=reconciler.is_news_of_job))
-    for runtimes in (informer(api.TRAINING_RUNTIMES), informer(api.CLUSTER_TRAINING_RUNTIMES)):
-        controller.watches(runtimes, lambda runtime: _waiting(jobs, runtime))
+    for kind in (api.TRAINING_RUNTIMES, api.CLUSTER_TRAINING_RUNTIMES):
+        controller.watches(informers[kind], lambda runtime: _waiting(jobs, runtime))
     made_by_others = Events(added=reconciler.is_news_of_child)
-    controller.owns(informer(SNAPSHOT_METADATA), owner=api.TRAIN_JOBS, predicate=made_by_others)
+    controller.owns(shared.config_maps, owner=api.TRAIN_JOBS, predicate=made_by_others)
     # Before the handler that wakes the owner.
     shared.job_sets.add_handler(reconciler)
     controller.watches(shared.config_maps, partial(_on_shared, shared), predicate=_SHARED_GONE)
-    for taken in (shared.job_sets, informer(SNAPSHOT_METADATA)):
+    named_like_jobs: tuple[Informer[Any], ...] = (shared.job_sets, shared.config_maps)
+    for taken in named_like_jobs:
         controller.watches(taken, partial(_with_name, jobs), predicate=_GONE)
-    for watch in dict.fromkeys(registry.watches):  # two plugins may want the same
+    for watch in watches:
         predicate = made_by_others if watch.resource in (JOB_SET_STATES, SNAPSHOT_METADATA) else None
-        _follow(controller, watch, informer(watch.resource, watch.label_selector), jobs, predicate)
+        _follow(controller, watch, informers[watch.resource], jobs, predicate)
     return controller
 
 
@@ -156,7 +159,11 @@ def _on_shared(shared: SharedSnapshots, config_map: Object) -> Iterable[Key]:
 
 
 def _with_name(jobs: Informer[api.TrainJob], obj: Object) -> Iterable[Key]:
-    """Wake the job whose JobSet or snapshot has the name of an object that is gone; it may have been of others."""
+    """
+    Wake the job whose JobSet or snapshot has the name of an object that is gone; it may have been of another TrainJob.
+
+    What nobody holds wakes who has met it: see `Lookups`.
+    """
     key = Key(obj.metadata.namespace, obj.metadata.name.removesuffix(api.SNAPSHOT_SUFFIX))
     return [key] if jobs.get(key) else []
 
