@@ -7,18 +7,18 @@ may be refused; the reconciler asks the same rules again, and there nothing is l
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from ktrain.api import trainer as api
 from ktrain.framework.webhook import Allowed, Denied
 from ktrain.pipeline import Context
 
 from . import admission
-from .trainjob.lookups import informer_of
+from .trainjob.lookups import informers_of
 
 if TYPE_CHECKING:
     from ktrain.api.meta import Key, Resource
-    from ktrain.framework import Cache, Env, Informer
+    from ktrain.framework import Cache, Env
     from ktrain.framework.webhook import AdmissionHandler, AdmissionRequest
     from ktrain.pipeline import Registry
 
@@ -57,9 +57,7 @@ class _Hooks:
     def __init__(self, cache: Cache, env: Env, registry: Registry) -> None:
         self._env = env
         self._registry = registry
-        self._informers: dict[Resource[Any], Informer[Any]] = {one: cache.informer(one) for one in _RUNTIMES}
-        for watch in registry.watches:
-            self._informers.setdefault(watch.resource, informer_of(cache, watch))
+        self._informers = informers_of(cache, _RUNTIMES, registry.watches)
 
     def default_train_job(self, request: AdmissionRequest) -> Allowed | Denied:
         if request.object is None:

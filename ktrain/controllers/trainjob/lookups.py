@@ -17,7 +17,7 @@ from ktrain.framework.errors import NotFound
 from . import snapshot as snapshots
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from ktrain.api.meta import Key, Object, Resource
     from ktrain.framework.cache.cache import Cache
@@ -37,10 +37,17 @@ def is_of_train_jobs(obj: Object) -> bool:
     return snapshots.SHARED in meta.labels or snapshots.SHARED in meta.annotations
 
 
-def informer_of(cache: Cache, watch: Watch) -> Informer[Any]:
-    """Return the informer of what a plugin watches. Of what TrainJobs own it holds what a TrainJob controls."""
-    holds = is_of_train_jobs if watch.owned else None
-    return cache.informer(watch.resource, label_selector=watch.label_selector, holds=holds)
+def informers_of(
+    cache: Cache, kinds: Iterable[Resource[Any]], watches: Iterable[Watch]
+) -> dict[Resource[Any], Informer[Any]]:
+    """Return the informers of some kinds and of what plugins watch: of what is owned, what TrainJobs control."""
+    found: dict[Resource[Any], Informer[Any]] = {kind: cache.informer(kind) for kind in kinds}
+    for watch in watches:
+        resource, selector = watch.resource, watch.label_selector
+        if resource not in found or found[resource].scope.label_selector == selector:
+            holds = is_of_train_jobs if watch.owned else None
+            found[resource] = cache.informer(resource, label_selector=selector, holds=holds)
+    return found
 
 
 @dataclass(frozen=True, slots=True)
