@@ -23,6 +23,8 @@ from ktrain.framework.errors import TransportError
 from ktrain.local.apiserver.front.http import serve_http
 from ktrain.local.apiserver.server import ApiServer
 
+from ..waiting import until
+
 
 async def test_the_kernel_asks_silent_peers_of_calls_and_of_watches(transport):
     release = asyncio.Event()
@@ -181,8 +183,9 @@ async def test_a_server_that_restarts_loses_no_event_of_five_watches_and_no_call
                     await anyio.sleep(0.4)
                 await anyio.sleep(0.2)
             async with serve_http(api, port=port, token="t"):
-                while any(len(informer) < len(names) for informer in (informers[0], informers[-1])):  # noqa: ASYNC110
-                    await anyio.sleep(0.02)
+                await until(
+                    lambda: all(len(informer) >= len(names) for informer in (informers[0], informers[-1])), within_s=50
+                )
                 tasks.cancel_scope.cancel()
     finally:
         await http.aclose()

@@ -30,6 +30,8 @@ from ktrain.testing.envtest import Settings
 from ktrain.testing.planes import install_crds, real_plane
 from ktrain.testing.realserver import CONTROLLERS, real_server
 
+from ...waiting import until
+
 pytestmark = pytest.mark.e2e
 GATES = "--feature-gates=GenericWorkload=true,GangScheduling=true"
 PROTECTION = f"--controllers={CONTROLLERS},podgroup-protection-controller"
@@ -133,11 +135,7 @@ class Stage:
         return [dict(pod) for pod in (await self.client.list(ANY_PODS, self.namespace)).items]
 
     async def until(self, condition):
-        with anyio.fail_after(PATIENCE_S):
-            while True:
-                if condition(await self.pods()):
-                    return
-                await asyncio.sleep(0.2)
+        await until(self.pods, condition, within_s=PATIENCE_S)
 
     async def until_placed(self, total):
         await self.until(lambda pods: sum(placed(pods).values()) == total)
@@ -156,9 +154,7 @@ class Stage:
         return (await self.client.get(TRAIN_JOBS, job, self.namespace)).status.diagnosis
 
     async def until_nothing_is_told(self, job):
-        with anyio.fail_after(PATIENCE_S):
-            while await self.diagnosis(job):  # noqa: ASYNC110 -- another process decides
-                await asyncio.sleep(0.2)
+        await until(lambda: self.diagnosis(job), lambda told: not told, within_s=PATIENCE_S)
 
     async def tear_down(self):
         for name in ("one", "two"):
