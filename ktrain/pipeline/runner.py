@@ -2,9 +2,9 @@
 Runs the phases. Every function here is pure: the same inputs give the same plan, on a cluster, offline, or replayed.
 
 `plan` answers what should exist for a TrainJob; `validate`, whether it can work; `terminal_condition`, `jobs_status`
-and `size`, how it is; `gangs`, what its scheduler needs and says; `mounts`, what its pods mount; `removals`, what has
-to go. A plugin that raises becomes a `PluginError` that names plugin, hook and job; so does one that returns what its
-extension point does not, or does not return in time. Every phase may raise it.
+and `size`, how it is; `gangs`, what its scheduler needs and says; `upkeep`, what else it goes on needing; `removals`,
+what has to go. A plugin that raises becomes a `PluginError` that names plugin, hook and job; so does one that returns
+what its extension point does not, or does not return in time. Every phase may raise it.
 """
 
 from __future__ import annotations
@@ -199,9 +199,9 @@ def gangs(registry: Registry, job: TrainJob, runtime: RuntimeSpec, ctx: Context)
     return _Caller(registry, job, ctx).every("Gangs", registry.gangs, lambda p: p.gangs(job, runtime, ctx))
 
 
-def mounts(registry: Registry, job: TrainJob, runtime: RuntimeSpec, ctx: Context) -> tuple[Address, ...]:
-    """PostExecution phase: what the pods of *job* mount of what plugins build."""
-    return _Caller(registry, job, ctx).every("Mounts", registry.mounts, lambda p: p.mounts(job, runtime, ctx))
+def upkeep(registry: Registry, job: TrainJob, runtime: RuntimeSpec, ctx: Context) -> tuple[Address, ...]:
+    """PostExecution phase: what *job* goes on needing, while it runs, of what plugins build."""
+    return _Caller(registry, job, ctx).every("Upkeep", registry.upkeeps, lambda p: p.upkeep(job, runtime, ctx))
 
 
 def removals(registry: Registry, job: TrainJob, ctx: Context) -> tuple[Removal, ...]:

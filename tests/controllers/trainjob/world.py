@@ -50,8 +50,12 @@ class Counting:
     gate: anyio.Event | None = None
     latch: anyio.Event | None = None
     waiting: int = 0
+    looks: list[str] = field(default_factory=list)
+    """Reads of events."""
 
     async def request(self, method, path, **more):
+        if method == "GET" and path.endswith("/events"):
+            self.looks.append(dict(more["query"])["fieldSelector"])
         if method == "GET" and any(word in path for word in self.refused):
             return Response(403, {}, msgspec.json.encode({"code": 403, "message": f"may not get {path}"}))
         if "/events" not in path and ("dryRun", "All") not in more.get("query", ()):
@@ -91,6 +95,7 @@ class World:
     def __init__(self, env, **server) -> None:
         self.env = env
         self.quota_exceeded = False
+        self.limited = "jobsets"
         self.refusal = (403, "Forbidden", "exceeded quota: gpus")
         self.plugins: tuple[Plugin, ...] = (JobSet(), PlainML(), Torch())
         plugin = AdmissionPlugin("quota", self._quota)
@@ -99,7 +104,7 @@ class World:
         self.counting = Counting(self.server.transport())
 
     def _quota(self, request) -> None:
-        if self.quota_exceeded and request.resource.plural == "jobsets":
+        if self.quota_exceeded and request.resource.plural == self.limited:
             raise StatusError(*self.refusal)
 
     @asynccontextmanager
@@ -143,14 +148,16 @@ class World:
         await self.user.create(core.untyped(api.TRAINING_RUNTIMES), RUNTIME | {"metadata": metadata})
 
     async def job(self, name: str = "job", **spec) -> None:
-        body = {
+        await self.user.create(api.TRAIN_JOBS, self.body(name, **spec))
+        await self.settle()
+
+    def body(self, name: str, **spec) -> dict:
+        return {
             "apiVersion": api.API_VERSION,
             "kind": "TrainJob",
             "metadata": {"name": name, "namespace": NS},
             "spec": {"runtimeRef": {"name": "rt", "kind": "TrainingRuntime"}} | spec,
         }
-        await self.user.create(api.TRAIN_JOBS, body)
-        await self.settle()
 
     async def settle(self, seconds: float = 1.0) -> None:
         await self.env.clock.sleep(seconds)
