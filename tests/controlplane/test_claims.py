@@ -32,8 +32,9 @@ async def test_a_claim_that_nobody_uses_is_protected_and_goes_when_it_is_deleted
 
     await ask("POST", PODS, pod("waits-for-a-node"))
     await ask("DELETE", f"{CLAIMS}/data")
-    one_is_left = lambda said: len(said.body["metadata"]["finalizers"]) == 1  # noqa: E731
-    found = await until(lambda: ask("GET", f"{CLAIMS}/data"), one_is_left)
+    found = await until(
+        lambda: ask("GET", f"{CLAIMS}/data"), lambda said: len(said.body["metadata"]["finalizers"]) == 1
+    )
     assert found.body["metadata"]["finalizers"] == ["example.com/mine"]
     patch = {"metadata": {"finalizers": None}}
     await ask("PATCH", f"{CLAIMS}/data", patch, "application/merge-patch+json")

@@ -51,9 +51,11 @@ async def test_a_service_account_may_read_once_it_has_the_right(control_plane, a
     await client.raw("POST", f"{rbac}/clusterrolebindings", body=binding)
     try:
         # Others, as the first remembers for a while what was denied.
-        check = lambda: Authorizer(client, control_plane.env).check(f"Bearer {token}", "GET", "/metrics")  # noqa: E731
-        await until(check, lambda verdict: verdict.code == 200)
-        fresh = Authorizer(client, control_plane.env)
+        async def granted():
+            fresh = Authorizer(client, control_plane.env)
+            return fresh if (await fresh.check(f"Bearer {token}", "GET", "/metrics")).code == 200 else None
+
+        fresh = await until(granted)
         assert (await fresh.check(f"Bearer {token}", "POST", "/metrics")).code == 403
         assert (await fresh.check(f"Bearer {token}", "GET", "/debug")).code == 403
     finally:

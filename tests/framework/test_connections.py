@@ -115,7 +115,7 @@ async def test_a_peer_that_does_not_accept_is_given_up_after_the_time_to_connect
         listening.bind(("127.0.0.1", 0))
         listening.listen(0)
         for one in (first, second):
-            one.setblocking(False)  # noqa: FBT003
+            one.settimeout(0)
             one.connect_ex(listening.getsockname())
         http = HttpTransport(Endpoint(f"http://127.0.0.1:{listening.getsockname()[1]}"))
         async with asyncio.timeout(10):

@@ -6,12 +6,7 @@ Kubernetes' 1.36, with the feature gates of its gangs. Nobody runs the pods: the
 """
 
 import asyncio
-import ctypes
-import os
-import signal
-import subprocess
 from contextlib import asynccontextmanager, suppress
-from pathlib import Path
 
 import anyio
 import pytest
@@ -27,10 +22,11 @@ from ktrain.plugins.jobset import JobSet
 from ktrain.plugins.plainml import PlainML
 from ktrain.plugins.workload import Workload
 from ktrain.testing.envtest import Settings
-from ktrain.testing.planes import install_crds, real_plane
+from ktrain.testing.planes import real_plane
 from ktrain.testing.realserver import CONTROLLERS, real_server
 
 from ...waiting import until
+from ..processes import install, kube_scheduler
 
 pytestmark = pytest.mark.e2e
 GATES = "--feature-gates=GenericWorkload=true,GangScheduling=true"
@@ -44,7 +40,7 @@ ANY_NODES, ANY_PODS = untyped(NODES), untyped(PODS)
 
 
 @pytest.fixture(scope="module")
-def cluster():
+def cluster(tmp_path_factory):
     """A control plane with gangs and its scheduler."""
     binaries = Settings.of().binaries
     scheduler = binaries and binaries.kube_apiserver.with_name("kube-scheduler")
@@ -54,18 +50,12 @@ def cluster():
         "kube-apiserver": [GATES, "--runtime-config=scheduling.k8s.io/v1alpha2=true"],
         "kube-controller-manager": [GATES, PROTECTION],
     }
-    prepare = lambda server: asyncio.run(install_crds(server))  # noqa: E731
-    with real_server(binaries, prepare, arguments=arguments) as server:
-        options = [f"--kubeconfig={server.kubeconfig}", "--leader-elect=false", "--secure-port=0", GATES]
-        with Path(os.devnull).open("wb") as nowhere:
-            process = subprocess.Popen([scheduler, *options], stderr=nowhere, preexec_fn=_die_with_parent)  # noqa: PLW1509
+    log = tmp_path_factory.mktemp("scheduler") / "log"
+    with (
+        real_server(binaries, install, arguments=arguments) as server,
+        kube_scheduler(scheduler, server, GATES, log=log),
+    ):
         yield server
-        process.kill()
-        process.wait()
-
-
-def _die_with_parent():
-    ctypes.CDLL(None).prctl(1, signal.SIGKILL)
 
 
 @asynccontextmanager
