@@ -13,5 +13,4 @@ It runs in every replica, leader or not.
 from .authority import Authority as Authority
 from .server import StatusServer as StatusServer
 from .tokens import Tokens as Tokens
-from .writer import FIELD_MANAGER as FIELD_MANAGER
 from .writer import Writer as Writer
