@@ -8,6 +8,7 @@ leaves out what is written already.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from datetime import timedelta
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from ktrain import pipeline
@@ -32,6 +33,14 @@ if TYPE_CHECKING:
     from .observe import Observed
     from .snapshot import Snapshot
     from .stalls import Stall
+
+
+_MORE_PATCHES: Final = timedelta(seconds=2)
+"""
+For one to two seconds (times of patches are whole ones) a suspended JobSet waits for more than a new patch.
+
+Kueue patches a job and resumes it in the next request; that is one write of the JobSet instead of two.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +116,18 @@ def _build(observed: Observed, registry: Registry) -> Decision:
     decision = Decision(snapshot=None if base.exists else base.snapshot, shared=base.is_shared, size=size)
     if job_set is not None and (running or job_set.metadata.deletion_timestamp):
         return _beside(_resized(decision, observed, job_set), observed, registry, base) if running else decision
+    if job_set is not None and (wait_s := _patched_for_s(observed, job_set)):
+        return replace(decision, requeue_after_s=wait_s)
     return _written(decision, lambda: _components(observed, registry, base, size))
+
+
+def _patched_for_s(observed: Observed, job_set: JobSetState) -> float | None:
+    """Return how long a suspended JobSet waits for more, if the patches of its suspended job have just changed."""
+    if not (observed.job.is_suspended and job_set.spec.suspend):
+        return None
+    ages = [observed.context.now - patch.time for patch in observed.job.spec.runtime_patches if patch.time]
+    left = [_MORE_PATCHES - age for age in ages if timedelta() <= age < _MORE_PATCHES]
+    return max(left).total_seconds() if left else None
 
 
 def _written(decision: Decision, components: Callable[[], Writing]) -> Decision:
