@@ -106,6 +106,7 @@ class Reconciler:
         job = self._current(key)
         if job is None:
             return
+        self.memories.begin(job.metadata.uid)
         try:
             await self._pass(job)
         except FrameworkError:
@@ -115,6 +116,9 @@ class Reconciler:
             self._note_failure(job, failure)
             await self._write_status(job, Decision(failure=failure))
             raise
+        finally:
+            if self.memories.end(job.metadata.uid):
+                self._wake(key, 0)
 
     async def _pass(self, job: api.TrainJob) -> None:
         decision, cause = await self._decide(job)

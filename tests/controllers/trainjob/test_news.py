@@ -86,3 +86,17 @@ async def test_counters_are_no_news_while_a_write_of_counters_is_due():
 )
 async def test_anything_else_of_a_jobset_is_news_at_any_time(changed):
     assert memories(due_in_s=60).is_news_of_job_set(job_set(), changed)
+
+
+def test_an_event_that_comes_before_the_answer_to_its_write_is_judged_when_the_pass_ends():
+    memories = Memories(Env())
+    ours, theirs = (Object(metadata=job_set(version).metadata) for version in ("7", "8"))
+    for children, is_news in (([ours], False), ([theirs], True), ([ours, theirs], True), ([], False)):
+        memories.change("uid", job_set_version="")
+        memories.begin("uid")
+        assert not any(memories.is_news_of_child(child) for child in children)
+        memories.change("uid", job_set_version="7")
+
+        assert memories.end("uid") is is_news
+    assert not memories.is_news_of_child(ours)
+    assert memories.is_news_of_child(theirs)
