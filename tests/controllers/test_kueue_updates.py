@@ -9,7 +9,9 @@ from ktrain.controllers.kueue import MANAGER, meant
 
 def entry(*pools):
     """Kueue's patch."""
-    jobs = [{"name": "node", "template": {"spec": {"template": {"spec": {"nodeSelector": {"pool": p}}}}}} for p in pools]
+    jobs = [
+        {"name": "node", "template": {"spec": {"template": {"spec": {"nodeSelector": {"pool": p}}}}}} for p in pools
+    ]
     return {"manager": MANAGER, "trainingRuntimeSpec": {"template": {"spec": {"replicatedJobs": jobs} if jobs else {}}}}
 
 
