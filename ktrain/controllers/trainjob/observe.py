@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 SNAPSHOT_METADATA: Final = Resource("", "v1", "ConfigMap", "configmaps", namespaced=True, type=Object)
 """
 Snapshots in the cache, by metadata only: who owns them and at which version they are. Their content is kept once for
-all jobs of a runtime; other people's ConfigMaps cost their metadata. (A label to select by would show: Go's have none.)
+all jobs of a runtime. (A label to select them by would show: Go's have none. So those that TrainJobs control are held.)
 """
 
 RUNTIMES: Final = {
