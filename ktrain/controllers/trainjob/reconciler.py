@@ -22,7 +22,7 @@ from ktrain.pipeline.errors import PlanError
 from ktrain.pipeline.points import Context
 from ktrain.plugins.jobset import JOB_SET_STATES
 
-from . import elastic, refusals
+from . import elastic, refusals, writing
 from . import snapshot as snapshots
 from . import status as statuses
 from .build import Decision, runtime_key
@@ -264,7 +264,7 @@ class Reconciler:
         answer = await self._client.raw(
             "PATCH", resource.path(*apply.key), query=query, body=apply.component.body, headers=headers
         )
-        if _settled(live) == _settled(msgspec.json.decode(answer.body)):
+        if writing.is_same(live, msgspec.json.decode(answer.body)):
             self._remember_applied(job, apply, live["metadata"].get("generation", 0))
 
     # Act
@@ -388,12 +388,6 @@ class Reconciler:
             await self._client.delete(removal.resource, removal.key, uid=removal.uid, propagation="Background")
         except (NotFound, Conflict):
             log.debug("child.gone", kind=removal.resource.kind, child=str(removal.key))
-
-
-def _settled(obj: Json) -> Json:
-    """Return an object without the fields that tell when it was written and by whom."""
-    metadata = {key: value for key, value in obj["metadata"].items() if key not in ("managedFields", "resourceVersion")}
-    return obj | {"metadata": metadata}
 
 
 _BLANK: Final = Memory()
