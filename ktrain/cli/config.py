@@ -11,7 +11,7 @@ from __future__ import annotations
 import difflib
 import re
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
 import msgspec
 import yaml
@@ -19,6 +19,9 @@ import yaml
 from ktrain.framework.serving.address import parse_address
 
 from .durations import parse_duration
+
+if TYPE_CHECKING:
+    from ktrain.api.meta import JsonValue
 
 API_VERSION: Final = "config.trainer.kubeflow.org/v1alpha1"
 MAX_BYTES: Final = 1 << 20
@@ -197,7 +200,7 @@ def load(path: str) -> Configuration:
     try:
         if file.stat().st_size > MAX_BYTES:
             raise ConfigError(f"{path}: larger than {MAX_BYTES} bytes; that is no operator configuration")
-        document: Any = yaml.safe_load(file.read_text())
+        document: JsonValue = yaml.safe_load(file.read_text())
     except OSError as error:
         raise ConfigError(f"{path}: {error.strerror}") from error
     except (yaml.YAMLError, UnicodeDecodeError) as error:
@@ -216,7 +219,7 @@ def load(path: str) -> Configuration:
     return configuration
 
 
-def _without_nulls(value: Any) -> Any:  # noqa: ANN401 -- YAML
+def _without_nulls(value: JsonValue) -> JsonValue:
     """Leave out what is null: in Kubernetes that is as if it were not there."""
     if not isinstance(value, dict):
         return value

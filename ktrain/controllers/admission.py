@@ -18,6 +18,8 @@ from ktrain.api.meta import Key, format_time
 from ktrain.pipeline.errors import PluginError
 from ktrain.pipeline.findings import FieldError, Findings, invalid
 
+from . import kueue
+
 if TYPE_CHECKING:
     from datetime import datetime
 
@@ -68,8 +70,11 @@ def default_train_job(job: Json, old: Json | None, now: datetime) -> Json:
     """
     Return the TrainJob with `time` of its runtime patches kept: when each was last changed. Neither input is changed.
 
+    Of an update by Kueue only what it is for counts (`kueue`).
+
     New patches get *now* unless they bring a time; changed ones get *now* in any case; the others keep what is stored.
     """
+    job = kueue.meant(job, old)
     patches = _patches(job)
     before = {patch["manager"]: patch for patch in _patches(old)}
     stamped = [_stamped(patch, before.get(patch["manager"]), format_time(now)) for patch in patches]

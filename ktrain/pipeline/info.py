@@ -12,7 +12,7 @@ Upserts replace the whole element: a literal variable can become a reference and
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from ktrain.api import trainer as api
 
@@ -136,7 +136,7 @@ class Container:
             merged["claims"] = claims
         self._set("resources", merged)
 
-    def _set(self, key: str, value: Any) -> None:  # noqa: ANN401 -- a JSON value
+    def _set(self, key: str, value: JsonValue) -> None:
         self._journal.record(f"{self._path}.{key}", value)
         if value or key == "resources":
             self.spec[key] = value

@@ -5,7 +5,6 @@ Tests beside the real programs that ktrain takes the place of, in Go: Kubeflow T
 """
 
 import asyncio
-import os
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,8 +14,9 @@ from ktrain.framework import Client, HttpTransport, system_env
 from ktrain.testing.envtest import Settings
 from ktrain.testing.realserver import real_server as started
 
-from .scene import Scene
 from .installation import Audit, Stack
+from .scene import Scene
+from .stack import missing, peers
 
 
 @dataclass(frozen=True)
@@ -30,32 +30,34 @@ class Peers:
 
 
 @pytest.fixture(scope="session")
-def peers():
+def installed():
     """The Go programs; skips where they, or what they need, are not there."""
-    settings = Settings.of()
-    if settings.binaries is None or settings.binaries.kube_controller_manager is None:
-        pytest.skip("KUBEBUILDER_ASSETS names no control plane (make test-peers builds one)")
-    found = os.environ.get("PEER_ASSETS")
-    if not found:
-        pytest.skip("PEER_ASSETS names no directory with the Go managers (make test-peers builds them)")
-    directory = Path(found)
+    if why := missing():
+        pytest.skip(why)
+    directory = peers()
     return Peers(*(directory / name for name in ("trainer-manager", "jobset-manager", "trainer", "jobset")))
 
 
 @pytest.fixture
-async def stack(peers, tmp_path):
+def arguments():
+    """More arguments of the API server."""
+    return []
+
+
+@pytest.fixture
+async def stack(installed, tmp_path, arguments):
     """A cluster with Kubeflow Trainer 2.3 and JobSet installed, and none of their programs running yet."""
     audit = Audit(tmp_path / "audit.log")
-    arguments = {"kube-apiserver": ["--enable-aggregator-routing=true", *audit.options]}
+    options = ["--enable-aggregator-routing=true", *audit.options, *arguments]
     made = []
 
     def prepare(server):
         client = Client(HttpTransport(server.endpoint()), system_env(), field_manager="user")
-        made.append(Stack(server, client, peers, tmp_path, audit))
+        made.append(Stack(server, client, installed, tmp_path, audit))
         made[0].install_definitions()
 
     settings = Settings.of()
-    opening = started(settings.binaries, prepare, settings=settings, arguments=arguments)
+    opening = started(settings.binaries, prepare, settings=settings, arguments={"kube-apiserver": options})
     await asyncio.to_thread(opening.__enter__)
     try:
         made[0].install_kubeflow()

@@ -1,6 +1,6 @@
 """
-A cluster as users of Kubeflow Trainer 2.3 have it: a real API server with the controllers of Jobs and of garbage, and the
-Go managers of Trainer and of JobSet, with the definitions, rights, webhooks and Services of their own manifests.
+A cluster as users of Kubeflow Trainer 2.3 have it: a real API server with the controllers of Jobs and of garbage, and
+the Go managers of Trainer and of JobSet, with the definitions, rights, webhooks and Services of their own manifests.
 
 Managers run beside the API server instead of in pods: an EndpointSlice leads a Service to the one that is called. Their
 certificates are made here; Go's managers find them below TMPDIR.
@@ -205,29 +205,29 @@ class Stack:
         return shipped
 
     @asynccontextmanager
-    async def kubeflow(self, name="kubeflow", kubeconfig=None, called=True):
+    async def kubeflow(self, *, called=True):
         """Run Go's Trainer."""
         health, port = free_ports(2)
-        file = self._write(f"{name}.yaml", self.configuration(health, port))
-        command = [self.peers.trainer_manager, "--config", file, "--kubeconfig", kubeconfig or self.user()]
+        file = self._write("kubeflow.yaml", self.configuration(health, port))
+        command = [self.peers.trainer_manager, "--config", file, "--kubeconfig", self.user()]
         environment = {"TMPDIR": str(self.certificates(SYSTEM, SERVICE).parents[1])}
         async with self._run(
-            name, command, health, environment, (SYSTEM, SERVICE, port) if called else None
+            "kubeflow", command, health, environment, (SYSTEM, SERVICE, port) if called else None
         ) as program:
             yield program
 
     @asynccontextmanager
-    async def ktrain(self, name="ktrain", kubeconfig=None, called=True, **more):
+    async def ktrain(self, *, called=True, **more):
         """Run `ktrain operator` with Kubeflow's file, and what it says `more`."""
         health, port = free_ports(2)
         configuration = self.configuration(health, port) | more
         configuration["webhook"] |= {"certDir": str(self.certificates(SYSTEM, SERVICE))}
-        file = self._write(f"{name}.yaml", configuration)
+        file = self._write("ktrain.yaml", configuration)
         command = [sys.executable, "-m", "ktrain", "operator", "--config", file, "--zap-log-level=2"]
-        command += ["--zap-encoder=json", "--kubeconfig", kubeconfig or self.user()]
+        command += ["--zap-encoder=json", "--kubeconfig", self.user()]
         environment = {"POD_NAMESPACE": SYSTEM, "PYTHONPATH": str(ROOT)}
         async with self._run(
-            name, command, health, environment, (SYSTEM, SERVICE, port) if called else None
+            "ktrain", command, health, environment, (SYSTEM, SERVICE, port) if called else None
         ) as program:
             yield program
 
@@ -292,8 +292,12 @@ class Audit:
         """Return a mark for `writes`."""
         return self.file.stat().st_size
 
-    def writes(self, since, user=ACCOUNT, namespace=None):
-        """Return the writes of a service account, as (verb, kind, name); events, leases and dry runs are nothing."""
+    def writes(self, since=0, agent="", user=ACCOUNT):
+        """
+        Return the writes of a service account, as (verb, kind, name); events, leases and dry runs are nothing.
+
+        `agent` is part of the program's name for itself.
+        """
         with self.file.open("rb") as log:
             log.seek(since)
             events = [msgspec.json.decode(line) for line in log if line.endswith(b"\n")]
@@ -304,7 +308,7 @@ class Audit:
             and (ref := one.get("objectRef"))
             and ref["resource"] not in self.UNCOUNTED
             and "dryRun" not in one["requestURI"]
-            and namespace in (None, ref.get("namespace"))
+            and agent in one.get("userAgent", "")
         ]
 
 

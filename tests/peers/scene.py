@@ -23,7 +23,6 @@ from ktrain.plugins.coscheduling import POD_GROUPS
 PATIENCE_S = 90
 KUEUE = "kueue.x-k8s.io/manager"
 KINDS = [untyped(kind) for kind in (TRAIN_JOBS, JOBSETS, JOBS, CONFIG_MAPS, SECRETS, SERVICES, POD_GROUPS, PODS)]
-RUNTIME_KINDS = [untyped(TRAINING_RUNTIMES)]
 
 
 def job(name, step="", **more):
@@ -80,10 +79,12 @@ class Scene:
 
     # What users do
 
-    async def prepare(self):
+    async def prepare(self, more=()):
+        """Create runtimes: specs by name, and `more` of them. Kubeflow's webhooks ask a cache whether there is one."""
         head = {"apiVersion": API_VERSION, "kind": "TrainingRuntime"}
-        for name, spec in runtimes().items():
+        for name, spec in (runtimes() | dict(more)).items():
             await self.client.create(untyped(TRAINING_RUNTIMES), head | {"metadata": self._named(name), "spec": spec})
+        await asyncio.sleep(1)
 
     async def create(self, name, runtime="torch", *, metadata=None, kind="TrainingRuntime", **spec):
         reference = {"runtimeRef": {"name": runtime, "kind": kind}}
@@ -132,7 +133,7 @@ class Scene:
         found = None
         try:
             async with asyncio.timeout(PATIENCE_S):
-                while not condition(found := await self.get(name, resource)):
+                while not condition(found := await self.get(name, resource)):  # noqa: ASYNC110 -- another process acts
                     await asyncio.sleep(0.2)
         except TimeoutError:
             raise AssertionError(f"{resource.kind} {name}: {msgspec.json.encode(found).decode()}") from None
@@ -168,7 +169,7 @@ class Scene:
         """Wait until nothing has changed for so long."""
         before = None
         async with asyncio.timeout(PATIENCE_S):
-            while before != (before := versions(await self.snapshot())):
+            while before != (before := versions(await self.snapshot())):  # noqa: ASYNC110 -- it is silence that is awaited
                 await asyncio.sleep(seconds)
         return await self.snapshot()
 
@@ -222,6 +223,11 @@ def conditions(found):
 
 def versions(stored):
     return {which: (one["metadata"]["uid"], one["metadata"]["resourceVersion"]) for which, one in stored.items()}
+
+
+def pod_template(job_set):
+    """Return the pod template of the first step."""
+    return job_set["spec"]["replicatedJobs"][0]["template"]["spec"]["template"]
 
 
 def contents(stored):

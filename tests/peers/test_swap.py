@@ -3,18 +3,15 @@ The operator is exchanged under jobs of all kinds in all states, and nobody noti
 then each job goes on as it would have. There and back.
 """
 
-import asyncio
-from contextlib import asynccontextmanager
 from datetime import datetime, timedelta
 
 import pytest
 
-from ktrain.api.core import CONFIG_MAPS, JOBS, SECRETS
+from ktrain.api.core import CONFIG_MAPS, JOBS
 from ktrain.api.jobset import JOBSETS
 from ktrain.framework.errors import ApiError
-from ktrain.plugins.coscheduling import POD_GROUPS
 
-from .scene import conditions, contents, patched, versions
+from .scene import conditions, contents, patched, pod_template, versions
 
 DEADLINE_S = 90
 FINALIZER = "example.com/keeps-it"
@@ -99,7 +96,6 @@ async def test_nothing_is_written_and_each_job_goes_on(stack, scene, operators):
     async with stack.jobsets(), scene.kubelet():
         async with before():
             await scene.prepare()
-            await asyncio.sleep(1)  # Kubeflow's webhooks ask a cache whether there is such a runtime
             await bring_to_all_states(scene)
             stored = await scene.quiet()
         await scene.create_unseen("new", "torch")
@@ -153,7 +149,7 @@ async def it_is_the_same_objects_that_go_on(scene, stored, sleepers):
 
 async def patches_change(scene, *, takes_back):
     """
-    What Kueue puts into a patch now is what counts, and what it takes back goes, although another program had put it there.
+    What Kueue puts into a patch now is what counts, and what it takes back goes, whoever had put it there.
 
     Kubeflow gets stuck when it takes back all labels, whoever made the JobSet.
     """
@@ -171,10 +167,6 @@ async def patches_change(scene, *, takes_back):
         await scene.change("admitted", spec={"runtimePatches": patched()})
         found = await scene.until("admitted", lambda found: "nodeSelector" not in pod_template(found)["spec"], JOBSETS)
         assert not pod_template(found).get("metadata", {}).get("labels")
-
-
-def pod_template(job_set):
-    return job_set["spec"]["replicatedJobs"][0]["template"]["spec"]["template"]
 
 
 async def what_has_ended_stays(scene, stored):

@@ -29,8 +29,8 @@ from typing import TYPE_CHECKING, Final
 import anyio
 import structlog
 
-from ktrain.api.core import LEASES, Lease, LeaseSpec, untyped
-from ktrain.api.meta import Json, Key, format_micro_time
+from ktrain.api.core import LEASES, Lease, LeaseSpec
+from ktrain.api.meta import Json, Key, Resource, format_micro_time
 from ktrain.framework.cache.reflector import Reflector
 from ktrain.framework.errors import ApiError, Conflict, Forbidden, FrameworkError, LeadershipLost, NotFound
 from ktrain.framework.metrics import Metrics
@@ -49,6 +49,9 @@ if TYPE_CHECKING:
 
 log: FilteringBoundLogger = structlog.get_logger("ktrain.framework.election")
 
+_WHOLE: Final[Resource[Json]] = Resource(
+    LEASES.group, LEASES.version, LEASES.kind, LEASES.plural, namespaced=True, type=dict
+)
 ACQUIRE_JITTER: Final = 1.2
 EXPIRY_JITTER: Final = 0.2
 """Candidates that see one lease expire come apart by so much of a retry period."""
@@ -302,7 +305,7 @@ class LeaderElection:
 
     async def _update(self, meta: Json, spec: Json) -> Lease:
         """Like a patch, keep fields that are not ours (preferredHolder, strategy)."""
-        whole = await self._client.get(untyped(LEASES), self._key.name, self._key.namespace)
+        whole = await self._client.get(_WHOLE, self._key.name, self._key.namespace)
         labels = whole["metadata"].get("labels", {}) | self._labels
         metadata = whole["metadata"] | meta | ({"labels": labels} if labels else {})
         return await self._client.update(LEASES, whole | {"metadata": metadata, "spec": whole.get("spec", {}) | spec})

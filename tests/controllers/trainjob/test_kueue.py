@@ -70,6 +70,10 @@ class Cluster:
         stored = await self.user.get(core.untyped(jobset.JOBSETS), "job", NS)
         return stored["spec"]["replicatedJobs"][0]["template"]["spec"]["template"]
 
+    async def generation(self) -> int:
+        """How often the spec of the JobSet was written."""
+        return (await self.user.get(core.untyped(jobset.JOBSETS), "job", NS))["metadata"]["generation"]
+
     async def complaints(self) -> list[str]:
         """Warnings about the TrainJob."""
         events = (await self.user.list(core.untyped(core.EVENTS), NS)).items
@@ -141,6 +145,47 @@ def test_a_hundred_admissions_and_evictions_leave_nothing_stuck_and_nothing_behi
             assert not left.get("metadata")
             assert await kueue.pods() == []
             assert await kueue.complaints() == []
+
+    simulate(scenario)
+
+
+def test_a_job_is_admitted_in_one_write_of_its_jobset_and_evicted_in_two():
+    async def scenario(env) -> None:
+        async with cluster(env) as kueue:
+            await kueue.submit()
+            for flavor in ("a", "b"):
+                before = await kueue.generation()
+                await kueue.update(runtimePatches=[entry(flavor)])
+                await kueue.update(suspend=False)
+                await kueue.until(is_active)
+                assert await kueue.generation() == before + 1
+                await kueue.update(suspend=True)
+                await kueue.until(lambda job: not is_active(job))
+                assert await kueue.generation() == before + 2
+                await kueue.update(runtimePatches=[entry()])
+                await env.clock.sleep(5)
+                assert await kueue.generation() == before + 3
+                assert not (await kueue.pod_template())["spec"].get("nodeSelector")
+
+    simulate(scenario)
+
+
+def test_an_eviction_that_is_followed_by_an_admission_is_one_write_of_the_jobset():
+    async def scenario(env) -> None:
+        async with cluster(env) as kueue:
+            await kueue.submit()
+            await kueue.update(runtimePatches=[entry("a")], suspend=False)
+            await kueue.until(is_active)
+            before = await kueue.generation()
+            await kueue.update(suspend=True)
+            await kueue.until(lambda job: not is_active(job))
+            await kueue.update(runtimePatches=[entry()])
+            await env.clock.sleep(0.5)
+            await kueue.update(runtimePatches=[entry("b")])
+            await kueue.update(suspend=False)
+            await kueue.until(is_active)
+            assert await kueue.generation() == before + 2
+            assert {pod["spec"]["nodeSelector"]["pool"] for pod in await kueue.pods()} == {"b"}
 
     simulate(scenario)
 

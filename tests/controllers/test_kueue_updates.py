@@ -1,0 +1,84 @@
+"""Updates by Kueue, which writes back what its own types of TrainJobs left of one."""
+
+import copy
+
+import pytest
+
+from ktrain.controllers.kueue import MANAGER, meant
+
+
+def entry(*pools):
+    """Kueue's patch."""
+    jobs = [
+        {"name": "node", "template": {"spec": {"template": {"spec": {"nodeSelector": {"pool": p}}}}}} for p in pools
+    ]
+    return {"manager": MANAGER, "trainingRuntimeSpec": {"template": {"spec": {"replicatedJobs": jobs} if jobs else {}}}}
+
+
+def patch(**pod):
+    """A user's patch."""
+    jobs = [{"name": "node", "template": {"spec": {"template": {"spec": pod}}}}]
+    return {"manager": "acme.io/me", "trainingRuntimeSpec": {"template": {"spec": {"replicatedJobs": jobs}}}}
+
+
+def job(**spec):
+    return {"metadata": {"name": "job"}, "spec": {"runtimeRef": {"name": "rt"}, "trainer": {"numNodes": 2}, **spec}}
+
+
+WHOLE = {
+    "podTemplateOverrides": [{"targetJobs": [{"name": "node"}], "spec": {"nodeSelector": {"disk": "fast"}}}],
+    "elasticNodes": 3,
+    "labels": {"a": "b"},
+}
+NEWER = patch(nodeSelector={"a": "b"}, terminationGracePeriodSeconds=5)
+OLDER = patch(nodeSelector={"a": "b"})
+STORED = job(suspend=True, runtimePatches=[NEWER, entry()], **WHOLE)
+RUNNING = job(suspend=False, runtimePatches=[NEWER, entry("x")], **WHOLE)
+
+
+@pytest.mark.parametrize(
+    ("said", "old", "stored"),
+    [
+        pytest.param(
+            job(suspend=True, runtimePatches=[OLDER, entry("x")]),
+            STORED,
+            job(suspend=True, runtimePatches=[NEWER, entry("x")], **WHOLE),
+            id="it admits a job",
+        ),
+        pytest.param(
+            job(suspend=True, runtimePatches=[OLDER, entry("x")]),
+            RUNNING,
+            job(suspend=True, runtimePatches=[NEWER, entry("x")], **WHOLE),
+            id="it suspends a job",
+        ),
+        pytest.param(
+            job(suspend=True, runtimePatches=[OLDER, entry("x")], initializer={}, labels={}),
+            RUNNING,
+            job(suspend=True, runtimePatches=[NEWER, entry("x")], **WHOLE),
+            id="with what Go writes where nothing was",
+        ),
+    ],
+)
+def test_an_update_by_kueue_drops_nothing(said, old, stored):
+    before = copy.deepcopy((said, old))
+    assert meant(said, old) == stored
+    assert (said, old) == before
+
+
+@pytest.mark.parametrize(
+    ("said", "old"),
+    [
+        pytest.param(job(suspend=True, runtimePatches=[OLDER, entry()]), STORED, id="fields are taken away"),
+        pytest.param(job(suspend=False, runtimePatches=[entry()]), STORED, id="a whole patch is taken away"),
+        pytest.param(
+            job(suspend=False, runtimePatches=[patch(nodeSelector={"a": "c"}), entry()]), STORED, id="a value changes"
+        ),
+        pytest.param(job(suspend=False, runtimePatches=[OLDER, entry()], managedBy="a"), STORED, id="one is added"),
+        pytest.param(job(suspend=False, runtimePatches=[NEWER]), STORED, id="Kueue's patch is taken away"),
+        pytest.param(job(suspend=False), job(suspend=True, **WHOLE), id="Kueue does not know the job"),
+        pytest.param(job(suspend=False, runtimePatches=[entry("x")]), None, id="the job is new"),
+        pytest.param(RUNNING, STORED, id="nothing was dropped"),
+    ],
+)
+def test_what_others_say_counts_as_they_say_it(said, old):
+    assert meant(said, old) is said
