@@ -15,7 +15,7 @@ import subprocess
 import sys
 import urllib.error
 import urllib.request
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 
 import msgspec
@@ -23,6 +23,7 @@ import trustme
 import yaml
 
 from ktrain.api import assets
+from ktrain.api.core import SECRETS, untyped
 
 ROOT = Path(__file__).parents[2]
 PATIENCE_S = 90
@@ -31,6 +32,8 @@ ACCOUNT = "kubeflow-trainer-controller-manager"
 SERVICE = ACCOUNT
 RBAC = "rbac.authorization.k8s.io"
 LEASE = "trainer.kubeflow.org"
+CERTIFICATES = "kubeflow-trainer-webhook-cert"
+BIND = 'mkdir -p /tmp/k8s-webhook-server && mount --bind "$0" /tmp/k8s-webhook-server && exec "$@"'
 JOBSET_SYSTEM, JOBSET_SERVICE = "jobset-system", "jobset-webhook-service"
 CRDS = ("trainjobs", "trainingruntimes", "clustertrainingruntimes")
 
@@ -131,7 +134,11 @@ class Stack:
                 subject["namespace"] = SYSTEM
         callers = self._callers(trainer / "webhook", SYSTEM, SERVICE, TRAINER_NAMES)
         callers += self._callers(jobset / "webhook", JOBSET_SYSTEM, JOBSET_SERVICE, JOBSET_NAMES)
-        services = [service(SYSTEM, SERVICE), service(JOBSET_SYSTEM, JOBSET_SERVICE)]
+        services = [
+            body("v1", "Secret", CERTIFICATES, SYSTEM),
+            service(SYSTEM, SERVICE),
+            service(JOBSET_SYSTEM, JOBSET_SERVICE),
+        ]
         self.apply_objects(*rights, *services, *callers)
 
     def install_ktrain(self):
@@ -142,17 +149,17 @@ class Stack:
         for role in roles:
             if role["kind"] == "Role":
                 role["metadata"]["namespace"] = SYSTEM
-        subject = {"kind": "ServiceAccount", "name": ACCOUNT, "namespace": SYSTEM}
-        bindings = []
-        for role in roles:
-            reference = {"apiGroup": RBAC, "kind": role["kind"], "name": role["metadata"]["name"]}
-            namespace = role["metadata"].get("namespace", "")
-            name = f"{role['metadata']['name']}-kubeflow"
-            binding = body(
-                f"{RBAC}/v1", f"{role['kind']}Binding", name, namespace, roleRef=reference, subjects=[subject]
-            )
-            bindings.append(binding)
-        self.apply_objects(*roles, *bindings)
+        self.apply_objects(*roles, *map(binding, roles))
+
+    def install_jobsets_of_ktrain(self):
+        """Have ktrain in the place of the JobSet operator, too."""
+        for kind, name in JOBSET_NAMES.items():
+            self.kubectl("delete", kind, name)
+        (role,) = read(ROOT / "config/jobset/rbac.yaml")
+        callers = read(ROOT / "config/jobset/webhooks.yaml")
+        for caller in callers:
+            self._lead(caller, SYSTEM, SERVICE)
+        self.apply_objects(role, binding(role), *callers)
 
     def uninstall_ktrain(self):
         """Go back: Kubeflow's definitions again."""
@@ -160,18 +167,21 @@ class Stack:
 
     def _callers(self, directory, namespace, name, names):
         """Return webhook configurations as kustomize would make them, but with our authority."""
-        found = []
-        for one in read(directory / "manifests.yaml"):
-            one["metadata"]["name"] = names[one["kind"]]
-            for webhook in one["webhooks"]:
-                webhook["clientConfig"]["service"] |= {"namespace": namespace, "name": name}
-                authority = self._authority.cert_pem.bytes()
-                webhook["clientConfig"]["caBundle"] = base64.b64encode(authority).decode()
-                selector = SELECTORS.get(webhook["rules"][0]["resources"][0])
-                if selector:
+        callers = read(directory / "manifests.yaml")
+        for caller in callers:
+            caller["metadata"]["name"] = names[caller["kind"]]
+            self._lead(caller, namespace, name)
+            for webhook in caller["webhooks"]:
+                if selector := SELECTORS.get(webhook["rules"][0]["resources"][0]):
                     webhook["objectSelector"] = {"matchExpressions": [selector]}
-            found.append(one)
-        return found
+        return callers
+
+    def _lead(self, caller, namespace, name):
+        """Have webhooks called by a Service."""
+        authority = base64.b64encode(self._authority.cert_pem.bytes()).decode()
+        for webhook in caller["webhooks"]:
+            webhook["clientConfig"]["service"] |= {"namespace": namespace, "name": name}
+            webhook["clientConfig"]["caBundle"] = authority
 
     # What runs
 
@@ -192,7 +202,7 @@ class Stack:
             pair.cert_chain_pems[0].write_to_path(directory / "tls.crt")
         return directory
 
-    def configuration(self, health, port):
+    def configuration(self, health, port, *, manages=False):
         """Return the file that Kubeflow ships, changed where programs on one machine would meet, and for no pod."""
         shipped = yaml.safe_load(
             (self.peers.trainer / "manifests/base/manager/controller_manager_config.yaml").read_text()
@@ -201,34 +211,36 @@ class Stack:
         shipped["metrics"] = {"bindAddress": "0"}
         shipped["webhook"]["port"] = port
         shipped["leaderElection"]["resourceNamespace"] = SYSTEM
-        shipped["certManagement"]["enable"] = False
+        shipped["certManagement"]["enable"] = manages
         return shipped
 
     @asynccontextmanager
-    async def kubeflow(self, *, called=True):
-        """Run Go's Trainer."""
+    async def kubeflow(self, *, manages=False):
+        """Run Go's Trainer. If it `manages` its certificates, it wants its Secret mounted at a place in /tmp."""
         health, port = free_ports(2)
-        file = self._write("kubeflow.yaml", self.configuration(health, port))
+        file = self._write("kubeflow.yaml", self.configuration(health, port, manages=manages))
         command = [self.peers.trainer_manager, "--config", file, "--kubeconfig", self.user()]
         environment = {"TMPDIR": str(self.certificates(SYSTEM, SERVICE).parents[1])}
-        async with self._run(
-            "kubeflow", command, health, environment, (SYSTEM, SERVICE, port) if called else None
-        ) as program:
-            yield program
+        async with AsyncExitStack() as exits:
+            if manages:
+                mounted = self.directory / "mounted"
+                await exits.enter_async_context(self._mounting(CERTIFICATES, mounted))
+                command = ["unshare", "--mount", "sh", "-c", BIND, str(mounted), *command]
+                environment = {"TMPDIR": "/tmp"}
+            running = self._run("kubeflow", command, health, environment, (SYSTEM, SERVICE, port))
+            yield await exits.enter_async_context(running)
 
     @asynccontextmanager
-    async def ktrain(self, *, called=True, **more):
+    async def ktrain(self, *, manages=False, **more):
         """Run `ktrain operator` with Kubeflow's file, and what it says `more`."""
         health, port = free_ports(2)
-        configuration = self.configuration(health, port) | more
+        configuration = self.configuration(health, port, manages=manages) | more
         configuration["webhook"] |= {"certDir": str(self.certificates(SYSTEM, SERVICE))}
         file = self._write("ktrain.yaml", configuration)
         command = [sys.executable, "-m", "ktrain", "operator", "--config", file, "--zap-log-level=2"]
         command += ["--zap-encoder=json", "--kubeconfig", self.user()]
         environment = {"POD_NAMESPACE": SYSTEM, "PYTHONPATH": str(ROOT)}
-        async with self._run(
-            "ktrain", command, health, environment, (SYSTEM, SERVICE, port) if called else None
-        ) as program:
+        async with self._run("ktrain", command, health, environment, (SYSTEM, SERVICE, port)) as program:
             yield program
 
     @asynccontextmanager
@@ -252,10 +264,28 @@ class Stack:
             yield program
 
     @asynccontextmanager
+    async def _mounting(self, secret, directory):
+        """Write a Secret to files, as a kubelet does."""
+        (directory / "serving-certs").mkdir(parents=True, exist_ok=True)
+
+        async def mount():
+            while True:
+                found = await self.client.get(untyped(SECRETS), secret, SYSTEM)
+                for name, content in found.get("data", {}).items():
+                    unfinished = directory / name
+                    unfinished.write_bytes(base64.b64decode(content))
+                    unfinished.rename(directory / "serving-certs" / name)
+                await asyncio.sleep(0.5)
+
+        async with asyncio.TaskGroup() as tasks:
+            mounting = tasks.create_task(mount())
+            yield
+            mounting.cancel()
+
+    @asynccontextmanager
     async def _run(self, name, command, health, environment, called):
         program = Program(self.directory, name, command, health, environment)
-        if called:
-            self.apply_objects(endpoints(*called))
+        self.apply_objects(endpoints(*called))
         try:
             await program.start()
             yield program
@@ -336,6 +366,15 @@ def read(file):
 def body(api_version, kind, name, namespace="", **parts):
     metadata = {"name": name} | ({"namespace": namespace} if namespace else {})
     return {"apiVersion": api_version, "kind": kind, "metadata": metadata, **parts}
+
+
+def binding(role):
+    """Bind a role to the account of the operator."""
+    kind, name = role["kind"], role["metadata"]["name"]
+    subjects = [{"kind": "ServiceAccount", "name": ACCOUNT, "namespace": SYSTEM}]
+    reference = {"apiGroup": RBAC, "kind": kind, "name": name}
+    namespace = role["metadata"].get("namespace", "")
+    return body(f"{RBAC}/v1", f"{kind}Binding", name, namespace, roleRef=reference, subjects=subjects)
 
 
 def service(namespace, name):

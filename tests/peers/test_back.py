@@ -1,4 +1,4 @@
-"""Going back to Kubeflow Trainer with jobs that use what only ktrain has: what goes on, and what docs/operator.md warns of."""
+"""Going back to Kubeflow Trainer with jobs that use what only ktrain has: what goes on, and what is lost."""
 
 import asyncio
 

@@ -2,8 +2,11 @@
 
 from contextlib import AsyncExitStack
 
+import pytest
+
 from ktrain.api.core import LEASES
 from ktrain.api.jobset import JOBSETS
+from ktrain.framework.errors import ApiError
 
 from .installation import LEASE, SYSTEM
 from .scene import versions
@@ -63,3 +66,17 @@ async def a_job_lives(scene, name):
     await scene.until(name, lambda found: found is not None, JOBSETS)
     await scene.suspend(name)
     await scene.until_conditions(name, Suspended="Suspended")
+
+
+@pytest.mark.ns
+async def test_certificates_are_taken_over_there_and_back(stack, scene):
+    """With the rights of Kubeflow's role, and the Secret that its manifests make."""
+    async with stack.jobsets():
+        async with stack.kubeflow(manages=True):
+            await scene.prepare()
+            await a_job_lives(scene, "one")
+        for number, operator in enumerate((stack.ktrain, stack.kubeflow)):
+            async with operator(manages=True):
+                await a_job_lives(scene, f"next-{number}")
+                with pytest.raises(ApiError, match="must be created before the TrainJob is created"):
+                    await scene.create("nothing", "there-is-no-such-runtime")

@@ -3,6 +3,7 @@ The operator is exchanged under jobs of all kinds in all states, and nobody noti
 then each job goes on as it would have. There and back.
 """
 
+from contextlib import AsyncExitStack
 from datetime import datetime, timedelta
 
 import pytest
@@ -34,13 +35,12 @@ RESUMED = {"Suspended": "Resumed"}
 ASLEEP = {"Suspended": "Suspended"}
 
 
-@pytest.fixture(params=[("kubeflow", "ktrain"), ("ktrain", "kubeflow")], ids="-to-".join)
-def operators(request, stack):
-    """The two operators as context managers, the first one installed."""
-    first, second = request.param
-    if first == "ktrain":
+@pytest.fixture(params=["kubeflow-to-ktrain", "ktrain-to-kubeflow", "kubeflow-to-ktrain-with-jobsets"])
+def way(request, stack):
+    """Which operator comes after which, the first one installed."""
+    if request.param.startswith("ktrain"):
         stack.install_ktrain()
-    return getattr(stack, first), getattr(stack, second)
+    return request.param
 
 
 async def bring_to_all_states(scene):
@@ -91,27 +91,32 @@ async def go_through_states(scene):
     await scene.delete("leaves")
 
 
-async def test_nothing_is_written_and_each_job_goes_on(stack, scene, operators):
-    before, after = operators
-    async with stack.jobsets(), scene.kubelet():
-        async with before():
+async def test_nothing_is_written_and_each_job_goes_on(stack, scene, way):
+    to_kubeflow, with_jobsets = way.endswith("kubeflow"), way.endswith("jobsets")
+    async with AsyncExitStack() as jobsets, scene.kubelet():
+        await jobsets.enter_async_context(stack.jobsets())
+        async with stack.ktrain() if to_kubeflow else stack.kubeflow():
             await scene.prepare()
             await bring_to_all_states(scene)
             stored = await scene.quiet()
         await scene.create_unseen("new", "torch")
         since = stack.audit.now()
-        stack.install_ktrain() if after == stack.ktrain else stack.uninstall_ktrain()
-        async with after() as program:
+        if with_jobsets:
+            await jobsets.aclose()
+            stack.install_jobsets_of_ktrain()
+        stack.uninstall_ktrain() if to_kubeflow else stack.install_ktrain()
+        more = {"jobset": {"enable": True}} if with_jobsets else {}
+        async with stack.kubeflow() if to_kubeflow else stack.ktrain(**more) as program:
             await scene.until("new", lambda found: found is not None, JOBSETS)
             now = await scene.quiet(5)
             unchanged = {which: one for which, one in now.items() if which in stored}
-            if after == stack.ktrain:
+            if to_kubeflow:  # it applies what it has applied already, which changes the record of who did
+                assert contents(unchanged) == contents(stored)
+            else:
                 assert versions(unchanged) == versions(stored), program.last_words()
                 assert [one for one in stack.audit.writes(since) if not one[2].startswith("new")] == []
-            else:  # applies what it has applied already, which changes the record of who did
-                assert contents(unchanged) == contents(stored)
             await each_goes_on(scene, stored)
-            await patches_change(scene, takes_back=after == stack.ktrain)
+            await patches_change(scene, takes_back=not to_kubeflow)
             await what_has_ended_stays(scene, stored)
 
 
