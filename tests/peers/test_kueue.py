@@ -105,7 +105,7 @@ class Team:
     async def until(self, condition, what="it"):
         """Wait until an awaited condition gives something that is true, and return that."""
         async with asyncio.timeout(PATIENCE_S):
-            while not (found := await condition()):
+            while not (found := await condition()):  # noqa: ASYNC110 -- other programs change it, over HTTP
                 await asyncio.sleep(0.1)
             return found
         raise AssertionError(what)
