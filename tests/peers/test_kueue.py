@@ -39,7 +39,10 @@ def kind(name: str, plural: str, *, namespaced: bool = False) -> Resource[dict]:
 
 FLAVORS, CLUSTER_QUEUES = kind("ResourceFlavor", "resourceflavors"), kind("ClusterQueue", "clusterqueues")
 PRIORITIES = kind("WorkloadPriorityClass", "workloadpriorityclasses")
-LOCAL_QUEUES, WORKLOADS = kind("LocalQueue", "localqueues", namespaced=True), kind("Workload", "workloads", namespaced=True)
+LOCAL_QUEUES, WORKLOADS = (
+    kind("LocalQueue", "localqueues", namespaced=True),
+    kind("Workload", "workloads", namespaced=True),
+)
 
 
 @pytest.fixture(scope="module")
@@ -169,7 +172,9 @@ class Team:
         for pod in await self.pods(job):
             if pod.get("status", {}).get("phase") in ("Succeeded", "Failed"):
                 continue
-            await self.client.patch(PODS, Key(self.namespace, pod["metadata"]["name"]), in_phase(pod, phase), subresource="status")
+            await self.client.patch(
+                PODS, Key(self.namespace, pod["metadata"]["name"]), in_phase(pod, phase), subresource="status"
+            )
 
 
 def state(obj, condition):
@@ -195,7 +200,6 @@ def in_phase(pod, phase):
     ready = {"status": "True" if running else "False", "lastTransitionTime": now}
     conditions = [{"type": kind, **ready} for kind in ("Ready", "ContainersReady")]
     return {"status": {"phase": phase, "startTime": now, "conditions": conditions, "containerStatuses": statuses}}
-
 
 
 def node(name="node", *, cpu=1, replicas=1, step="", container="node", **spec):
@@ -274,7 +278,11 @@ async def test_kueue_counts_the_pods_that_are_made(team, layout):
     counted = (await team.until_workload("job", "Admitted"))["spec"]["podSets"]
     job_set = await team.until(lambda: team.running_job_set("job"))
     made = [
-        (each["name"], each.get("replicas", 1) * each["template"]["spec"]["parallelism"], requests(each["template"]["spec"]))
+        (
+            each["name"],
+            each.get("replicas", 1) * each["template"]["spec"]["parallelism"],
+            requests(each["template"]["spec"]),
+        )
         for each in job_set["spec"]["replicatedJobs"]
     ]
     assert [(each["name"], each["count"], requests(each)) for each in counted] == made
