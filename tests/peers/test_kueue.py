@@ -8,10 +8,10 @@ No kubelet: a test says how the pods are.
 from __future__ import annotations
 
 import asyncio
-import os
 from datetime import UTC, datetime
 
 import pytest
+import yaml
 
 from ktrain.api import core, jobset
 from ktrain.api import trainer as api
@@ -37,6 +37,7 @@ def kind(name: str, plural: str, *, namespaced: bool = False) -> Resource[dict]:
     return Resource("kueue.x-k8s.io", "v1beta2", name, plural, namespaced, dict)
 
 
+TOPOLOGIES, NODES = kind("Topology", "topologies"), core.untyped(core.NODES)
 FLAVORS, CLUSTER_QUEUES = kind("ResourceFlavor", "resourceflavors"), kind("ClusterQueue", "clusterqueues")
 PRIORITIES = kind("WorkloadPriorityClass", "workloadpriorityclasses")
 LOCAL_QUEUES, WORKLOADS = (
@@ -57,12 +58,17 @@ def plane(tmp_path_factory):
 
 
 @pytest.fixture
-async def team(plane):
-    """A namespace with a queue that has room for four CPUs."""
+async def namespace(plane):
+    """A namespace without a queue."""
     async with real_plane(plane.server) as control_plane:
-        one = Team(plane, control_plane)
-        await one.open_queue()
-        yield one
+        yield Team(plane, control_plane)
+
+
+@pytest.fixture
+async def team(namespace):
+    """A namespace with a queue."""
+    await namespace.open_queue()
+    return namespace
 
 
 class Team:
@@ -80,19 +86,37 @@ class Team:
         body = {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": metadata, **content}
         return await self.client.create(resource, body)
 
-    async def open_queue(self) -> None:
+    async def open_queue(self, *checks, **flavor) -> None:
+        """Open a queue with room for four CPUs."""
         name = self.namespace
         toleration = {"key": "pool", "operator": "Equal", "value": name, "effect": "NoSchedule"}
-        await self.create(FLAVORS, name, spec={"nodeLabels": {"pool": name}, "tolerations": [toleration]})
+        await self.create(FLAVORS, name, spec={"nodeLabels": {"pool": name}, "tolerations": [toleration], **flavor})
         quota = {"name": name, "resources": [{"name": "cpu", "nominalQuota": 4}]}
-        group = {"coveredResources": ["cpu"], "flavors": [quota]}
-        preemption = {"withinClusterQueue": "LowerPriority"}
-        await self.create(
-            CLUSTER_QUEUES, name, spec={"namespaceSelector": {}, "resourceGroups": [group], "preemption": preemption}
-        )
+        spec = {
+            "namespaceSelector": {},
+            "resourceGroups": [{"coveredResources": ["cpu"], "flavors": [quota]}],
+            "preemption": {"withinClusterQueue": "LowerPriority"},
+        }
+        if checks:
+            spec["admissionChecksStrategy"] = {"admissionChecks": [{"name": check} for check in checks]}
+        await self.create(CLUSTER_QUEUES, name, spec=spec)
         await self.create(LOCAL_QUEUES, "queue", spec={"clusterQueue": name})
         for level, value in (("low", 1), ("high", 2)):
             await self.create(PRIORITIES, f"{name}-{level}", value=value)
+
+    async def build_racks(self) -> None:
+        """Build two racks of two nodes with a CPU each, and say how they are laid out."""
+        levels = [{"nodeLabel": "rack"}, {"nodeLabel": "kubernetes.io/hostname"}]
+        await self.create(TOPOLOGIES, self.namespace, spec={"levels": levels})
+        for number in range(4):
+            name = f"{self.namespace}-{number}"
+            labels = {"pool": self.namespace, "rack": f"r{number // 2}", "kubernetes.io/hostname": name}
+            await self.create(NODES, name, metadata={"labels": labels})
+            taints = {"spec": {"taints": None}}
+            await self.client.patch(NODES, Key("", name), taints)
+            size = {"cpu": "1", "pods": "9"}
+            status = {"allocatable": size, "capacity": size, "conditions": [{"type": "Ready", "status": "True"}]}
+            await self.client.patch(NODES, Key("", name), {"status": status}, subresource="status")
 
     async def submit(self, name, runtime, *, priority="", **spec):
         """Create a runtime of the same name, and a TrainJob of it in the queue."""
@@ -103,13 +127,12 @@ class Team:
         spec = {"runtimeRef": {"kind": "TrainingRuntime", "name": name}, **spec}
         return await self.create(TRAIN_JOBS, name, metadata={"labels": labels}, spec=spec)
 
-    async def until(self, condition, what="it"):
+    async def until(self, condition):
         """Wait until an awaited condition gives something that is true, and return that."""
         async with asyncio.timeout(PATIENCE_S):
             while not (found := await condition()):
                 await asyncio.sleep(0.1)
             return found
-        raise AssertionError(what)
 
     def writes(self, *agents):
         """What they wrote in this namespace."""
@@ -122,6 +145,12 @@ class Team:
     async def running_job_set(self, job):
         found = await self.get(JOBSETS, job)
         return None if found is None or found["spec"].get("suspend") else found
+
+    async def kubectl(self, *arguments):
+        """Run kubectl as a user does."""
+        command = [Settings.of().binaries.kubectl, "--kubeconfig", self.plane.server.kubeconfig, *arguments]
+        process = await asyncio.create_subprocess_exec(*map(str, command))
+        return await process.wait() == 0
 
     async def has_freed(self, job, pods):
         """Whether Kueue counts these pods no more."""
@@ -157,15 +186,14 @@ class Team:
         found = await self.client.list(PODS, self.namespace, label_selector=f"jobset.sigs.k8s.io/jobset-name={job}")
         return found.items
 
-    async def until_pods(self, job, count):
+    async def until_pods(self, job, count, condition=lambda pod: True):
+        """Wait until there are so many pods, all of them as expected."""
+
         async def made():
             found = await self.pods(job)
-            return found if len(found) == count else None
+            return [found] if len(found) == count and all(map(condition, found)) else None
 
-        return await self.until(made) if count else await self.until(lambda: self._none(job))
-
-    async def _none(self, job):
-        return not await self.pods(job)
+        return (await self.until(made))[0]
 
     async def let_pods(self, job, phase):
         """Do the kubelet's part for all pods of a job."""
@@ -380,3 +408,38 @@ async def test_what_kueue_does_not_know_of_a_job_outlives_its_updates(team):
     for pod in await team.until_pods("job", 2):
         assert pod["spec"]["nodeSelector"] == {"disk": "fast", "pool": team.namespace}
         assert pod["spec"]["terminationGracePeriodSeconds"] == 5
+
+
+async def test_a_file_that_is_applied_again_changes_nothing(team, tmp_path):
+    """Kueue's webhook has spelled its quantities anew, and added a patch to a list that kubectl replaces."""
+    labels = {"kueue.x-k8s.io/queue-name": "queue"}
+    metadata = {"name": "job", "namespace": team.namespace, "labels": labels}
+    patch = {"manager": "acme.io/me", "trainingRuntimeSpec": {"template": {"metadata": {"labels": {"a": "b"}}}}}
+    spec = {
+        "runtimeRef": {"kind": "TrainingRuntime", "name": "runtime"},
+        "trainer": {"numNodes": 2, "resourcesPerNode": {"requests": {"cpu": 1}}},
+        "runtimePatches": [patch],
+    }
+    body = {"apiVersion": api.API_VERSION, "kind": "TrainJob", "metadata": metadata, "spec": spec}
+    (tmp_path / "job.yaml").write_text(yaml.safe_dump(body))
+    await team.create(core.untyped(api.TRAINING_RUNTIMES), "runtime", spec=runtime(trainer()))
+    assert await team.kubectl("apply", "-f", tmp_path / "job.yaml")
+    await team.until_pods("job", 2)
+    before = await team.get(TRAIN_JOBS, "job")
+    assert before["spec"]["trainer"]["resourcesPerNode"] == {"requests": {"cpu": "1"}}
+    assert await team.kubectl("apply", "-f", tmp_path / "job.yaml")
+    assert (await team.get(TRAIN_JOBS, "job"))["spec"] == before["spec"]
+
+
+async def test_pods_are_placed_together_where_the_topology_says(namespace):
+    await namespace.build_racks()
+    await namespace.open_queue(topologyName=namespace.namespace)
+    spread = trainer()
+    spread["template"]["spec"]["template"]["metadata"] = {
+        "annotations": {"kueue.x-k8s.io/podset-required-topology": "rack"}
+    }
+    await namespace.submit("job", runtime(spread))
+    pods = await namespace.until_pods("job", 2, lambda pod: not pod["spec"].get("schedulingGates"))
+    nodes = sorted(pod["spec"]["nodeSelector"]["kubernetes.io/hostname"] for pod in pods)
+    assert nodes in ([f"{namespace.namespace}-{number}" for number in rack] for rack in ((0, 1), (2, 3)))
+    assert namespace.refused() == []
