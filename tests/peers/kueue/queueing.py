@@ -36,9 +36,10 @@ from ktrain.testing.realserver import RealServer, real_server
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from ktrain.api.meta import Json
     from ktrain.testing.envtest import Binaries
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 HOST = "127.0.0.1"
 NAMESPACE, SERVICE, SECRET = "kueue-system", "kueue-webhook-service", "kueue-webhook-server-cert"
 CONVERTED = ("localqueues", "clusterqueues", "cohorts", "workloads", "multikueueclusters")
@@ -60,9 +61,13 @@ class Plane:
         self.server = server
         self._directory = directory
 
-    def log(self, name: str) -> str:
-        """What `operator` or `kueue` has said."""
-        return (self._directory / f"{name}.log").read_text()
+    def portable_kubeconfig(self) -> str:
+        """Return a kubeconfig that names no file."""
+        config = yaml.safe_load(self.server.kubeconfig.read_text())
+        cluster = config["clusters"][0]["cluster"]
+        authority = Path(cluster.pop("certificate-authority")).read_bytes()
+        cluster["certificate-authority-data"] = base64.b64encode(authority).decode()
+        return yaml.safe_dump(config)
 
     def writes(self, agent: str, namespace: str) -> list[tuple[str, str, str, int]]:
         """Who sends this user agent wrote, in a namespace: verb, plural with subresource, name, HTTP status."""
@@ -79,7 +84,7 @@ class Plane:
 
 
 @contextmanager
-def plane(binaries: Binaries, kueue: Path, directory: Path, **configuration: object) -> Iterator[Plane]:
+def plane(binaries: Binaries, kueue: Path, directory: Path, configuration: Json) -> Iterator[Plane]:
     """Run everything; `configuration` is laid over Kueue's."""
     policy = {"apiVersion": "audit.k8s.io/v1", "kind": "Policy", "omitStages": ["RequestReceived"]}
     rules = {"rules": [{"level": "None", "verbs": ["get", "list", "watch"]}, {"level": "Metadata"}]}
@@ -91,13 +96,13 @@ def plane(binaries: Binaries, kueue: Path, directory: Path, **configuration: obj
         anyio.run(install_crds, server)
         anyio.run(_install, server, kueue, directory, ports)
 
-    with real_server(binaries, prepare, arguments={"kube-apiserver": audit}) as server:
-        with (
-            _operator(server, directory, ports),
-            _mounting(server, directory / "kueue"),
-            _kueue(server, kueue, directory, ports, configuration),
-        ):
-            yield Plane(server, directory)
+    with (
+        real_server(binaries, prepare, arguments={"kube-apiserver": audit}) as server,
+        _operator(server, directory, ports),
+        _mounting(server, directory / "kueue"),
+        _kueue(server, kueue, directory, ports, configuration),
+    ):
+        yield Plane(server, directory)
 
 
 @contextmanager
@@ -118,9 +123,7 @@ def _operator(server: RealServer, directory: Path, ports: dict[str, int]) -> Ite
 
 
 @contextmanager
-def _kueue(
-    server: RealServer, kueue: Path, directory: Path, ports: dict[str, int], more: dict[str, object]
-) -> Iterator[None]:
+def _kueue(server: RealServer, kueue: Path, directory: Path, ports: dict[str, int], more: Json) -> Iterator[None]:
     configuration = {
         "apiVersion": "config.kueue.x-k8s.io/v1beta2",
         "kind": "Configuration",
@@ -234,11 +237,11 @@ async def _install(server: RealServer, kueue: Path, directory: Path, ports: dict
         await transport.aclose()
 
 
-def _service(path: str, port: int) -> dict[str, object]:
+def _service(path: str, port: int) -> Json:
     return {"service": {"namespace": NAMESPACE, "name": SERVICE, "path": path, "port": port}}
 
 
-def _converted(definition: dict, port: int) -> dict:
+def _converted(definition: Json, port: int) -> Json:
     """Have Kueue convert between versions, as its kustomization says."""
     if definition["spec"]["names"]["plural"] not in CONVERTED:
         return definition
@@ -246,7 +249,7 @@ def _converted(definition: dict, port: int) -> dict:
     return definition | {"spec": definition["spec"] | {"conversion": {"strategy": "Webhook", "webhook": webhook}}}
 
 
-def _renamed(configuration: dict, port: int) -> dict:
+def _renamed(configuration: Json, port: int) -> Json:
     """Put in the names that the kustomization puts in."""
     metadata = {"name": f"kueue-{configuration['metadata']['name']}"}
     webhooks = [
