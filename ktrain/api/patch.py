@@ -16,7 +16,7 @@ import msgspec
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from .meta import Json
+    from .meta import Json, JsonValue
 
 
 MAX_COPIED: Final = 3 * 2**20
@@ -29,7 +29,7 @@ class PatchError(ValueError):
     """A patch that does not apply to the document. The text says which operation and why."""
 
 
-def equal(a: Any, b: Any) -> bool:  # noqa: ANN401 - any JSON value
+def equal(a: JsonValue, b: JsonValue) -> bool:
     """Whether two JSON values are the same. Unlike `==`, true is not 1; like it, 1 is 1.0."""
     if a is b:
         return True
@@ -42,7 +42,7 @@ def equal(a: Any, b: Any) -> bool:  # noqa: ANN401 - any JSON value
     return bool(a == b) and isinstance(a, bool) is isinstance(b, bool)
 
 
-def merge_patch(doc: Any, patch: Any) -> Any:  # noqa: ANN401 - any JSON value
+def merge_patch(doc: JsonValue, patch: JsonValue) -> JsonValue:
     """
     Apply a merge patch (RFC 7386): objects merge key by key, null removes a key, everything else replaces.
 
@@ -84,7 +84,7 @@ def merge_diff(old: Json, new: Json) -> Json:
     return patch
 
 
-def json_patch(doc: Any, operations: Sequence[Json]) -> Any:  # noqa: ANN401 - any JSON value
+def json_patch(doc: JsonValue, operations: Sequence[Json]) -> JsonValue:
     """
     Apply the operations of a JSON patch (RFC 6902) in order, all or none.
 
@@ -101,7 +101,7 @@ def json_patch(doc: Any, operations: Sequence[Json]) -> Any:  # noqa: ANN401 - a
     return doc
 
 
-def _count_copied(doc: Any, operation: Any, copied: int) -> int:  # noqa: ANN401 - any JSON value
+def _count_copied(doc: JsonValue, operation: JsonValue, copied: int) -> int:
     """Add what the operation copies. Each copy can double a document, which costs nothing until it is written out."""
     if not isinstance(operation, dict) or operation.get("op") != "copy":
         return copied
@@ -115,7 +115,7 @@ _ABSENT: Final[Any] = object()
 _INDEX: Final = re.compile(r"[+-]?[0-9]{1,9}")
 
 
-def _operate(doc: Any, operation: Any) -> Any:  # noqa: ANN401 - any JSON value
+def _operate(doc: JsonValue, operation: JsonValue) -> JsonValue:
     if not isinstance(operation, dict):
         raise PatchError("an operation must be an object")
     path = _pointer(operation, "path")
@@ -138,13 +138,13 @@ def _operate(doc: Any, operation: Any) -> Any:  # noqa: ANN401 - any JSON value
             raise PatchError(f"unknown op {other!r}: expected add, remove, replace, move, copy or test")
 
 
-def _copied(doc: Any, origin: list[str]) -> Any:  # noqa: ANN401 - any JSON value
+def _copied(doc: JsonValue, origin: list[str]) -> JsonValue:
     if not origin:
         raise PatchError("the whole document cannot be copied into itself")
     return _lookup(doc, origin)
 
 
-def _lookup(doc: Any, path: list[str]) -> Any:  # noqa: ANN401 - any JSON value
+def _lookup(doc: JsonValue, path: list[str]) -> JsonValue:
     """Return what is there. To the API server, not to the RFC, a member that an object does not have is null."""
     container = _get(doc, path[:-1])
     if path and isinstance(container, dict):
@@ -152,7 +152,7 @@ def _lookup(doc: Any, path: list[str]) -> Any:  # noqa: ANN401 - any JSON value
     return _get(doc, path)
 
 
-def _move(doc: Any, origin: list[str], path: list[str]) -> Any:  # noqa: ANN401 - any JSON value
+def _move(doc: JsonValue, origin: list[str], path: list[str]) -> JsonValue:
     value = _get(doc, origin)
     if path == origin:
         return doc
@@ -161,7 +161,7 @@ def _move(doc: Any, origin: list[str], path: list[str]) -> Any:  # noqa: ANN401 
     return _add(_remove(doc, origin), path, value)
 
 
-def _test(doc: Any, path: list[str], value: Any) -> Any:  # noqa: ANN401 - any JSON value
+def _test(doc: JsonValue, path: list[str], value: JsonValue) -> JsonValue:
     if not equal(_lookup(doc, path), value):
         raise PatchError(f"test of {_show(path)!r} failed: the document has another value there")
     return doc
@@ -183,13 +183,13 @@ def _show(path: list[str]) -> str:
     return "".join("/" + part.replace("~", "~0").replace("/", "~1") for part in path)
 
 
-def _get(doc: Any, path: list[str]) -> Any:  # noqa: ANN401 - any JSON value
+def _get(doc: JsonValue, path: list[str]) -> JsonValue:
     for part in path:
         doc = doc[_member(doc, part)]
     return doc
 
 
-def _member(container: Any, part: str) -> Any:  # noqa: ANN401 - any JSON value; a key or an index
+def _member(container: JsonValue, part: str) -> JsonValue:
     """Return the key or index under which `part` exists in the container."""
     if isinstance(container, dict):
         if part in container:
@@ -205,7 +205,7 @@ def _index(part: str, length: int) -> int | None:
     return index % length if -length <= index < length else None
 
 
-def _edit(doc: Any, path: list[str], change: Callable[[Any, str], None]) -> Any:  # noqa: ANN401 - any JSON value
+def _edit(doc: JsonValue, path: list[str], change: Callable[[JsonValue, str], None]) -> JsonValue:
     """Copy the containers along the path, which may be long, and let `change` work on the copy of the last one."""
     root = container = _shallow_copy(doc, path[0])
     for part, following in pairwise(path):
@@ -216,14 +216,14 @@ def _edit(doc: Any, path: list[str], change: Callable[[Any, str], None]) -> Any:
     return root
 
 
-def _shallow_copy(container: Any, part: str) -> Any:  # noqa: ANN401 - any JSON value
+def _shallow_copy(container: JsonValue, part: str) -> JsonValue:
     if not isinstance(container, dict | list):
         raise PatchError(f"there is no object or list that {part!r} could be in")
     return container.copy()
 
 
-def _add(doc: Any, path: list[str], value: Any) -> Any:  # noqa: ANN401 - any JSON value
-    def change(container: Any, part: str) -> None:  # noqa: ANN401 - an object or a list
+def _add(doc: JsonValue, path: list[str], value: JsonValue) -> JsonValue:
+    def change(container: JsonValue, part: str) -> None:
         if isinstance(container, dict):
             container[part] = value
         elif part == "-":
@@ -236,16 +236,16 @@ def _add(doc: Any, path: list[str], value: Any) -> Any:  # noqa: ANN401 - any JS
     return _edit(doc, path, change) if path else value
 
 
-def _replace(doc: Any, path: list[str], value: Any) -> Any:  # noqa: ANN401 - any JSON value
-    def change(container: Any, part: str) -> None:  # noqa: ANN401 - an object or a list
+def _replace(doc: JsonValue, path: list[str], value: JsonValue) -> JsonValue:
+    def change(container: JsonValue, part: str) -> None:
         # An object gets the member that it lacks, as from the API server.
         container[part if isinstance(container, dict) else _member(container, part)] = value
 
     return _edit(doc, path, change) if path else value
 
 
-def _remove(doc: Any, path: list[str]) -> Any:  # noqa: ANN401 - any JSON value
-    def change(container: Any, part: str) -> None:  # noqa: ANN401 - an object or a list
+def _remove(doc: JsonValue, path: list[str]) -> JsonValue:
+    def change(container: JsonValue, part: str) -> None:
         del container[_member(container, part)]
 
     if not path:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ktrain.api.meta import JsonValue
 
 
-def show(value: Any) -> str:  # noqa: ANN401 - any JSON value
+def show(value: JsonValue) -> str:
     """Return a value as text: `map[a:1 b:[x y]]`, keys in order."""
     if isinstance(value, dict):
         return f"map[{' '.join(f'{key}:{show(value[key])}' for key in sorted(value))}]"

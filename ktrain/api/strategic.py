@@ -17,7 +17,7 @@ Source of the rules: https://kubernetes.io/docs/tasks/manage-kubernetes-objects/
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from .patch import equal
 from .patch_text import show
@@ -26,7 +26,7 @@ from .schema.node import ANYTHING, MISSING, Node
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable, Sequence
 
-    from .meta import Json
+    from .meta import Json, JsonValue
     from .schema import Schema
 
 _PATCH: Final = "$patch"
@@ -96,7 +96,7 @@ def _retained(doc: Json, patch: Json) -> Json:
     return {key: value for key, value in doc.items() if key in retained}
 
 
-def _merge_value(before: Any, value: Any, node: Node) -> Any:  # noqa: ANN401 - any JSON value
+def _merge_value(before: JsonValue, value: JsonValue, node: Node) -> JsonValue:
     if isinstance(value, dict) and isinstance(before, dict):
         return _plain(value) if "replace" in node.patch_strategies else _merge_map(before, value, node)
     if isinstance(value, list) and isinstance(before, list) and "merge" in node.patch_strategies:
@@ -105,7 +105,7 @@ def _merge_value(before: Any, value: Any, node: Node) -> Any:  # noqa: ANN401 - 
     return before if before is not MISSING and equal(before, after) else after
 
 
-def _merge_list(before: list[Any], patch: list[Any], node: Node) -> list[Any]:
+def _merge_list(before: list[JsonValue], patch: list[JsonValue], node: Node) -> list[JsonValue]:
     if not {dict, list} & _check_alike(before, patch):
         merged = list(dict.fromkeys((*before, *patch)))
         return _arranged(merged, merged, patch, before)
@@ -130,7 +130,7 @@ def _merge_list(before: list[Any], patch: list[Any], node: Node) -> list[Any]:
     return _arranged(merged, merged_known, wanted, known)
 
 
-def _check_alike(before: list[Any], patch: list[Any]) -> set[type]:
+def _check_alike(before: list[JsonValue], patch: list[JsonValue]) -> set[type]:
     """Return the type of all items, none if there is no item."""
     types = {*map(type, before), *map(type, patch)}
     if len(types) > 1:
@@ -138,7 +138,7 @@ def _check_alike(before: list[Any], patch: list[Any]) -> set[type]:
     return types
 
 
-def _check_items(patch: list[Any], node: Node) -> None:
+def _check_items(patch: list[JsonValue], node: Node) -> None:
     key = node.patch_merge_key
     if not key:
         raise StrategicMergeError("cannot merge lists without merge key")
@@ -152,7 +152,7 @@ def _check_items(patch: list[Any], node: Node) -> None:
             _key_of(item, key)
 
 
-def _key_of(item: Json, key: str) -> Any:  # noqa: ANN401 - any JSON value
+def _key_of(item: Json, key: str) -> JsonValue:
     if key not in item:
         raise StrategicMergeError(f"map: {show(item)} does not contain declared merge key: {key}")
     return item[key]
@@ -162,7 +162,7 @@ def _unknown_type(patch: Json) -> StrategicMergeError:
     return StrategicMergeError(f"unknown patch type: {show(patch[_PATCH])} in map: {show(patch)}")
 
 
-def _set_order(result: Json, doc: Json, patch: Json, field: str, order: list[Any], node: Node) -> None:
+def _set_order(result: Json, doc: Json, patch: Json, field: str, order: list[JsonValue], node: Node) -> None:
     child = node.properties.get(field) or node.additional
     if child is None:
         raise StrategicMergeError(f'unable to find api field for the json field "{field}"')
@@ -178,7 +178,7 @@ def _set_order(result: Json, doc: Json, patch: Json, field: str, order: list[Any
         result[field] = _arranged(items, known, wanted, _identities(before, child))
 
 
-def _check_order(order: list[Any], node: Node) -> None:
+def _check_order(order: list[JsonValue], node: Node) -> None:
     if not node.patch_merge_key:
         return
     for index, item in enumerate(order):
@@ -188,8 +188,8 @@ def _check_order(order: list[Any], node: Node) -> None:
 
 
 def _arranged(
-    items: list[Any], known: Sequence[Hashable], wanted: Iterable[Hashable], before: Sequence[Hashable]
-) -> list[Any]:
+    items: list[JsonValue], known: Sequence[Hashable], wanted: Iterable[Hashable], before: Sequence[Hashable]
+) -> list[JsonValue]:
     """
     Order a merged list: items the patch names in the patch's order, the others in their old order.
 
@@ -200,7 +200,7 @@ def _arranged(
     named = sorted((place_wanted[key], index) for index, key in enumerate(known) if key in place_wanted)
     last = len(before)
     unnamed = sorted([(place_before.get(key, last), i) for i, key in enumerate(known) if key not in place_wanted])
-    arranged: list[Any] = []
+    arranged: list[JsonValue] = []
     taken = 0
     for _, index in named:
         here = place_before.get(known[index], -1)
@@ -217,7 +217,7 @@ def _places(identities: Iterable[Hashable]) -> dict[Hashable, int]:
     return dict(zip(reversed(found), range(len(found) - 1, -1, -1), strict=True))
 
 
-def _identities(items: list[Any], node: Node) -> list[Hashable]:
+def _identities(items: list[JsonValue], node: Node) -> list[Hashable]:
     """Return what tells the items of a list apart. Lists are long where patches pile up, so all at once."""
     key = node.patch_merge_key
     found = [item.get(key) if isinstance(item, dict) else item for item in items]
@@ -232,7 +232,7 @@ def _is_directive(key: str) -> bool:
     return key[:1] == "$" and (key in (_PATCH, _RETAIN_KEYS) or key.startswith((_SET_ORDER, _DELETE_ITEMS)))
 
 
-def _plain(value: Any) -> Any:  # noqa: ANN401 - any JSON value
+def _plain(value: JsonValue) -> JsonValue:
     """Return a value that the document does not have yet: without directives, and nulls have nothing to remove."""
     if isinstance(value, dict):
         return {key: _plain(child) for key, child in value.items() if child is not None and not _is_directive(key)}
@@ -241,7 +241,7 @@ def _plain(value: Any) -> Any:  # noqa: ANN401 - any JSON value
     return value
 
 
-def _list(value: Any) -> list[Any]:  # noqa: ANN401 - any JSON value
+def _list(value: JsonValue) -> list[JsonValue]:
     if not isinstance(value, list):
         found = "map" if isinstance(value, dict) else "string" if isinstance(value, str) else show(value)
         raise StrategicMergeError(f"expected a []interface {{}}, but received a {found}")

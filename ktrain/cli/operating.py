@@ -108,6 +108,7 @@ def _settings(configuration: Configuration, kubeconfig: str | None, logs: kubefl
         },
         webhook_address=f"[{webhook.host}]:{webhook.port}" if ":" in webhook.host else f"{webhook.host}:{webhook.port}",
         webhook_cert_dir=Path(webhook.cert_dir),
+        tls_minimum=configuration.tls.minimum,
         log_level=logs.level,
         log_format=logs.format,
     )

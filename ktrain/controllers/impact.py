@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -20,7 +20,7 @@ from ktrain.pipeline.errors import PipelineError
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from ktrain.api.meta import Json, Key
+    from ktrain.api.meta import Json, JsonValue, Key
     from ktrain.pipeline import Context, Registry
 
     from .trainjob.snapshot import Snapshot
@@ -115,12 +115,12 @@ def _objects(registry: Registry, job: api.TrainJob, spec: api.RuntimeSpec, ctx: 
     return {c.resource.kind: c.body.get("spec") or c.body.get("data") or {} for c in plan.components}
 
 
-def _decoded(spec: api.RuntimeSpec) -> Any:  # noqa: ANN401 -- a JSON value
+def _decoded(spec: api.RuntimeSpec) -> JsonValue:
     """Return a spec as JSON values: raw parts are equal whatever their spelling."""
     return msgspec.json.decode(msgspec.json.encode(spec))
 
 
-def _differences(old: Any, new: Any, path: str = "") -> Iterator[str]:  # noqa: ANN401 -- JSON values
+def _differences(old: JsonValue, new: JsonValue, path: str = "") -> Iterator[str]:
     """Yield the paths at which two values differ; of lists that hold named items, by the names."""
     if old == new:
         return
@@ -135,5 +135,5 @@ def _differences(old: Any, new: Any, path: str = "") -> Iterator[str]:  # noqa: 
         yield path
 
 
-def _is_named(value: Any) -> bool:  # noqa: ANN401 -- a JSON value
+def _is_named(value: JsonValue) -> bool:
     return isinstance(value, list) and bool(value) and all(isinstance(i, dict) and "name" in i for i in value)

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ktrain.api.patch import equal
 
 if TYPE_CHECKING:
-    from ktrain.api.meta import Json
+    from ktrain.api.meta import Json, JsonValue
 
 
-def json_diff(old: Any, new: Any, path: str = "") -> list[Json]:  # noqa: ANN401 - any JSON value
+def json_diff(old: JsonValue, new: JsonValue, path: str = "") -> list[Json]:
     """
     Return operations that turn `old` into `new`; empty if they are equal.
 

@@ -74,7 +74,7 @@ class HubRepository:
         except HTTPError as error:
             raise Interrupted(f"the Hub did not answer about {self._named()}: {error}") from error
 
-    def _item(self, file: Any) -> Item:  # noqa: ANN401 -- a RepoFile
+    def _item(self, file: RepoFile) -> Item:
         digest = Digest("sha256", file.lfs.sha256) if file.lfs else Digest("git-blob", file.blob_id)
         self._digests[file.path] = digest
         return Item(file.path, file.path, file.size, digest.value)

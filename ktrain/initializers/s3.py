@@ -37,6 +37,9 @@ from .source import CHUNK, Item, Stream
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from botocore.client import BaseClient
+    from botocore.response import StreamingBody
+
     from .settings import Settings
 
     Json = dict[str, Any]
@@ -93,7 +96,7 @@ class Bucket:
         with answer["Body"]:
             yield Stream(start, self._chunks(answer["Body"], item), self._digest(item, answer, whole=start == 0))
 
-    def _chunks(self, body: Any, item: Item) -> Iterator[bytes]:  # noqa: ANN401 -- botocore's
+    def _chunks(self, body: StreamingBody, item: Item) -> Iterator[bytes]:
         try:
             yield from body.iter_chunks(CHUNK)
         except FlexibleChecksumError as error:
@@ -121,7 +124,7 @@ class Bucket:
         known = first.get("PartsCount") == parts and last["ContentLength"] == item.size - (parts - 1) * size
         return Digest("md5-of-parts", item.version.strip('"'), size) if known and size else None
 
-    def _call(self, method: Callable[..., Json], **arguments: Any) -> Json:  # noqa: ANN401 -- botocore's
+    def _call(self, method: Callable[..., Json], **arguments: object) -> Json:
         what = f"s3://{self._bucket}/{arguments.get('Key', arguments.get('Prefix', ''))}"
         try:
             return method(Bucket=self._bucket, **arguments)
@@ -151,7 +154,7 @@ def _refusal(error: ClientError, what: str) -> InitializerError:
     return InitializerError(f"the server does not send {told}")
 
 
-def _client(settings: Settings) -> Any:  # noqa: ANN401 -- boto3 makes its clients at run time
+def _client(settings: Settings) -> BaseClient:
     session = boto3.Session(settings.access_key_id, settings.secret_access_key)
     asked = settings.region if settings.region != "auto" else None
     amazons = asked or session.region_name or "us-east-1"  # which leads us on to the bucket's own

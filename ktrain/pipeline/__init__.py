@@ -36,9 +36,9 @@ from .registry import Registry as Registry
 from .runner import Plan as Plan
 from .runner import gangs as gangs
 from .runner import jobs_status as jobs_status
-from .runner import mounts as mounts
 from .runner import plan as plan
 from .runner import removals as removals
 from .runner import size as size
 from .runner import terminal_condition as terminal_condition
+from .runner import upkeep as upkeep
 from .runner import validate as validate

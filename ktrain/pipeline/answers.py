@@ -51,7 +51,7 @@ _ANSWERS: Final[dict[str, tuple[str, Callable[[object], bool]]]] = {
     ),
     "Elasticity": ("a Size or None", lambda value: value is None or isinstance(value, Size)),
     "Gangs": ("a list of Gangs", lambda value: _all(value, _is_a(Gang))),
-    "Mounts": ("a list of Addresses", lambda value: _all(value, _is_a(Address))),
+    "Upkeep": ("a list of Addresses", lambda value: _all(value, _is_a(Address))),
     "CleanUp": ("a list of Removals", lambda value: _all(value, _is_a(Removal))),
 }
 

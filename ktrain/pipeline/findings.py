@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
 if TYPE_CHECKING:
+    from ktrain.api.meta import JsonValue
     from ktrain.api.schema import Cause
 
 Kind = Literal["Invalid value", "Forbidden", "Required value", "Internal error"]
@@ -25,8 +26,7 @@ class FieldError:
     path: str
     kind: Kind
     detail: str
-    # `Any`: the offending JSON value.
-    value: Any = None
+    value: JsonValue = None
 
     def __str__(self) -> str:
         if self.kind != "Invalid value":
@@ -37,7 +37,7 @@ class FieldError:
         return f"{self.path}: {self.kind}: {shown}: {self.detail}"
 
 
-def invalid(path: str, value: Any, detail: str) -> FieldError:  # noqa: ANN401 -- a JSON value
+def invalid(path: str, value: JsonValue, detail: str) -> FieldError:
     """The value cannot be."""
     return FieldError(path, "Invalid value", detail, value)
 

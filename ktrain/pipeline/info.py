@@ -12,7 +12,7 @@ Upserts replace the whole element: a literal variable can become a reference and
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from ktrain.api import trainer as api
 
@@ -136,7 +136,7 @@ class Container:
             merged["claims"] = claims
         self._set("resources", merged)
 
-    def _set(self, key: str, value: Any) -> None:  # noqa: ANN401 -- a JSON value
+    def _set(self, key: str, value: JsonValue) -> None:
         self._journal.record(f"{self._path}.{key}", value)
         if value or key == "resources":
             self.spec[key] = value
@@ -337,8 +337,8 @@ class Info:
         return self.host(self.trainer.name if self.trainer else api.TRAINER_CONTAINER, 0, 0)
 
     def host(self, replicated_job: str, replica: int, pod: int) -> str:
-        """Name one pod as JobSet does: `<jobset>-<replicated job>-<job index>-<pod index>.<subdomain>`."""
-        return f"{self.job.metadata.name}-{replicated_job}-{replica}-{pod}.{self.subdomain}"
+        """Name one pod as JobSet does, see `host_name`."""
+        return host_name(self.subdomain, self.job.metadata.name, replicated_job, replica, pod)
 
     def by_ancestor(self, ancestor: str) -> PodSet | None:
         """Return the first pod set of this step, or None."""
@@ -347,6 +347,11 @@ class Info:
     def by_name(self, name: str) -> PodSet | None:
         """Return the pod set of this replicated job, or None."""
         return next((pod_set for pod_set in self.pod_sets if pod_set.name == name), None)
+
+
+def host_name(subdomain: str, job_set: str, replicated_job: str, replica: int, pod: int) -> str:
+    """Name a pod as JobSet does: `<jobset>-<replicated job>-<job index>-<pod index>.<subdomain>`."""
+    return f"{job_set}-{replicated_job}-{replica}-{pod}.{subdomain}"
 
 
 def child(parent: Json, key: str) -> Json:

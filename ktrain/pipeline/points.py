@@ -12,7 +12,7 @@ talk to the outside runs a controller of its own and leaves its answer in an obj
 | Startup | `WatchExtension` | once |
 | PreExecution | `CustomValidation` | at admission, and again before a build: it works the same with webhooks off |
 | Build | `EnforcePodGroupPolicy`, `EnforceMLPolicy`, `EnforcePodSpec`, `PodNetwork`, `ComponentBuilder` | to write |
-| PostExecution | `TerminalCondition`, `Status`, `Elasticity`, `Gangs`, `Mounts`, `CleanUp` | each reconcile |
+| PostExecution | `TerminalCondition`, `Status`, `Elasticity`, `Gangs`, `Upkeep`, `CleanUp` | each reconcile |
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ class ApplyWhen(Enum):
     Components are built while the JobSet is missing, or it or the TrainJob is suspended; then one that does not exist
     is written in any case. A running job's stay as they are, and one that vanishes is not made again, since what its
     pods have read at their start does not change under them; but for what a scheduler needs of it (`Gangs`) and what
-    pods mount (`Mounts`).
+    it goes on needing (`Upkeep`).
     """
 
     ABSENT = "absent"
@@ -132,8 +132,10 @@ class Watch:
     `owned`: an object concerns the TrainJob that controls it. Otherwise `keys` says which TrainJobs an object concerns;
     or `suspended`, that it concerns all suspended ones of its namespace, or of all if it has none.
 
-    All objects of the kind that the label selector matches are kept in memory, in the shape of `resource.type`: declare
-    what is read, and no more. What the selector leaves out cannot be looked up, so select only what you do not build.
+    What is looked up is kept in memory, in the shape of `resource.type`: declare what is read, and no more. That is all
+    objects of the kind that the label selector matches; of an `owned` kind, those that any TrainJob controls. Of the
+    others of it only names are kept: passes ask the API server if they look one up, admission does not see them. What
+    the selector leaves out cannot be looked up at all, so select only what you do not build.
     The operator's role must allow to list and watch the kind, and to create, patch and get what is built of it.
 
     `otherwise` is another version of the kind, for clusters that do not serve this one: one of the chain is watched.
@@ -341,14 +343,15 @@ class Gangs(Plugin, Protocol):
 
 
 @runtime_checkable
-class Mounts(Plugin, Protocol):
-    """PostExecution: what the pods of a job mount of what a plugin builds."""
+class Upkeep(Plugin, Protocol):
+    """PostExecution: what a job goes on needing, while it runs, of what a plugin builds."""
 
-    def mounts(self, job: TrainJob, runtime: RuntimeSpec, ctx: Context) -> Sequence[Address]:
+    def upkeep(self, job: TrainJob, runtime: RuntimeSpec, ctx: Context) -> Sequence[Address]:
         """
         Return it, of a job that runs. *runtime* is the job's snapshot.
 
-        What of it is gone is made again: pods that come later, in place of failed ones, would wait for their volumes.
+        What of it is gone is made again: pods that come later, in place of failed ones, would wait for what they mount;
+        a job without its autoscaler would keep its size.
         """
 
 
@@ -372,6 +375,6 @@ EXTENSION_POINTS: tuple[type, ...] = (
     Status,
     Elasticity,
     Gangs,
-    Mounts,
+    Upkeep,
     CleanUp,
 )

@@ -75,10 +75,10 @@ class Registry:
         self.statuses = tuple(p for p in self.plugins if isinstance(p, points.Status))
         self.elasticities = tuple(p for p in self.plugins if isinstance(p, points.Elasticity))
         self.gangs = tuple(p for p in self.plugins if isinstance(p, points.Gangs))
-        self.mounts = tuple(p for p in self.plugins if isinstance(p, points.Mounts))
+        self.upkeeps = tuple(p for p in self.plugins if isinstance(p, points.Upkeep))
+        self.clean_ups = tuple(p for p in self.plugins if isinstance(p, points.CleanUp))
         self.foreign = frozenset(p.name for p in self.plugins if not _is_built_in(type(p).__module__))
         """Names of the plugins that are other people's: they are not taken at their word."""
-        self.clean_ups = tuple(p for p in self.plugins if isinstance(p, points.CleanUp))
 
     @classmethod
     def load(cls, entry_points: Iterable[EntryPoint] | None = None) -> Registry:

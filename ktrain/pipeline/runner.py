@@ -2,9 +2,9 @@
 Runs the phases. Every function here is pure: the same inputs give the same plan, on a cluster, offline, or replayed.
 
 `plan` answers what should exist for a TrainJob; `validate`, whether it can work; `terminal_condition`, `jobs_status`
-and `size`, how it is; `gangs`, what its scheduler needs and says; `mounts`, what its pods mount; `removals`, what has
-to go. A plugin that raises becomes a `PluginError` that names plugin, hook and job; so does one that returns what its
-extension point does not, or does not return in time.
+and `size`, how it is; `gangs`, what its scheduler needs and says; `upkeep`, what else it goes on needing; `removals`,
+what has to go. A plugin that raises becomes a `PluginError` that names plugin, hook and job; so does one that returns
+what its extension point does not, or does not return in time. Every phase may raise it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from .overrun import LIMIT_S, TIMER, Overrun
 from .prepare import prepare
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from ktrain.api.meta import Condition
     from ktrain.api.trainer import JobStatus, RuntimeSpec, TrainJob
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 P = ParamSpec("P")
 T = TypeVar("T")
+U = TypeVar("U", bound="Plugin")
 
 HOOK_BUDGET_S: Final = 0.05
 """What one hook may take for one job. The event loop stands still meanwhile; the whole pipeline is to take 400 us."""
@@ -98,6 +99,15 @@ class _Caller:
             raise self._error(plugin, hook, wrong)
         return answer
 
+    def first(self, hook: str, plugins: Iterable[U], ask: Callable[[U], T | None]) -> T | None:
+        """Ask one plugin after the other, until one has an answer."""
+        answers = (self.call(plugin, hook, ask, plugin) for plugin in plugins)
+        return next((answer for answer in answers if answer is not None), None)
+
+    def every(self, hook: str, plugins: Iterable[U], ask: Callable[[U], Iterable[T]]) -> tuple[T, ...]:
+        """Ask all plugins, and put their answers together."""
+        return tuple(item for plugin in plugins for item in self.call(plugin, hook, ask, plugin))
+
     def _error(self, plugin: Plugin, hook: str, cause: BaseException | str) -> PluginError:
         return PluginError(plugin.name, hook, str(self._key), cause)
 
@@ -136,10 +146,8 @@ def plan(registry: Registry, job: TrainJob, runtime: RuntimeSpec, ctx: Context) 
         caller.call(pod_spec, "EnforcePodSpec", pod_spec.enforce_pod_spec, info, ctx)
     for network in registry.pod_networks:
         caller.call(network, "PodNetwork", network.pod_network, info, ctx)
-    components: list[Component] = []
-    for builder in registry.builders:
-        components += caller.call(builder, "ComponentBuilder", builder.build, info, ctx)
-    return Plan(tuple(components), info.journal.provenance, caller.durations)
+    components = caller.every("ComponentBuilder", registry.builders, lambda builder: builder.build(info, ctx))
+    return Plan(components, info.journal.provenance, caller.durations)
 
 
 def validate(
@@ -171,87 +179,31 @@ def validate(
 
 
 def terminal_condition(registry: Registry, job: TrainJob, ctx: Context) -> Condition | None:
-    """
-    PostExecution phase: the end of *job*, from the first plugin that knows it; None while it runs.
-
-    Raises:
-        PluginError: A plugin failed.
-    """
+    """PostExecution phase: the end of *job*, from the first plugin that knows it; None while it runs."""
     caller = _Caller(registry, job, ctx)
-    for plugin in registry.terminal_conditions:
-        found = caller.call(plugin, "TerminalCondition", plugin.terminal_condition, job, ctx)
-        if found:
-            return found
-    return None
+    return caller.first("TerminalCondition", registry.terminal_conditions, lambda p: p.terminal_condition(job, ctx))
 
 
 def jobs_status(registry: Registry, job: TrainJob, ctx: Context) -> tuple[JobStatus, ...] | None:
-    """
-    PostExecution phase: the counters of *job*, from the first plugin that has some; None if none has.
-
-    Raises:
-        PluginError: A plugin failed.
-    """
-    caller = _Caller(registry, job, ctx)
-    for plugin in registry.statuses:
-        found = caller.call(plugin, "Status", plugin.jobs_status, job, ctx)
-        if found is not None:
-            return found
-    return None
+    """PostExecution phase: the counters of *job*, from the first plugin that has some; None if none has."""
+    return _Caller(registry, job, ctx).first("Status", registry.statuses, lambda p: p.jobs_status(job, ctx))
 
 
 def size(registry: Registry, job: TrainJob, runtime: RuntimeSpec, ctx: Context) -> Size | None:
-    """
-    PostExecution phase: the size of *job*, from the first plugin that makes it elastic; None if none does.
-
-    Raises:
-        PluginError: A plugin failed.
-    """
-    caller = _Caller(registry, job, ctx)
-    for plugin in registry.elasticities:
-        found = caller.call(plugin, "Elasticity", plugin.size, job, runtime, ctx)
-        if found:
-            return found
-    return None
+    """PostExecution phase: the size of *job*, from the first plugin that makes it elastic; None if none does."""
+    return _Caller(registry, job, ctx).first("Elasticity", registry.elasticities, lambda p: p.size(job, runtime, ctx))
 
 
 def gangs(registry: Registry, job: TrainJob, runtime: RuntimeSpec, ctx: Context) -> tuple[Gang, ...]:
-    """
-    PostExecution phase: what schedulers need of *job* while it runs, of all plugins.
-
-    Raises:
-        PluginError: A plugin failed.
-    """
-    caller = _Caller(registry, job, ctx)
-    found: list[Gang] = []
-    for plugin in registry.gangs:
-        found += caller.call(plugin, "Gangs", plugin.gangs, job, runtime, ctx)
-    return tuple(found)
+    """PostExecution phase: what schedulers need of *job* while it runs, of all plugins."""
+    return _Caller(registry, job, ctx).every("Gangs", registry.gangs, lambda p: p.gangs(job, runtime, ctx))
 
 
-def mounts(registry: Registry, job: TrainJob, runtime: RuntimeSpec, ctx: Context) -> tuple[Address, ...]:
-    """
-    PostExecution phase: what the pods of *job* mount of what plugins build.
-
-    Raises:
-        PluginError: A plugin failed.
-    """
-    caller = _Caller(registry, job, ctx)
-    found: list[Address] = []
-    for plugin in registry.mounts:
-        found += caller.call(plugin, "Mounts", plugin.mounts, job, runtime, ctx)
-    return tuple(found)
+def upkeep(registry: Registry, job: TrainJob, runtime: RuntimeSpec, ctx: Context) -> tuple[Address, ...]:
+    """PostExecution phase: what *job* goes on needing, while it runs, of what plugins build."""
+    return _Caller(registry, job, ctx).every("Upkeep", registry.upkeeps, lambda p: p.upkeep(job, runtime, ctx))
 
 
 def removals(registry: Registry, job: TrainJob, ctx: Context) -> tuple[Removal, ...]:
-    """
-    PostExecution phase: what has to go while *job* does not run.
-
-    Raises:
-        PluginError: A plugin failed.
-    """
-    caller = _Caller(registry, job, ctx)
-    found: list[Removal] = []
-    for plugin in registry.clean_ups:
-        found += caller.call(plugin, "CleanUp", plugin.removals, job, ctx)
-    return tuple(found)
+    """PostExecution phase: what has to go while *job* does not run."""
+    return _Caller(registry, job, ctx).every("CleanUp", registry.clean_ups, lambda p: p.removals(job, ctx))

@@ -1,15 +1,15 @@
 """Leaders as processes, over sockets: stopped past their lease with writes on the way, continued, asked to end."""
 
 import asyncio
-import os
 import signal
-import sys
 from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
 
 from ktrain.api.core import CONFIG_MAPS, LEASES
+
+from .processes import program
 
 pytestmark = pytest.mark.e2e
 CANDIDATE = Path(__file__).with_name("candidate.py")
@@ -22,17 +22,9 @@ def candidate(control_plane, tmp_path):
 
     @asynccontextmanager
     async def run(name, *options):
-        arguments = [str(CANDIDATE), str(await control_plane.kubeconfig()), control_plane.namespace, name, *options]
-        with (tmp_path / f"{name}.log").open("ab") as log:
-            process = await asyncio.create_subprocess_exec(
-                sys.executable, *arguments, stdout=asyncio.subprocess.PIPE, stderr=log, env={**os.environ}
-            )
-        try:
+        arguments = [CANDIDATE, await control_plane.kubeconfig(), control_plane.namespace, name, *options]
+        async with program(*arguments, log=tmp_path / f"{name}.log", stdout=asyncio.subprocess.PIPE) as process:
             yield process
-        finally:
-            if process.returncode is None:
-                process.kill()
-                await process.wait()
 
     return run
 

@@ -1,22 +1,19 @@
 """`ktrain operator --jobset` as a process, with the rights of config/jobset/rbac.yaml and no others."""
 
 import asyncio
-import os
-import signal
-import sys
-from contextlib import asynccontextmanager
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 
 import pytest
-import yaml
 
 from ktrain.api.core import JOBS, LEASES, untyped
-from ktrain.api.documents import resource_of
 from ktrain.api.jobset import JOBSETS
 from ktrain.api.meta import Key, format_micro_time
 from ktrain.cli.jobsets import UPSTREAM_LEASE
 from ktrain.pipeline import Registry
+
+from .processes import end, grant, operating, roles_of
 
 pytestmark = pytest.mark.e2e
 RIGHTS = Path(__file__).parents[2] / "config" / "jobset" / "rbac.yaml"
@@ -29,26 +26,8 @@ TRAINER = [
 
 @pytest.fixture
 def operator(control_plane, tmp_path):
-    """`async with operator(...) as process:` runs it; it is killed if it has not ended by itself."""
-
-    @asynccontextmanager
-    async def run(kubeconfig, *options):
-        arguments = ["--kubeconfig", kubeconfig, "--metrics-bind-address", "0", "--health-probe-bind-address", "0"]
-        with (tmp_path / "operator.log").open("ab") as log:
-            process = await asyncio.create_subprocess_exec(
-                sys.executable,
-                *("-m", "ktrain", "operator", *arguments, *options),
-                env={**os.environ, "POD_NAMESPACE": control_plane.namespace},
-                stderr=log,
-            )
-        try:
-            yield process
-        finally:
-            if process.returncode is None:
-                process.kill()
-                await process.wait()
-
-    return run
+    """`async with operator(kubeconfig) as process:` runs it; it is killed if it has not ended by itself."""
+    return partial(operating, control_plane, log=tmp_path / "operator.log")
 
 
 @pytest.fixture
@@ -80,28 +59,18 @@ def watched_by_plugins():
     ]
 
 
-async def grant(client, user):
-    """Let a user do what our manifest says."""
-    role = yaml.safe_load(RIGHTS.read_text())
-    role["rules"] = [*role["rules"], *TRAINER, *watched_by_plugins()]
-    subject = {"kind": "User", "name": user, "apiGroup": "rbac.authorization.k8s.io"}
-    binding = {
-        "apiVersion": "rbac.authorization.k8s.io/v1",
-        "kind": "ClusterRoleBinding",
-        "metadata": {"name": role["metadata"]["name"]},
-        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": role["metadata"]["name"]},
-        "subjects": [subject],
-    }
-    for document in (role, binding):
-        await client.apply(resource_of(document), document)
+def rights():
+    """What our manifest says, and what the rest of the operator needs."""
+    (role,) = roles_of(RIGHTS)
+    return {**role, "rules": [*role["rules"], *TRAINER, *watched_by_plugins()]}
 
 
 async def test_a_jobset_lives_with_the_rights_that_we_ask_for(control_plane, operator, create, tmp_path, real_server):
     if not control_plane.is_real:
         pytest.skip("rights are those of users with certificates, which the real server of the session knows")
-    await grant(control_plane.client(), "ktrain-operator")
+    await grant(control_plane.client(), "ktrain-operator", [rights()], control_plane.namespace)
     kubeconfig = real_server.add_user("ktrain-operator")
-    async with operator(str(kubeconfig), "--jobset") as process:
+    async with operator(kubeconfig, "--jobset") as process:
         await create(suspend=True, ttlSecondsAfterFinished=0)
         await control_plane.wait_for(JOBS, "js-a-1", lambda found: found is not None and found.spec.suspend)
         client, key = control_plane.client(), Key(control_plane.namespace, "js")
@@ -111,8 +80,7 @@ async def test_a_jobset_lives_with_the_rights_that_we_ask_for(control_plane, ope
         # Made again sooner than anybody may see it gone.
         old = job.metadata.uid
         await control_plane.wait_for(JOBS, "js-a-1", lambda found: found is not None and found.metadata.uid != old)
-        process.send_signal(signal.SIGTERM)
-        assert await asyncio.wait_for(process.wait(), 20) == 0
+        await end(process)
 
     assert "forbidden" not in (tmp_path / "operator.log").read_text().lower()
 
@@ -129,7 +97,7 @@ async def test_beside_the_jobset_operator_it_does_not_start(control_plane, opera
         },
     }
     await control_plane.client().create(untyped(LEASES), lease)
-    async with operator(str(await control_plane.kubeconfig()), "--jobset") as process:
+    async with operator(await control_plane.kubeconfig(), "--jobset") as process:
         assert await asyncio.wait_for(process.wait(), 30) == 1
 
     said = (tmp_path / "operator.log").read_text()

@@ -1,12 +1,9 @@
 """`ktrain operator` as a process: over HTTP and TLS, with a kubeconfig, elected."""
 
 import asyncio
-import os
 import re
-import signal
 import socket
 import ssl
-import sys
 from contextlib import asynccontextmanager
 
 import aiohttp
@@ -17,6 +14,8 @@ import yaml
 from ktrain.api.core import LEASES
 from ktrain.api.jobset import JOBSETS
 
+from .processes import end, operating
+
 pytestmark = pytest.mark.e2e
 LEASE = "trainer.kubeflow.org"
 
@@ -26,23 +25,10 @@ def operator(control_plane, tmp_path):
     """`async with operator() as process:` runs a replica; it is killed if it has not ended by itself."""
 
     @asynccontextmanager
-    async def run(*more, metrics="0", **environment):
-        options = ["--kubeconfig", await control_plane.kubeconfig(), "--leader-elect", *more]
-        options += ["--metrics-bind-address", metrics, "--health-probe-bind-address", "0"]
-        with (tmp_path / "operator.log").open("ab") as log:
-            process = await asyncio.create_subprocess_exec(
-                sys.executable,
-                *("-m", "ktrain", "operator"),
-                *options,
-                env={**os.environ, "POD_NAMESPACE": control_plane.namespace, **environment},
-                stderr=log,
-            )
-        try:
+    async def run(*options, **environment):
+        kubeconfig, log = await control_plane.kubeconfig(), tmp_path / "operator.log"
+        async with operating(control_plane, kubeconfig, "--leader-elect", *options, log=log, **environment) as process:
             yield process
-        finally:
-            if process.returncode is None:
-                process.kill()
-                await process.wait()
 
     return run
 
@@ -54,15 +40,13 @@ async def test_a_replica_works_until_sigterm_and_then_the_other_one_does(control
             await create_train_job("one")
             await control_plane.wait_for(JOBSETS, "one", lambda found: found is not None)
 
-            first.send_signal(signal.SIGTERM)
-            assert await asyncio.wait_for(first.wait(), 20) == 0
+            await end(first)
             others = {"", held.spec.holder_identity}
             await control_plane.wait_for(LEASES, LEASE, lambda lease: lease.spec.holder_identity not in others)
             await create_train_job("two")
             await control_plane.wait_for(JOBSETS, "two", lambda found: found is not None)
 
-            second.send_signal(signal.SIGTERM)
-            assert await asyncio.wait_for(second.wait(), 20) == 0
+            await end(second)
             await control_plane.wait_for(LEASES, LEASE, lambda lease: lease.spec.holder_identity == "")
 
 
@@ -72,8 +56,7 @@ async def test_passes_and_calls_are_traced_where_the_environment_asks_for_it(
     async with operator(OTEL_TRACES_EXPORTER="console") as process:
         await create_train_job("traced")
         await control_plane.wait_for(JOBSETS, "traced", lambda found: found is not None)
-        process.send_signal(signal.SIGTERM)
-        assert await asyncio.wait_for(process.wait(), 20) == 0
+        await end(process)
 
     log = (tmp_path / "operator.log").read_text()
     assert '"name": "reconcile trainjob_controller"' in log
@@ -113,7 +96,7 @@ async def test_metrics_are_for_those_with_the_right_and_their_certificate_may_ch
         except aiohttp.ClientError:
             return None
 
-    async with operator("--config", config, metrics=f"127.0.0.1:{port}"), asyncio.timeout(60):
+    async with operator("--config", config, "--metrics-bind-address", f"127.0.0.1:{port}"), asyncio.timeout(60):
         while (nobody := await ask("")) is None:  # noqa: ASYNC110 -- another process is waited for
             await asyncio.sleep(0.1)
         stranger, reader = await ask("made-up"), await ask(user["token"])

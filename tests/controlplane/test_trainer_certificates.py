@@ -3,11 +3,8 @@
 import asyncio
 import base64
 import contextlib
-import os
-import signal
 import socket
 import ssl
-import sys
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -20,6 +17,8 @@ from ktrain.api.meta import Key
 from ktrain.framework.errors import NotFound
 from ktrain.framework.webhook.authority import issue
 from ktrain.framework.webhook.injection import MUTATING_WEBHOOK_CONFIGURATIONS, VALIDATING_WEBHOOK_CONFIGURATIONS
+
+from .processes import end, operating
 
 pytestmark = pytest.mark.e2e
 REGISTRATIONS = Path(__file__).parents[2] / "config" / "trainer" / "webhooks.yaml"
@@ -63,23 +62,12 @@ async def port(control_plane, authority, tmp_path, unused_tcp_port):
     configuration = yaml.safe_load(STOCK.read_text())
     configuration["webhook"] |= {"host": "127.0.0.1", "port": unused_tcp_port}
     configuration["certManagement"]["webhookServiceName"] = SERVICE
-    configuration["metrics"]["bindAddress"] = configuration["health"]["healthProbeBindAddress"] = "0"
     (tmp_path / "config.yaml").write_text(yaml.safe_dump(configuration))
-    kubeconfig = str(await control_plane.kubeconfig())
-    process = await asyncio.create_subprocess_exec(
-        sys.executable,
-        *("-m", "ktrain", "operator", "--config", str(tmp_path / "config.yaml"), "--kubeconfig", kubeconfig),
-        "--zap-log-level=2",
-        env={**os.environ, "POD_NAMESPACE": control_plane.namespace},
-    )
-    try:
+    options = ("--config", tmp_path / "config.yaml", "--zap-log-level=2")
+    kubeconfig = await control_plane.kubeconfig()
+    async with operating(control_plane, kubeconfig, *options, log=tmp_path / "operator.log") as process:
         yield unused_tcp_port
-        process.send_signal(signal.SIGTERM)
-        assert await asyncio.wait_for(process.wait(), 20) == 0
-    finally:
-        if process.returncode is None:
-            process.kill()
-            await process.wait()
+        await end(process)
 
 
 async def bundle(client, kind, name):

@@ -5,23 +5,20 @@ The API server is a real one that looks closely: owner references that block a d
 """
 
 import asyncio
-import os
-import signal
-import sys
-from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
 import yaml
 
 from ktrain.api.core import LEASES, untyped
-from ktrain.api.documents import resource_of
 from ktrain.api.jobset import JOBSETS
 from ktrain.api.meta import Key
 from ktrain.api.trainer import ANCESTOR_LABEL, TRAIN_JOBS, TRAINING_RUNTIMES
 from ktrain.testing.envtest import Settings
 from ktrain.testing.planes import install_crds, real_plane
 from ktrain.testing.realserver import real_server
+
+from .processes import end, grant, operating, roles_of
 
 pytestmark = pytest.mark.e2e
 RIGHTS = Path(__file__).parents[2] / "config" / "trainer" / "rbac.yaml"
@@ -54,48 +51,16 @@ def cluster():
         yield server
 
 
-@asynccontextmanager
-async def operating(plane, kubeconfig, log, port):
-    configuration = log.with_suffix(".yaml")
-    election = {"leaderElect": True, "resourceNamespace": plane.namespace}
-    head = {"apiVersion": "config.trainer.kubeflow.org/v1alpha1", "kind": "Configuration"}
-    webhooks = {"webhook": {"enable": True, "host": "127.0.0.1", "port": port}, "certManagement": {"enable": True}}
-    configuration.write_text(yaml.safe_dump({**head, "leaderElection": election, "snapshots": "shared", **webhooks}))
-    off = ["--metrics-bind-address", "0", "--health-probe-bind-address", "0"]
-    arguments = ["--config", str(configuration), "--kubeconfig", str(kubeconfig), *off]
-    with log.open("ab") as out:
-        process = await asyncio.create_subprocess_exec(
-            sys.executable,
-            *("-m", "ktrain", "operator", *arguments),
-            env={**os.environ, "POD_NAMESPACE": plane.namespace},
-            stderr=out,
-        )
-    try:
-        yield
-        process.send_signal(signal.SIGTERM)
-        assert await asyncio.wait_for(process.wait(), 20) == 0
-    finally:
-        if process.returncode is None:
-            process.kill()
-            await process.wait()
-
-
-async def grant(client, namespace):
-    """Bind what our manifest says, the election's part in one namespace."""
-    for role in yaml.safe_load_all(RIGHTS.read_text()):
-        group = {"apiGroup": "rbac.authorization.k8s.io"}
-        name = role["metadata"]["name"]
-        binding = {
-            "apiVersion": "rbac.authorization.k8s.io/v1",
-            "kind": f"{role['kind']}Binding",
-            "metadata": {"name": name},
-            "roleRef": {**group, "kind": role["kind"], "name": name},
-            "subjects": [{**group, "kind": "User", "name": USER}],
-        }
-        for document in (role, binding):
-            if role["kind"] == "Role":
-                document["metadata"]["namespace"] = namespace
-            await client.apply(resource_of(document), document)
+def configured(plane, port):
+    """A file's content: elected, with shared snapshots and webhooks."""
+    return {
+        "apiVersion": "config.trainer.kubeflow.org/v1alpha1",
+        "kind": "Configuration",
+        "leaderElection": {"leaderElect": True, "resourceNamespace": plane.namespace},
+        "snapshots": "shared",
+        "webhook": {"enable": True, "host": "127.0.0.1", "port": port},
+        "certManagement": {"enable": True},
+    }
 
 
 async def submit(client, namespace, name, policy):
@@ -113,12 +78,13 @@ async def submit(client, namespace, name, policy):
 
 
 async def test_every_plugin_works_with_the_rights_that_we_ask_for(cluster, tmp_path, unused_tcp_port):
-    log = tmp_path / "operator.log"
+    log, file = tmp_path / "operator.log", tmp_path / "config.yaml"
     async with real_plane(cluster) as plane:
         client, namespace = plane.client(), plane.namespace
-        await grant(client, namespace)
+        await grant(client, USER, roles_of(RIGHTS), namespace)
         kubeconfig = cluster.add_user(USER)
-        async with operating(plane, kubeconfig, log, unused_tcp_port):
+        file.write_text(yaml.safe_dump(configured(plane, unused_tcp_port)))
+        async with operating(plane, kubeconfig, "--config", file, log=log) as process:
             for name, policy in POLICIES.items():
                 await submit(client, namespace, name, policy)
             for name in POLICIES:
@@ -129,10 +95,12 @@ async def test_every_plugin_works_with_the_rights_that_we_ask_for(cluster, tmp_p
                 await client.patch(TRAIN_JOBS, Key(namespace, name), {"spec": {"suspend": True}})
                 await plane.wait_for(JOBSETS, name, lambda found: found.spec.suspend)
             assert (await client.get(LEASES, "trainer.kubeflow.org", namespace)).spec.holder_identity
-        async with operating(plane, kubeconfig, log, unused_tcp_port):
+            await end(process)
+        async with operating(plane, kubeconfig, "--config", file, log=log) as process:
             for name in POLICIES:
                 await client.patch(TRAIN_JOBS, Key(namespace, name), {"spec": {"suspend": False}})
                 await plane.wait_for(JOBSETS, name, lambda found: not found.spec.suspend)
+            await end(process)
 
     said = log.read_text()
     assert "forbidden" not in said.lower()

@@ -3,7 +3,6 @@
 import asyncio
 import os
 import signal
-import sys
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import NamedTuple
@@ -14,6 +13,8 @@ import yaml
 from ktrain.api.core import CONFIG_MAPS, LEASES, SECRETS
 from ktrain.api.jobset import JOBSETS
 from ktrain.testing.proxy import FaultProxy, fault_proxy
+
+from .processes import end, operating
 
 pytestmark = pytest.mark.e2e
 LEASE = "trainer.kubeflow.org"
@@ -33,18 +34,15 @@ async def replicas(control_plane, tmp_path):
     """`leader, standby = await replicas(2)` starts operators; returns when one leads and all know what there is."""
     election = {"leaderElect": True, "resourceNamespace": control_plane.namespace}
     election |= {"leaseDuration": f"{LEASE_S}s", "renewDeadline": f"{RENEW_S}s", "retryPeriod": f"{RETRY_S}s"}
-    bare = {"metrics": {"bindAddress": "0"}, "health": {"healthProbeBindAddress": "0"}}
     kind = {"apiVersion": "config.trainer.kubeflow.org/v1alpha1", "kind": "Configuration"}
     config = tmp_path / "config.yaml"
-    config.write_text(yaml.safe_dump({**kind, **bare, "leaderElection": election}))
+    config.write_text(yaml.safe_dump({**kind, "leaderElection": election}))
     async with AsyncExitStack() as stack:
 
         async def start():
             proxy = await stack.enter_async_context(fault_proxy(await control_plane.kubeconfig()))
-            arguments = ["-m", "ktrain", "operator", "--config", str(config), "--kubeconfig", str(proxy.kubeconfig)]
-            with (tmp_path / "operator.log").open("ab") as log:
-                process = await asyncio.create_subprocess_exec(sys.executable, *arguments, stderr=log)
-            stack.push_async_callback(end, process)
+            running = operating(control_plane, proxy.kubeconfig, "--config", config, log=tmp_path / "operator.log")
+            process = await stack.enter_async_context(running)
             # Whoever follows the lease is a candidate, and has read what it needs.
             await until(lambda: proxy.calls("watch", LEASES) and proxy.calls("watch", JOBSETS))
             return Replica(process, proxy)
@@ -59,12 +57,6 @@ async def replicas(control_plane, tmp_path):
 
 def leads(replica):
     return bool(replica.proxy.calls("write", LEASES, where=lambda call: call.status in (200, 201)))
-
-
-async def end(process):
-    if process.returncode is None:
-        process.kill()
-        await process.wait()
 
 
 async def until(condition):
@@ -146,8 +138,7 @@ async def test_thirty_megabytes_of_other_peoples_objects_cost_less_than_five(wea
     await weather.create("after")
     await weather.until_job_sets("after")
     beside = resident_bytes(process)
-    process.send_signal(signal.SIGTERM)
-    await asyncio.wait_for(process.wait(), 20)
+    await end(process)
     ((later, _),) = await replicas(1)
 
     assert beside - alone < 5e6

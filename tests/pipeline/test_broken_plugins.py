@@ -34,7 +34,7 @@ PHASES = {
     "jobs_status": lambda registry, ctx: runner.jobs_status(registry, JOB, ctx),
     "size": lambda registry, ctx: size(registry, JOB, RUNTIME, ctx),
     "gangs": lambda registry, ctx: gangs(registry, JOB, RUNTIME, ctx),
-    "mounts": lambda registry, ctx: runner.mounts(registry, JOB, RUNTIME, ctx),
+    "upkeep": lambda registry, ctx: runner.upkeep(registry, JOB, RUNTIME, ctx),
     "removals": lambda registry, ctx: removals(registry, JOB, ctx),
 }
 
@@ -74,7 +74,7 @@ async def later():
         ("jobs_status", ({"name": "node"},), "a tuple of JobStatus or None"),
         ("size", 3, "a Size or None"),
         ("gangs", "job", "a list of Gangs"),
-        ("mounts", "job", "a list of Addresses"),
+        ("upkeep", "job", "a list of Addresses"),
         ("removals", None, "a list of Removals"),
     ],
 )
@@ -91,7 +91,7 @@ def test_what_a_hook_may_return_is_taken():
     assert run("terminal_condition", lambda *_: end) == end
     assert run("jobs_status", lambda *_: ()) == ()
     assert run("gangs", lambda *_: ()) == ()
-    assert run("mounts", lambda *_: [Address(CONFIG_MAPS, JOB.key)]) == (Address(CONFIG_MAPS, JOB.key),)
+    assert run("upkeep", lambda *_: [Address(CONFIG_MAPS, JOB.key)]) == (Address(CONFIG_MAPS, JOB.key),)
     assert run("removals", lambda *_: []) == ()
     assert run("build", lambda *_: []).components == ()
 

@@ -44,14 +44,30 @@ def test_both_halves_belong_together_and_are_of_the_kinds_that_ssh_reads(kit):
     assert public.public_numbers() == private.public_key().public_numbers()
 
 
+SOURCES = {"production": Env().random, "simulation": random.Random(7)}
+
+
+@pytest.mark.parametrize("source", SOURCES.values(), ids=SOURCES)
+def test_both_halves_are_word_by_word_what_the_cryptography_library_writes(source):
+    pair = KeyPair.draw(source)
+    key = serialization.load_pem_private_key(pair.private, None)
+    form, none = serialization.PrivateFormat.TraditionalOpenSSL, serialization.NoEncryption()
+
+    assert pair.private == key.private_bytes(serialization.Encoding.PEM, form, none)
+    of_ssh = serialization.Encoding.OpenSSH, serialization.PublicFormat.OpenSSH
+    assert pair.public == key.public_key().public_bytes(*of_ssh) + b"\n"
+
+
 @pytest.mark.skipif(shutil.which("ssh-keygen") is None, reason="no ssh-keygen is installed")
-def test_ssh_reads_the_private_half(kit, tmp_path):
+@pytest.mark.parametrize("source", SOURCES.values(), ids=SOURCES)
+def test_ssh_reads_the_private_half(source, tmp_path):
+    pair = KeyPair.draw(source)
     file = tmp_path / "id_rsa"
-    file.write_bytes(keys(kit)["ssh-privatekey"])
+    file.write_bytes(pair.private)
     file.chmod(0o600)
     said = subprocess.run(["ssh-keygen", "-y", "-f", file], capture_output=True, check=True).stdout
 
-    assert said.split()[:2] == keys(kit)["ssh-publickey"].split()[:2]
+    assert said.split()[:2] == pair.public.split()[:2]
 
 
 def test_a_simulation_draws_the_same_keys_again_and_production_never(kit):

@@ -1,11 +1,13 @@
 """
 The TrainJob controller: observe, decide, act.
 
+- `waking` which changes concern which job; `setup` makes the controllers
 - `observe` what is known of one TrainJob, from caches and from this process's memory
-- `decide` pure and synchronous: what should be written, in which order, and when to look again
-- `status` the desired status, and the smallest patch towards it
-- `snapshot` the copy of its runtime that a TrainJob runs on for all its life; `shared`, where many run on one
-- `reconciler` runs the three, in that order; `setup` connects them to informers
+- `decide` pure and synchronous: what should be written, in which order, and when to look again. Its parts: `build` for
+  components, `elastic` for the size, `gangs` for what a running job's pods need, `status`
+- `snapshot` the copy of its runtime that a TrainJob runs on for all its life; `shared`, where many run on one;
+  `fetching`, for who has no caches
+- `reconciler` runs the three, in that order; `writing` what goes out, `refusals` what came back
 """
 
 from .setup import COMPONENT as COMPONENT

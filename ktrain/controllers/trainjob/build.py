@@ -19,7 +19,7 @@ from ktrain.plugins.jobset import JOB_SET_STATES
 
 from . import elastic, gangs
 from . import snapshot as snapshots
-from .observe import RUNTIMES, SNAPSHOT_METADATA, Check, Failure
+from .observe import REFUSED, RUNTIMES, SNAPSHOT_METADATA, Check, Failure
 from .writing import Apply, Writing
 
 if TYPE_CHECKING:
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from .elastic import Resize
     from .observe import Observed
     from .snapshot import Snapshot
+    from .stalls import Stall
 
 
 _MORE_PATCHES: Final = timedelta(seconds=2)
@@ -58,6 +59,8 @@ class Decision:
     resize: Resize | None = None
     """Change the size of the running JobSet."""
     failure: Failure | None = None
+    stall: Stall | None = None
+    """What is known of a JobSet that stands still."""
     size: Size | None = None
     """Of an elastic job; None also if nobody can tell now."""
     status: api.TrainJobStatus | None = None
@@ -141,11 +144,18 @@ def _beside(decision: Decision, observed: Observed, registry: Registry, base: _B
     """Decide about what a running JobSet is placed by, beside its size."""
     found = gangs.look(observed, registry, base.snapshot.spec)
     decision = replace(decision, requeue_after_s=found.requeue_after_s, failure=decision.failure or found.failure)
-    if not found.missing:
+    wanted = None if _is_incomplete(observed) else found.missing
+    if wanted == ():
         return decision
     if Check.JOB not in observed.checked:
         raise _Ask(Check.JOB)
-    return _written(decision, lambda: _restored(observed, registry, base, found.missing))
+    return _written(decision, lambda: _restored(observed, registry, base, wanted))
+
+
+def _is_incomplete(observed: Observed) -> bool:
+    """Whether a component was refused when the JobSet was written already; of an earlier process its status tells."""
+    memory, told = observed.memory, observed.job.status.diagnosis
+    return memory.is_incomplete or (not memory.applied and told is not None and told.reason == REFUSED)
 
 
 def _resized(decision: Decision, observed: Observed, job_set: JobSetState) -> Decision:
@@ -283,9 +293,9 @@ def _components(observed: Observed, registry: Registry, base: _Base, size: Size 
     return writing
 
 
-def _restored(observed: Observed, registry: Registry, base: _Base, missing: Sequence[Address]) -> Writing:
+def _restored(observed: Observed, registry: Registry, base: _Base, missing: Sequence[Address] | None) -> Writing:
     """
-    Build anew what is missing beside the JobSet of a running job.
+    Build anew what is *missing* beside the JobSet of a running job; None: whatever is.
 
     Raises:
         PipelineError: It cannot be built.
@@ -293,7 +303,8 @@ def _restored(observed: Observed, registry: Registry, base: _Base, missing: Sequ
     writing = Writing(observed)
     for component in pipeline.plan(registry, observed.job, base.snapshot.spec, observed.context).components:
         apply = Apply.of(component)
-        if (component.resource, apply.key) in missing:
+        where = (component.resource, apply.key)
+        if where in missing if missing is not None else observed.context.lookup(*where) is None:
             writing.add(apply)
     return writing
 

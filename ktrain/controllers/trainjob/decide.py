@@ -9,7 +9,8 @@ The rules, in the order in which they are asked (Kubeflow Trainer's reconciler, 
 4. The runtime is read once, into a snapshot. From then on only the snapshot counts.
 5. Components are built when the JobSet is not there, or while it or the job is suspended; a running one is left alone,
    but for the size of an elastic one. What schedulers need of a running gang is made again if it vanishes.
-6. The status follows the JobSet. What cannot be built, or placed, is said in an event and, if it lasts, in the status.
+6. The status follows the JobSet. What cannot be built, or placed, is said in an event and, if it lasts, in the status;
+   so is what keeps a JobSet from having its Jobs and pods.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from ktrain.pipeline.errors import PluginError
 from ktrain.pipeline.points import Removal
 from ktrain.plugins.jobset import JOB_SET_STATES
 
+from . import stalls
 from . import status as statuses
 from .build import Decision, build, runtime_key
 from .observe import Failure
@@ -52,7 +54,8 @@ def decide(observed: Observed, registry: Registry) -> Decision:
         removals = pipeline.removals(registry, job, observed.context) if ended or job.is_suspended else ()
     except PluginError as error:
         return Decision(failure=Failure.of(error))
-    building = Decision() if ended or job.metadata.deletion_timestamp else build(observed, registry)
+    idle = ended or job.metadata.deletion_timestamp
+    building = Decision() if idle else stalls.beside(observed, build(observed, registry))
     if building.size:
         status = msgspec.structs.replace(status, elastic=building.size.status)
     removals = (*building.removals, *_overdue(observed, status), *removals)

@@ -1,6 +1,6 @@
 """
 The gangs of a job that runs: what its scheduler needs of it and is gone, and why it does not place the pods. And what
-else is gone that pods need, those that come in place of failed ones: what they mount. Pure.
+else is gone that it goes on needing: what pods mount that come in place of failed ones, an autoscaler. Pure.
 
 A scheduler says anew in each of its cycles why a gang waits, often in other words (how many nodes lack what). That a
 job waits is news once; other words are taken over at most once a minute, so that they cost few events and writes.
@@ -31,7 +31,7 @@ class Gangs(NamedTuple):
     """What there is to do about the gangs of a running job."""
 
     missing: tuple[Address, ...] = ()
-    """Also of what pods mount."""
+    """Also of what the job goes on needing otherwise."""
     failure: Failure | None = None
     """What to tell about them."""
     requeue_after_s: float | None = None
@@ -42,10 +42,10 @@ def look(observed: Observed, registry: Registry, runtime: RuntimeSpec) -> Gangs:
     """Look at the gangs of a running job."""
     try:
         found = pipeline.gangs(registry, observed.job, runtime, observed.context)
-        mounted = pipeline.mounts(registry, observed.job, runtime, observed.context)
+        kept = pipeline.upkeep(registry, observed.job, runtime, observed.context)
     except PluginError as error:
         return Gangs(failure=Failure("PluginFailed", str(error)))
-    needed = (*(Address(gang.resource, gang.key) for gang in found), *mounted)
+    needed = (*(Address(gang.resource, gang.key) for gang in found), *kept)
     missing = tuple(
         where for where in needed if where.resource in observed.kinds and observed.context.lookup(*where) is None
     )

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from ktrain.plugins.jobset import JobSetState
 
     from .snapshot import Snapshot
+    from .stalls import Stall
 
 SNAPSHOT_METADATA: Final = Resource("", "v1", "ConfigMap", "configmaps", namespaced=True, type=Object)
 """
@@ -32,6 +33,8 @@ RUNTIMES: Final = {
 }
 
 
+REFUSED: Final = "Refused"
+"""The reason of a diagnosis: the API server did not take what was written."""
 OVERRUN_AGAIN_S: Final = 60.0
 """After this time a plugin that did not return is asked about the job again."""
 
@@ -46,6 +49,8 @@ class Check(Flag):
     """Whether the TrainJob still exists, before a child that vanished is made again."""
     COMPONENTS = auto()
     """What the components look like, after a restart, before they are written again."""
+    EVENTS = auto()
+    """Why a JobSet stands still."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +98,8 @@ class Memory:
     """Resource versions of the JobSet and of the TrainJob after our last write; their events bring nothing new."""
     had_children: bool = False
     """Whether there ever was a snapshot or JobSet."""
+    is_incomplete: bool = False
+    """Whether something of the last plan was refused. What comes after the JobSet is still to be written then."""
     refused_nodes: int | None = None
     """The number of nodes that the JobSet could not be given."""
     ended: JobSetState | None = None
@@ -105,6 +112,8 @@ class Memory:
     """When `failure` became known as it is."""
     diagnosed: Failure | None = None
     """What was written to the status; a CRD without the field drops it, and then it must not be written for ever."""
+    stall: Stall | None = None
+    """If the JobSet stands still: since when, and why."""
     status_due_s: float | None = None
     """When counters that changed must be in the status, on the monotonic clock."""
 

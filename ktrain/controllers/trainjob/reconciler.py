@@ -18,15 +18,18 @@ from ktrain.api import trainer as api
 from ktrain.api.meta import Key
 from ktrain.framework.client.client import APPLY_TYPE, PatchType
 from ktrain.framework.errors import ApiError, Conflict, FrameworkError, NotFound
+from ktrain.framework.workqueue.delays import Delays
 from ktrain.pipeline.errors import PlanError
 from ktrain.pipeline.points import Context
 from ktrain.plugins.jobset import JOB_SET_STATES
 
-from . import elastic, refusals
+from . import elastic, refusals, stalls
 from . import snapshot as snapshots
 from . import status as statuses
 from .build import Decision, runtime_key
+from .complaints import Complaints
 from .decide import decide, replace_status
+from .lookups import Lookups
 from .observe import RUNTIMES, SNAPSHOT_METADATA, Applied, Check, Failure, Memory, Observed
 
 if TYPE_CHECKING:
@@ -42,6 +45,7 @@ if TYPE_CHECKING:
 
     from .shared import SharedSnapshots
     from .snapshot import Snapshot
+    from .stalls import Stall
     from .writing import Apply
 
 log = structlog.get_logger(__name__)
@@ -86,6 +90,8 @@ class Reconciler:
         self._config = config
         self._shared = shared
         self._wake = wake
+        self._complaints = Complaints(client, env)
+        self._looks: Delays[Key] = Delays(env, lambda key: wake(key, 0))
         self._memories: dict[str, Memory] = {}
         self._uids: dict[Key, str] = {}
 
@@ -116,7 +122,10 @@ class Reconciler:
             return
         if cause is None:
             cause = await self._write_components(job, decision)
+        if self._memory(job).is_incomplete is not bool(cause):
+            self._remember(job, is_incomplete=bool(cause))
         failure = self._refusal(job, decision.size, cause) if cause else decision.failure
+        self._follow(job, None if cause else decision.stall)
         self._note_failure(job, failure)
         await self._write_status(job, decision)
         for removal in decision.removals:
@@ -182,18 +191,18 @@ class Reconciler:
         informer = self._informers.get(resource)
         return None if informer is None else informer.get(key)
 
-    def _observe(self, job: api.TrainJob, checked: Check) -> Observed:
+    def _observe(self, job: api.TrainJob, checked: Check, lookups: Lookups) -> Observed:
         ref = job.spec.runtime_ref
         where, resource = runtime_key(job), RUNTIMES.get((ref.api_group, ref.kind))
-        snapshot = self._lookup(SNAPSHOT_METADATA, snapshots.snapshot_key(job))
-        job_set = self._lookup(JOB_SET_STATES, job.key) or self._memory(job).ended
+        snapshot = lookups(SNAPSHOT_METADATA, snapshots.snapshot_key(job))
+        job_set = lookups(JOB_SET_STATES, job.key) or self._memory(job).ended
         if not self._memory(job).had_children and any(
             child and child.metadata.is_controlled_by(job.metadata.uid) for child in (snapshot, job_set)
         ):
             self._remember(job, had_children=True)
 
         def lookup(resource: Resource[Any], key: Key) -> Any:  # noqa: ANN401 -- any kind
-            return job_set if (resource, key) == (JOB_SET_STATES, job.key) else self._lookup(resource, key)
+            return job_set if (resource, key) == (JOB_SET_STATES, job.key) else lookups(resource, key)
 
         context = Context.at_present(self._env, lookup, self._config, self._informers)
         runtime = self._lookup(resource, where) if resource and where else None
@@ -208,14 +217,18 @@ class Reconciler:
         Returns the decision, None if the job turns out to be gone; and the refusal, if the server did not tell.
         """
         checked = Check.NONE
+        lookups = Lookups(self._client, self._informers, self._wake, job.key)
         while True:
-            decision = decide(self._observe(job, checked), self._registry)
+            decision = decide(self._observe(job, checked, lookups), self._registry)
             if decision.requeue_after_s is not None:
                 self._wake(job.key, decision.requeue_after_s)
-            if not decision.check:
+            if not (decision.check or lookups.unknown):
                 return decision, None
             log.debug("trainjob.checks", trainjob=str(job.key), check=decision.check.name)
             try:
+                if lookups.unknown:
+                    await lookups.ask()
+                    continue
                 if not await self._ask(job, decision):
                     return None, None
             except ApiError as error:
@@ -230,9 +243,17 @@ class Reconciler:
             return False
         if decision.check is Check.SNAPSHOT:
             await self._read_snapshot(job)
+        if decision.check is Check.EVENTS and decision.stall:
+            await self._listen(job, decision.stall)
         for apply in decision.built:
             await self._compare(job, apply)
         return True
+
+    async def _listen(self, job: api.TrainJob, stall: Stall) -> None:
+        """Hear why the JobSet stands still."""
+        complaints = await self._complaints.of(job.metadata.namespace)
+        if job_set := self._lookup(JOB_SET_STATES, job.key):
+            self._remember(job, stall=stalls.heard(stall, job_set, complaints, self._env.clock.now()))
 
     async def _exists(self, job: api.TrainJob) -> bool:
         try:
@@ -324,6 +345,15 @@ class Reconciler:
     def _remember_applied(self, job: api.TrainJob, apply: Apply, generation: int) -> None:
         applied = {**self._memory(job).applied, apply.memory_key: Applied(apply.digest, generation)}
         self._remember(job, applied=applied, had_children=True)
+
+    def _follow(self, job: api.TrainJob, stall: Stall | None) -> None:
+        """Look at a JobSet that stands still when the time has come, and at no other."""
+        if stall != self._memory(job).stall:
+            self._remember(job, stall=stall)
+        if stall:
+            self._looks.put(job.key, self._env.clock.monotonic() + (stall.due - self._env.clock.now()).total_seconds())
+        elif job.key in self._looks:
+            self._looks.remove(job.key)
 
     def _note_failure(self, job: api.TrainJob, failure: Failure | None) -> None:
         """Remember why the pass failed, and say it in an event if it is news."""

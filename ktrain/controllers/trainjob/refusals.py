@@ -7,7 +7,7 @@ from typing import Final
 from ktrain.framework.errors import ApiError, ApplyConflict, Conflict
 from ktrain.pipeline.errors import PlanError
 
-from .observe import Failure
+from .observe import REFUSED, Failure
 from .writing import ADVICE
 
 _LASTING: Final = (400, 403, 409, 422)
@@ -28,8 +28,8 @@ def failure(error: ApiError | PlanError) -> Failure:
     if any(words in message for words in _TOO_LARGE):
         what = "/".join(error.path.split("/")[-2:])
         record = "with the record of who set which field, is larger than what can be stored"
-        return Failure("Refused", f"{what}, {record}; {ADVICE}: {message}", at_once=True)
-    return Failure("Refused", message, at_once=error.code in _LASTING)
+        return Failure(REFUSED, f"{what}, {record}; {ADVICE}: {message}", at_once=True)
+    return Failure(REFUSED, message, at_once=error.code in _LASTING)
 
 
 def unforeseen(error: Exception) -> Failure:

@@ -1,37 +1,35 @@
-"""Connects the reconciler to informers: what is watched, and whose key a change concerns."""
+"""Makes the controllers of TrainJobs: the reconciler, what it reads, and what wakes it."""
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import structlog
 
 from ktrain.api import trainer as api
-from ktrain.api.meta import Key, Resource
 from ktrain.framework.controller.controller import Controller
-from ktrain.framework.controller.predicates import Events, Matching
+from ktrain.framework.controller.predicates import Matching
 from ktrain.framework.errors import Forbidden, FrameworkError, NotFound
+from ktrain.pipeline import Watch
 from ktrain.plugins.jobset import JOB_SET_STATES
 
-from .observe import SNAPSHOT_METADATA
+from .lookups import informers_of
+from .observe import RUNTIMES, SNAPSHOT_METADATA
 from .reconciler import Reconciler
 from .shared import Collector, SharedSnapshots, is_shared
+from .waking import wake_by_changes
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Mapping
 
-    from ktrain.api.meta import Json, Object
+    from ktrain.api.meta import Json, Resource
     from ktrain.framework.cache.cache import Cache
-    from ktrain.framework.cache.informer import Informer
     from ktrain.framework.client.client import Client
-    from ktrain.framework.controller.predicates import Predicate
     from ktrain.framework.env import Env
     from ktrain.framework.events import EventRecorder
     from ktrain.framework.metrics import Metrics
     from ktrain.framework.telemetry.tracing import Tracing
     from ktrain.pipeline import Registry
-    from ktrain.pipeline.points import Watch
 
 log = structlog.get_logger(__name__)
 
@@ -39,9 +37,7 @@ NAME: Final = "trainjob_controller"
 """Go's name; dashboards select by it."""
 COMPONENT: Final = "trainer-trainjob-controller"
 """For the event recorder: who reports. Go's name, too."""
-_BY_RUNTIME: Final = "waiting-for-runtime"
-_SUSPENDED: Final = "suspended"
-_ANYWHERE: Final = ""
+_NEVER: Final[Matching[Any]] = Matching(lambda _: False)
 
 
 def make_controller(
@@ -66,14 +62,10 @@ def make_controller(
 
     Passes are short and mostly wait for the API server, so many run at once: one slow call must not hold up the rest.
     """
-    informers: dict[Resource[Any], Informer[Any]] = {}
     shared = shared or SharedSnapshots(client, cache)
-
-    def informer(resource: Resource[Any], label_selector: str = "") -> Informer[Any]:
-        if resource not in informers:
-            informers[resource] = cache.informer(resource, label_selector=label_selector)
-        return informers[resource]
-
+    # Beside what plugins watch: jobs, runtimes, and snapshots by their metadata.
+    kinds: tuple[Resource[Any], ...] = (api.TRAIN_JOBS, *RUNTIMES.values())
+    informers = informers_of(cache, kinds, (Watch(SNAPSHOT_METADATA, owned=True), *registry.watches))
     reconciler = Reconciler(
         client,
         env,
@@ -93,39 +85,8 @@ def make_controller(
         metrics=metrics,
         tracing=tracing,
     )
-    jobs = informer(api.TRAIN_JOBS)
-    jobs.add_index(_BY_RUNTIME, _runtime_waited_for)
-    jobs.add_index(_SUSPENDED, _where_suspended)
-    controller.watches(jobs, predicate=Events(updated=reconciler.is_news_of_job))
-    for runtimes in (informer(api.TRAINING_RUNTIMES), informer(api.CLUSTER_TRAINING_RUNTIMES)):
-        controller.watches(runtimes, lambda runtime: _waiting(jobs, runtime))
-    made_by_others = Events(added=reconciler.is_news_of_child)
-    controller.owns(informer(SNAPSHOT_METADATA), owner=api.TRAIN_JOBS, predicate=made_by_others)
-    # Before the handler that wakes the owner.
-    shared.job_sets.add_handler(reconciler)
-    controller.watches(shared.config_maps, partial(_on_shared, shared), predicate=_SHARED_GONE)
-    for taken in (shared.job_sets, informer(SNAPSHOT_METADATA)):
-        controller.watches(taken, partial(_with_name, jobs), predicate=_GONE)
-    for watch in dict.fromkeys(registry.watches):  # two plugins may want the same
-        predicate = made_by_others if watch.resource in (JOB_SET_STATES, SNAPSHOT_METADATA) else None
-        _follow(controller, watch, informer(watch.resource, watch.label_selector), jobs, predicate)
+    wake_by_changes(controller, reconciler, informers, shared, registry.watches)
     return controller
-
-
-def _follow(
-    controller: Controller,
-    watch: Watch,
-    watched: Informer[Any],
-    jobs: Informer[api.TrainJob],
-    predicate: Predicate[Any] | None,
-) -> None:
-    """Have changes of a kind that a plugin watches wake the jobs that it says."""
-    if watch.owned:
-        controller.owns(watched, owner=api.TRAIN_JOBS, predicate=predicate)
-    elif watch.keys:
-        controller.watches(watched, watch.keys, predicate=predicate)
-    elif watch.suspended:
-        controller.watches(watched, lambda obj: _suspended(jobs, obj), predicate=predicate)
 
 
 def make_collector(
@@ -144,21 +105,6 @@ def make_collector(
     controller.watches(shared.job_sets, predicate=_NEVER)
     controller.watches(cache.informer(api.TRAIN_JOBS), predicate=_NEVER)
     return controller
-
-
-_NEVER: Final[Matching[Any]] = Matching(lambda _: False)
-_GONE: Final[Events[Any]] = Events(added=lambda _: False, updated=lambda _old, _new: False)
-_SHARED_GONE: Final = Matching(is_shared) & _GONE
-
-
-def _on_shared(shared: SharedSnapshots, config_map: Object) -> Iterable[Key]:
-    return [job_set.key for job_set in shared.job_sets_on(config_map.key)]
-
-
-def _with_name(jobs: Informer[api.TrainJob], obj: Object) -> Iterable[Key]:
-    """Wake the job whose JobSet or snapshot has the name of an object that is gone; it may have been of others."""
-    key = Key(obj.metadata.namespace, obj.metadata.name.removesuffix(api.SNAPSHOT_SUFFIX))
-    return [key] if jobs.get(key) else []
 
 
 async def without_unserved(registry: Registry, client: Client) -> Registry:
@@ -192,29 +138,3 @@ async def _reason_to_leave_out(resource: Resource[Any], client: Client) -> str:
         # No proof of absence; the cache waits for it, and says what it waits for.
         log.warning("plugin.kind_not_known", kind=resource.qualified_name, reason=str(error))
     return ""
-
-
-def _runtime_waited_for(job: api.TrainJob) -> Iterable[str]:
-    """
-    Index jobs that may wait for their runtime: those without a sign of life.
-
-    Go's Trainer looks again after its back-off only, up to 16 minutes after the missing runtime was created.
-    """
-    if job.status.jobs_status or job.is_finished:
-        return ()
-    ref = job.spec.runtime_ref
-    namespace = job.metadata.namespace if ref.kind == api.TRAINING_RUNTIMES.kind else ""
-    return (f"{ref.kind}/{Key(namespace, ref.name)}",)
-
-
-def _waiting(jobs: Informer[api.TrainJob], runtime: Object) -> Iterable[Key]:
-    return [job.key for job in jobs.by_index(_BY_RUNTIME, f"{runtime.kind}/{runtime.key}")]
-
-
-def _where_suspended(job: api.TrainJob) -> Iterable[str]:
-    """Index suspended jobs by their namespace, and all together."""
-    return (job.metadata.namespace, _ANYWHERE) if job.is_suspended and not job.is_finished else ()
-
-
-def _suspended(jobs: Informer[api.TrainJob], obj: Object) -> Iterable[Key]:
-    return [job.key for job in jobs.by_index(_SUSPENDED, obj.metadata.namespace or _ANYWHERE)]

@@ -101,10 +101,11 @@ def merge_patch(job: api.TrainJob, new: api.TrainJobStatus) -> Json | None:
         status["diagnosis"] = _diagnosis(new.diagnosis)
     if new.elastic != old.elastic:
         status["elastic"] = _elastic(new.elastic)
-    if not status or new == api.TrainJobStatus():
-        # The CRD refuses an empty status. What is to go goes with the next thing that comes.
+    if not status:
         return None
-    return {"metadata": {"resourceVersion": job.metadata.resource_version}, "status": status}
+    # The CRD refuses an empty status, but not that there is none.
+    is_last = new == api.TrainJobStatus() and old.trainer_status is None
+    return {"metadata": {"resourceVersion": job.metadata.resource_version}, "status": None if is_last else status}
 
 
 def _diagnosis(diagnosis: api.Diagnosis | None) -> Json | None:

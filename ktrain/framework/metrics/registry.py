@@ -10,9 +10,10 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
 if TYPE_CHECKING:
-    from prometheus_client import CollectorRegistry
+    from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 T = TypeVar("T")
+M = TypeVar("M", "Counter", "Gauge")
 
 Labels = Mapping[str, str]
 """Label names and values. Every use of one metric has the same names in the same order."""
@@ -124,17 +125,17 @@ class Metrics:
         if name in self._made:
             self._made[name].remove(*labels.values())
 
-    def _counter(self, name: str, text: str, *labels: str) -> Any:  # noqa: ANN401 - see _made
+    def _counter(self, name: str, text: str, *labels: str) -> Counter:
         from prometheus_client import Counter
 
         return self._once(name, lambda: Counter(name, text, labels, registry=self.registry))
 
-    def _gauge(self, name: str, text: str, *labels: str) -> Any:  # noqa: ANN401 - see _made
+    def _gauge(self, name: str, text: str, *labels: str) -> Gauge:
         from prometheus_client import Gauge
 
         return self._once(name, lambda: Gauge(name, text, labels, registry=self.registry))
 
-    def _histogram(self, name: str, text: str, buckets: tuple[float, ...], *labels: str) -> Any:  # noqa: ANN401 - see _made
+    def _histogram(self, name: str, text: str, buckets: tuple[float, ...], *labels: str) -> Histogram:
         from prometheus_client import Histogram
 
         return self._once(name, lambda: Histogram(name, text, labels, buckets=buckets, registry=self.registry))
@@ -158,6 +159,6 @@ def fitting(exemplar: Mapping[str, str]) -> dict[str, str]:
     return fits
 
 
-def _bound(family: Any, labels: Labels) -> Any:  # noqa: ANN401 - see _made
+def _bound(family: M, labels: Labels) -> M:
     """One series of a metric; prometheus_client refuses to be asked for the only one of a metric without labels."""
     return family.labels(*labels.values()) if labels else family

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import anyio
 import msgspec
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from aiohttp import web
     from anyio.abc import TaskStatus
 
+    from ktrain.api.meta import Json, JsonValue
     from ktrain.framework.cache.cache import Cache
     from ktrain.framework.controller.controller import Controller
 
@@ -51,7 +52,7 @@ class DebugServer:
         self.port: int = port
         self._controllers = controllers
         self._caches = caches
-        self._views: dict[str, Callable[[], Any]] = {
+        self._views: dict[str, Callable[[], JsonValue]] = {
             "tasks": task_dump,
             "queues": self._queues,
             "informers": self._informers,
@@ -85,7 +86,7 @@ class DebugServer:
             return web.Response(body=body, content_type="application/json")
         return web.Response(text=as_text(found))
 
-    def _queues(self) -> dict[str, Any]:
+    def _queues(self) -> Json:
         return {
             controller.name: {
                 **dataclasses.asdict(controller.statistics()),
@@ -94,7 +95,7 @@ class DebugServer:
             for controller in self._controllers()
         }
 
-    def _informers(self) -> dict[str, Any]:
+    def _informers(self) -> Json:
         return {
             f"{cluster}: {name}" if cluster else name: dataclasses.asdict(look)
             for cluster, cache in self._caches.items()
@@ -114,7 +115,7 @@ def task_dump() -> dict[str, str]:
     return found
 
 
-def as_text(found: Mapping[str, Any], indent: str = "") -> str:
+def as_text(found: Mapping[str, JsonValue], indent: str = "") -> str:
     """Write a tree of values for people, one value per line, long ones below their name."""
     lines: list[str] = []
     for name, value in found.items():
@@ -129,5 +130,5 @@ def as_text(found: Mapping[str, Any], indent: str = "") -> str:
     return "\n".join(lines) + "\n"
 
 
-def _row(value: Any) -> str:  # noqa: ANN401 - of a JSON tree
+def _row(value: JsonValue) -> str:
     return "  ".join(f"{name}={one}" for name, one in value.items()) if isinstance(value, dict) else str(value)

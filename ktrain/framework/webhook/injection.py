@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import base64
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
 import structlog
 
 from ktrain.api.core import CUSTOM_RESOURCE_DEFINITIONS, untyped
-from ktrain.api.meta import Json, Key, Object, Resource
+from ktrain.api.meta import Json, JsonValue, Key, Object, Resource
 from ktrain.framework.client.client import PatchType
 from ktrain.framework.errors import FrameworkError, NotFound
 
@@ -151,5 +151,5 @@ def _entries(registration: Json, *, is_definition: bool) -> Iterator[tuple[str, 
         yield f"/webhooks/{n}/clientConfig", config, [_same(f"/webhooks/{n}/name", entry["name"])]
 
 
-def _same(path: str, value: Any) -> Json:  # noqa: ANN401 - any JSON value
+def _same(path: str, value: JsonValue) -> Json:
     return {"op": "test", "path": path, "value": value}

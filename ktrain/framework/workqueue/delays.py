@@ -58,6 +58,9 @@ class Delays(Generic[K]):
     def __len__(self) -> int:
         return len(self._entries)
 
+    def __contains__(self, key: object) -> bool:
+        return key in self._entries
+
     def __iter__(self) -> Iterator[K]:
         return iter(self._entries)
 

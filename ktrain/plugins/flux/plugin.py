@@ -112,7 +112,7 @@ class Flux:
             ),
         )
 
-    def mounts(self, job: api.TrainJob, runtime: api.RuntimeSpec, ctx: Context) -> Sequence[Address]:  # noqa: ARG002 -- the hook's signature
+    def upkeep(self, job: api.TrainJob, runtime: api.RuntimeSpec, ctx: Context) -> Sequence[Address]:  # noqa: ARG002 -- the hook's signature
         """Return the scripts and the certificate."""
         if runtime.ml_policy is None or not runtime.ml_policy.flux:
             return ()

@@ -105,7 +105,7 @@ class MPI:
             return (hosts,)
         return (Component(SECRETS, objects.secret(info, ctx.random), ApplyWhen.ABSENT), hosts)
 
-    def mounts(self, job: api.TrainJob, runtime: api.RuntimeSpec, ctx: Context) -> Sequence[Address]:  # noqa: ARG002 -- the hook's signature
+    def upkeep(self, job: api.TrainJob, runtime: api.RuntimeSpec, ctx: Context) -> Sequence[Address]:  # noqa: ARG002 -- the hook's signature
         """Return the key pair and the host file."""
         if runtime.ml_policy is None or not runtime.ml_policy.mpi:
             return ()

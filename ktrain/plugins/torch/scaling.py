@@ -16,7 +16,7 @@ from ktrain.api import jobset
 from ktrain.api import trainer as api
 from ktrain.api.meta import Key, Object, Resource, Struct, owner_reference
 from ktrain.pipeline.findings import Findings
-from ktrain.pipeline.points import BUILT, Component, Removal, Rule, Size, Watch
+from ktrain.pipeline.points import BUILT, Address, Component, Removal, Rule, Size, Watch
 
 from . import elastic
 
@@ -95,10 +95,14 @@ class ElasticTorch:
     def build(self, info: Info, ctx: Context) -> Sequence[Component]:  # noqa: ARG002 -- the hook's signature
         """Return the autoscaler of a job that is to run, if the policy has metrics."""
         policy = info.runtime.elastic_policy
-        metrics = msgspec.json.decode(policy.metrics) if policy and policy.metrics else None
+        metrics = _metrics(policy)
         if policy is None or not metrics or info.job.is_suspended:
             return ()
         return (Component(AUTOSCALERS, _autoscaler(info.job, policy, metrics)),)
+
+    def upkeep(self, job: api.TrainJob, runtime: api.RuntimeSpec, ctx: Context) -> Sequence[Address]:  # noqa: ARG002 -- the hook's signature
+        """Return the autoscaler: without it the job would keep its size."""
+        return (Address(AUTOSCALERS, job.key),) if _metrics(runtime.elastic_policy) else ()
 
     def removals(self, job: api.TrainJob, ctx: Context) -> Sequence[Removal]:
         """Return the autoscaler: it would scale what does not run."""
@@ -134,6 +138,10 @@ def _trainer_name(runtime: api.RuntimeSpec) -> str | None:
     jobs = msgspec.json.decode(runtime.template.spec, type=_Jobs).replicated_jobs
     steps = (job.name for job in jobs if job.template.metadata.labels.get(api.ANCESTOR_LABEL) == api.ANCESTOR_TRAINER)
     return next(steps, None)
+
+
+def _metrics(policy: api.ElasticPolicy | None) -> list[Any]:
+    return (msgspec.json.decode(policy.metrics) if policy and policy.metrics else None) or []
 
 
 def _autoscaler(job: api.TrainJob, policy: api.ElasticPolicy, metrics: list[Any]) -> Json:

@@ -159,7 +159,7 @@ def test_a_runtime_nearly_as_large_as_a_snapshot_can_be_is_run_word_by_word():
             (made,) = job["template"]["spec"]["template"]["spec"]["containers"]
             assert (made["args"], made["env"][0]["value"], stored["spec"]["suspend"]) == ([text], text, False)
 
-    play(scenario, seed=2)
+    play(scenario)
 
 
 def test_a_patch_that_makes_a_jobset_too_large_is_refused_with_what_to_do():
@@ -183,7 +183,7 @@ def test_a_patch_that_makes_a_jobset_too_large_is_refused_with_what_to_do():
             assert "move what is long" in diagnosis.message
             assert "PATCH jobsets/job" not in world.counting.writes
 
-    play(scenario, seed=1)
+    play(scenario)
 
 
 def test_a_jobset_that_another_makes_deletes_and_makes_again_stays_his():

@@ -109,3 +109,28 @@ def test_metrics_that_no_autoscaler_can_have_are_told_and_nothing_starts():
             assert await world.pods() == {}
 
     play(scenario, metrics=[{"type": "Resource"}])
+
+
+@pytest.mark.parametrize("restarted", [False, True])
+def test_one_that_somebody_deletes_beside_a_running_job_is_made_again(restarted):
+    async def scenario(world: ElasticWorld) -> None:
+        async with world.operator():
+            await world.job()
+            await world.settle(5)
+            before, job_set = await world.autoscaler(), await world.job_set()
+            if not restarted:
+                world.counting.calls.clear()
+                await world.user.delete(core.untyped(AUTOSCALERS), KEY)
+                await world.settle()
+        if restarted:
+            await world.user.delete(core.untyped(AUTOSCALERS), KEY)
+            async with world.operator():
+                await world.settle()
+
+        after = await world.autoscaler()
+        assert after["metadata"]["uid"] != before["metadata"]["uid"]
+        assert after["spec"] == before["spec"]
+        assert await world.job_set() == job_set
+        assert world.counting.writes == ["PATCH horizontalpodautoscalers/job"]
+
+    play(scenario, metrics=[METRIC])

@@ -4,24 +4,17 @@ from __future__ import annotations
 
 import pytest
 
-from ktrain.api import assets, core
+from ktrain.api import core
 from ktrain.api import trainer as api
 from ktrain.api.jobset import JOBSETS
-from ktrain.api.meta import Key
 from ktrain.plugins.coscheduling import POD_GROUPS, CoScheduling
 from ktrain.plugins.workload import Workload
 from ktrain.plugins.workload.versions import VERSIONS
 
 from .world import KEY, NS, World, play
 
-RUNTIME = Key(NS, "rt")
 V1ALPHA2 = VERSIONS[-1]
 HEAD = {"apiVersion": "v1"}
-
-
-async def with_policy(world: World, policy: str, *plugins) -> None:
-    world.plugins += plugins
-    await world.user.patch(api.TRAINING_RUNTIMES, RUNTIME, {"spec": {"podGroupPolicy": {policy: {}}}})
 
 
 async def the_group(world: World):
@@ -36,7 +29,7 @@ async def pod_spec(world: World):
 
 def test_the_workload_comes_before_its_group_and_the_group_before_the_pods():
     async def scenario(world: World) -> None:
-        await with_policy(world, "workload", Workload())
+        await world.use({"podGroupPolicy": {"workload": {}}}, Workload())
         async with world.operator():
             await world.job()
             group = await the_group(world)
@@ -61,7 +54,7 @@ def test_the_workload_comes_before_its_group_and_the_group_before_the_pods():
 
 def test_a_job_that_is_suspended_and_resumed_keeps_its_gang():
     async def scenario(world: World) -> None:
-        await with_policy(world, "workload", Workload())
+        await world.use({"podGroupPolicy": {"workload": {}}}, Workload())
         async with world.operator():
             await world.job()
             group = await the_group(world)
@@ -77,7 +70,7 @@ def test_a_job_that_is_suspended_and_resumed_keeps_its_gang():
 
 def test_a_restart_over_a_gang_that_waits_writes_nothing():
     async def scenario(world: World) -> None:
-        await with_policy(world, "workload", Workload())
+        await world.use({"podGroupPolicy": {"workload": {}}}, Workload())
         async with world.operator():
             await world.job(suspend=True)
         async with world.operator():
@@ -90,7 +83,7 @@ def test_a_restart_over_a_gang_that_waits_writes_nothing():
 
 def test_a_gang_that_cannot_change_is_made_anew_before_the_job_goes_on():
     async def scenario(world: World) -> None:
-        await with_policy(world, "workload", Workload())
+        await world.use({"podGroupPolicy": {"workload": {}}}, Workload())
         async with world.operator():
             await world.job(suspend=True)
             before = await the_group(world)
@@ -122,7 +115,7 @@ def test_a_gang_that_cannot_change_is_made_anew_before_the_job_goes_on():
 
 def test_somebody_elses_workload_is_left_alone_and_nothing_is_started():
     async def scenario(world: World) -> None:
-        await with_policy(world, "workload", Workload())
+        await world.use({"podGroupPolicy": {"workload": {}}}, Workload())
         spec = {"podGroupTemplates": [{"name": "t", "schedulingPolicy": {"basic": {}}}]}
         body = {"apiVersion": V1ALPHA2.workloads.api_version, "kind": "Workload", "spec": spec}
         theirs = await world.user.create(V1ALPHA2.workloads, body | {"metadata": {"name": "job", "namespace": NS}})
@@ -139,7 +132,7 @@ def test_somebody_elses_workload_is_left_alone_and_nothing_is_started():
 
 def test_a_cluster_without_gangs_is_told_apart_and_nothing_is_started():
     async def scenario(world: World) -> None:
-        await with_policy(world, "workload", Workload())
+        await world.use({"podGroupPolicy": {"workload": {}}}, Workload())
         async with world.operator():
             await world.job()
             await world.settle(5)
@@ -153,8 +146,7 @@ def test_a_cluster_without_gangs_is_told_apart_and_nothing_is_started():
 
 def test_the_group_of_coscheduling_follows_a_suspended_job_and_stays_as_it_is_beside_a_running_one():
     async def scenario(world: World) -> None:
-        world.server.install_crds(assets.pod_group_crds())
-        await with_policy(world, "coscheduling", CoScheduling())
+        await world.use({"podGroupPolicy": {"coscheduling": {}}}, CoScheduling())
 
         async def members():
             group = await world.user.get(core.untyped(POD_GROUPS), "job", NS)

@@ -1,13 +1,12 @@
-"""Gangs beside a job that runs: what vanishes is made again, and what waits is told, once."""
+"""Gangs beside a job that runs: what waits is told, once; what goes with its job, or is somebody else's, stays away."""
 
 from __future__ import annotations
 
-import gc
 from typing import Any, NamedTuple
 
 import pytest
 
-from ktrain.api import assets, core
+from ktrain.api import core
 from ktrain.api import trainer as api
 from ktrain.api.meta import Key, Resource
 from ktrain.plugins import coscheduling, volcano
@@ -79,13 +78,6 @@ def gang(request) -> Gang:
     return GANGS[request.param]
 
 
-async def prepared(world: World, gang: Gang) -> None:
-    gc.collect()  # worlds are alike to the UID: what one took from its runtime would pass for the next one's
-    world.server.install_crds(assets.pod_group_crds())
-    world.plugins += (gang.plugin(),)
-    await world.user.patch(api.TRAINING_RUNTIMES, Key(NS, "rt"), {"spec": {"podGroupPolicy": {gang.policy: {}}}})
-
-
 async def group_key(world: World, gang: Gang) -> Key:
     return Key(NS, group_name(await world.read(), "trainer")) if gang.policy == "workload" else KEY
 
@@ -102,10 +94,8 @@ async def events(world: World) -> list[tuple[str, str]]:
 
 def test_a_gang_that_waits_is_told_once_in_an_event_and_in_the_status_until_it_is_placed(gang):
     async def scenario(world: World) -> None:
-        await prepared(world, gang)
-        async with world.operator():
-            await world.job()
-            await world.progress(active=1)
+        await world.use({"podGroupPolicy": {gang.policy: {}}}, gang.plugin())
+        async with world.running_job(active=1):
             told = gang.told.format(name=(await group_key(world, gang)).name)
             await says(world, gang, gang.waits)
             assert (await world.read()).status.diagnosis is None
@@ -136,10 +126,8 @@ def test_a_gang_that_waits_is_told_once_in_an_event_and_in_the_status_until_it_i
 
 def test_a_job_that_is_suspended_or_has_just_been_resumed_waits_for_nothing(gang):
     async def scenario(world: World) -> None:
-        await prepared(world, gang)
-        async with world.operator():
-            await world.job()
-            await world.progress(active=1)
+        await world.use({"podGroupPolicy": {gang.policy: {}}}, gang.plugin())
+        async with world.running_job(active=1):
             await says(world, gang, gang.waits)
             await world.settle(gang.patience_s)
             await world.patch(api.TRAIN_JOBS, spec={"suspend": True})
@@ -153,44 +141,13 @@ def test_a_job_that_is_suspended_or_has_just_been_resumed_waits_for_nothing(gang
     play(scenario)
 
 
-@pytest.mark.parametrize("restarted", [False, True])
-def test_a_group_that_somebody_deletes_beside_a_running_job_is_made_again(gang, restarted):
-    async def scenario(world: World) -> None:
-        await prepared(world, gang)
-        async with world.operator():
-            await world.job()
-            await world.progress(active=1)
-            await world.settle()
-            where = await group_key(world, gang)
-            before, job_set = await world.user.get(core.untyped(gang.group), *reversed(where)), await world.job_set()
-            if not restarted:
-                world.counting.calls.clear()
-                await world.user.delete(gang.group, where)
-                await world.settle()
-        if restarted:
-            await world.user.delete(gang.group, where)
-            async with world.operator():
-                await world.settle()
-
-        after = await world.user.get(core.untyped(gang.group), *reversed(where))
-        assert (after["spec"], after["metadata"]["uid"] == before["metadata"]["uid"]) == (before["spec"], False)
-        assert await world.job_set() == job_set
-        assert world.counting.writes == [f"PATCH podgroups/{where.name}"]
-
-    play(scenario)
-
-
 def test_a_workload_and_its_groups_that_are_both_gone_are_made_again_in_their_order():
     gang = GANGS["workload"]
 
     async def scenario(world: World) -> None:
-        await prepared(world, gang)
-        async with world.operator():
-            await world.job()
-            await world.progress(active=1)
-            await world.settle()
+        await world.use({"podGroupPolicy": {gang.policy: {}}}, gang.plugin())
+        async with world.running_job(active=1):
             where = await group_key(world, gang)
-            world.counting.calls.clear()
             await world.user.delete(V1ALPHA2.workloads, KEY)
             await world.user.delete(gang.group, where)
             await world.settle()
@@ -203,26 +160,9 @@ def test_a_workload_and_its_groups_that_are_both_gone_are_made_again_in_their_or
     play(scenario)
 
 
-@pytest.mark.parametrize("condition", ["Completed", "Failed"])
-def test_the_group_of_a_job_that_has_ended_is_not_made_again(gang, condition):
-    async def scenario(world: World) -> None:
-        await prepared(world, gang)
-        async with world.operator():
-            await world.job()
-            await world.progress(condition, succeeded=1)
-            await world.settle()
-            world.counting.calls.clear()
-            await world.user.delete(gang.group, await group_key(world, gang))
-            await world.settle(60)
-
-            assert world.counting.writes == []
-
-    play(scenario)
-
-
 def test_a_group_that_goes_with_its_job_is_not_made_again(gang):
     async def scenario(world: World) -> None:
-        await prepared(world, gang)
+        await world.use({"podGroupPolicy": {gang.policy: {}}}, gang.plugin())
         async with world.operator():
             await world.job()
             world.counting.calls.clear()
@@ -236,7 +176,7 @@ def test_a_group_that_goes_with_its_job_is_not_made_again(gang):
 
 def test_somebody_elses_group_of_that_name_is_left_alone(gang):
     async def scenario(world: World) -> None:
-        await prepared(world, gang)
+        await world.use({"podGroupPolicy": {gang.policy: {}}}, gang.plugin())
         async with world.operator():
             await world.job()
             where = await group_key(world, gang)

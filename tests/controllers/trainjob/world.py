@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from zlib import crc32
 
 import anyio
 import msgspec
@@ -48,8 +50,12 @@ class Counting:
     gate: anyio.Event | None = None
     latch: anyio.Event | None = None
     waiting: int = 0
+    looks: list[str] = field(default_factory=list)
+    """Reads of events."""
 
     async def request(self, method, path, **more):
+        if method == "GET" and path.endswith("/events"):
+            self.looks.append(dict(more["query"])["fieldSelector"])
         if method == "GET" and any(word in path for word in self.refused):
             return Response(403, {}, msgspec.json.encode({"code": 403, "message": f"may not get {path}"}))
         if "/events" not in path and ("dryRun", "All") not in more.get("query", ()):
@@ -89,6 +95,7 @@ class World:
     def __init__(self, env, **server) -> None:
         self.env = env
         self.quota_exceeded = False
+        self.limited = "jobsets"
         self.refusal = (403, "Forbidden", "exceeded quota: gpus")
         self.plugins: tuple[Plugin, ...] = (JobSet(), PlainML(), Torch())
         plugin = AdmissionPlugin("quota", self._quota)
@@ -97,12 +104,16 @@ class World:
         self.counting = Counting(self.server.transport())
 
     def _quota(self, request) -> None:
-        if self.quota_exceeded and request.resource.plural == "jobsets":
+        if self.quota_exceeded and request.resource.plural == self.limited:
             raise StatusError(*self.refusal)
 
     @asynccontextmanager
     async def operator(self, *, shared: bool = False, workers: int = 16):
-        """Run the controller; leaving stops it, as a crash would: nothing is remembered. `shared`: its snapshots."""
+        """
+        Run the controller; leaving stops it, as a crash would: nothing is remembered. `shared`: its snapshots.
+
+        Yields the controller's cache.
+        """
         self.counting.calls.clear()
         client = Client(self.counting, self.env, field_manager="trainer")
         cache = Cache(client, self.env)
@@ -117,22 +128,40 @@ class World:
         ]
         async with anyio.create_task_group() as tasks:
             await tasks.start(Manager(cache=cache, controllers=controllers, recorder=recorder).run)
-            yield
+            yield cache
             tasks.cancel_scope.cancel()
+
+    @asynccontextmanager
+    async def running_job(self, condition: str | None = None, **counters: int):
+        """Run the controller over a job that has come so far; only what it asks for from then on counts."""
+        async with self.operator():
+            await self.job()
+            await self.progress(condition, **counters)
+            await self.settle()
+            self.counting.calls.clear()
+            yield
+
+    async def use(self, policies: dict, *plugins: Plugin) -> None:
+        """Have the server know the kinds of schedulers, the next operator more plugins, the runtime their policies."""
+        self.plugins += plugins
+        self.server.install_crds(assets.pod_group_crds())
+        await self.user.patch(api.TRAINING_RUNTIMES, Key(NS, "rt"), {"spec": policies})
 
     async def runtime(self) -> None:
         metadata = {"name": "rt", "namespace": NS}
         await self.user.create(core.untyped(api.TRAINING_RUNTIMES), RUNTIME | {"metadata": metadata})
 
     async def job(self, name: str = "job", **spec) -> None:
-        body = {
+        await self.user.create(api.TRAIN_JOBS, self.body(name, **spec))
+        await self.settle()
+
+    def body(self, name: str, **spec) -> dict:
+        return {
             "apiVersion": api.API_VERSION,
             "kind": "TrainJob",
             "metadata": {"name": name, "namespace": NS},
             "spec": {"runtimeRef": {"name": "rt", "kind": "TrainingRuntime"}} | spec,
         }
-        await self.user.create(api.TRAIN_JOBS, body)
-        await self.settle()
 
     async def settle(self, seconds: float = 1.0) -> None:
         await self.env.clock.sleep(seconds)
@@ -160,12 +189,13 @@ class World:
             return None
 
 
-def play(scenario, *, seed: int = 0, **server) -> None:
-    """
-    Run a scenario on virtual time, with a server (which `server` says more about) and a runtime.
+def own_seed() -> int:
+    """A number of this test's own. UIDs are drawn from it, by which runtimes that differ must be told apart."""
+    return crc32(os.environ["PYTEST_CURRENT_TEST"].encode())
 
-    A runtime of another content wants another `seed`: what is known of a version is remembered, and UIDs come from it.
-    """
+
+def play(scenario, **server) -> None:
+    """Run a scenario on virtual time, with a server (which `server` says more about) and a runtime."""
 
     async def whole(env) -> None:
         world = World(env, **server)
@@ -173,4 +203,4 @@ def play(scenario, *, seed: int = 0, **server) -> None:
             await world.runtime()
             await scenario(world)
 
-    simulate(whole, seed=seed)
+    simulate(whole, seed=own_seed())

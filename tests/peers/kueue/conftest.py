@@ -21,9 +21,9 @@ def starting(tmp_path_factory):
     """`with starting(configuration):` runs a cluster with both operators."""
     binaries = Settings.of().binaries
     if binaries is None or binaries.kube_controller_manager is None:
-        pytest.skip("needs a real control plane: set KUBEBUILDER_ASSETS (hack/controlplane/build makes it)")
+        pytest.skip("needs a real control plane: export KUBEBUILDER_ASSETS=$(hack/controlplane/build)")
     if (kueue := queueing.built()) is None:
-        pytest.skip("needs Kueue: set PEER_ASSETS (hack/peers/kueue/build makes it)")
+        pytest.skip("needs Kueue: hack/peers/kueue/build (Go, minutes)")
     return lambda configuration: queueing.plane(binaries, kueue, tmp_path_factory.mktemp("kueue"), configuration)
 
 

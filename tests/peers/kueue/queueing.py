@@ -49,9 +49,10 @@ WRITES = ("create", "update", "patch", "delete")
 
 
 def built() -> Path | None:
-    """The directory where hack/peers/kueue/build left Kueue, if it did."""
-    directory = os.environ.get("PEER_ASSETS")
-    return Path(directory) if directory and (Path(directory) / "kueue-manager").exists() else None
+    """Return the directory where hack/peers/kueue/build left Kueue; None if it was not built."""
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    directory = Path(os.environ.get("KTRAIN_PEERS") or cache / "ktrain" / "peers")
+    return directory if (directory / "kueue-manager").exists() else None
 
 
 class Plane:

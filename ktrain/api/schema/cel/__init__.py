@@ -19,7 +19,7 @@ Source: the CEL specification, cel-go, and `k8s.io/apiserver/pkg/cel`.
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from . import kubernetes, standard, texts
 from .check import Checker
@@ -30,12 +30,12 @@ from .parser import parse
 from .running import BUDGET, Budget
 from .types import BOOL, DYN, STRING, Type, object_type
 from .types import show as show_type
-from .values import NONE, Optional
+from .values import NONE, Optional, Value
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from ...meta import Json, JsonValue
+    from ...meta import Json
     from .running import Run
     from .syntax import Node
 
@@ -49,6 +49,7 @@ __all__ = [
     "Expression",
     "OutOfBudget",
     "Type",
+    "Value",
     "check",
     "compiled",
     "object_type",
@@ -80,7 +81,7 @@ class Expression:
             # What fits usually may not where Python's stack is full already.
             raise CelError("expression recursion limit exceeded") from error
 
-    def evaluate(self, variables: Json, budget: Budget | None = None) -> JsonValue:
+    def evaluate(self, variables: Json, budget: Budget | None = None) -> Value:
         """
         The value of the expression. `budget` is what several evaluations share; each is bounded anyway.
 
@@ -130,6 +131,6 @@ def check(source: str, variables: Mapping[str, Type]) -> tuple[Type, str]:
     return found, "\n".join(problems)
 
 
-def optional(*value: Any) -> Optional:  # noqa: ANN401 - any value
+def optional(*value: Value) -> Optional:
     """CEL's optional: of the value given, or none."""
     return Optional(value[0], present=True) if value else NONE

@@ -9,7 +9,7 @@ it says. Errors are values to `&&`, `||` and the quantifiers, as the specificati
 from __future__ import annotations
 
 import operator
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from . import library
 from .errors import CelError, no_overload
@@ -17,7 +17,7 @@ from .macros import compile_macro
 from .running import BUDGET, is_decided
 from .syntax import Call, Conditional, Ident, Index, ListOf, Literal, Logic, Macro, MapOf, Node, Select
 from .types import NAMESPACES
-from .values import NONE, Optional, TypeValue, UInt, kind_of
+from .values import NONE, Optional, TypeValue, UInt, Value, kind_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -30,7 +30,7 @@ _TYPES: Final = {
 } | {"duration": TypeValue("google.protobuf.Duration"), "timestamp": TypeValue("google.protobuf.Timestamp")}
 _SIZED: Final = frozenset({str, bytes, list, dict})
 _PLAIN: Final = frozenset({int, float, str, bool})
-_COMPARISONS: Final[dict[str, Callable[[Any, Any], bool]]] = {
+_COMPARISONS: Final[dict[str, Callable[[Value, Value], bool]]] = {
     "_<_": operator.lt,
     "_<=_": operator.le,
     "_==_": operator.eq,
@@ -75,7 +75,7 @@ def _compile(node: Node) -> tuple[Run, int]:  # noqa: PLR0911 - one for each kin
 def _ident(node: Ident) -> Run:
     name = node.name
 
-    def run(variables: Variables) -> Any:  # noqa: ANN401 - any value
+    def run(variables: Variables) -> Value:
         try:
             return variables[name]
         except KeyError:
@@ -91,7 +91,7 @@ def _select(node: Select) -> tuple[Run, int]:
     field = node.field
     wrap = node.optional
 
-    def run(variables: Variables) -> Any:  # noqa: ANN401 - any value
+    def run(variables: Variables) -> Value:
         value = operand(variables)
         if type(value) is Optional:
             return _inside(value, field)
@@ -106,7 +106,7 @@ def _select(node: Select) -> tuple[Run, int]:
         except KeyError:
             raise CelError(f"no such key: {field}") from None
 
-    def test(variables: Variables) -> Any:  # noqa: ANN401 - a bool
+    def test(variables: Variables) -> bool:
         value = operand(variables)
         if type(value) is Optional:
             return _inside(value, field).present
@@ -117,7 +117,7 @@ def _select(node: Select) -> tuple[Run, int]:
     return (test if node.test else run), steps + 1
 
 
-def _inside(value: Optional, key: Any) -> Optional:  # noqa: ANN401 - any value
+def _inside(value: Optional, key: Value) -> Optional:
     """Look into an optional: what is not there, or is in nothing, is nothing."""
     inner = value.value
     if type(inner) is dict and key in inner:
@@ -132,7 +132,7 @@ def _index(node: Index) -> tuple[Run, int]:
     index, more = _compile(node.index)
     wrap = node.optional
 
-    def run(variables: Variables) -> Any:  # noqa: ANN401 - any value
+    def run(variables: Variables) -> Value:
         value, key = operand(variables), index(variables)
         if type(value) is Optional:
             return _inside(value, key)
@@ -167,7 +167,7 @@ def _call(node: Call) -> tuple[Run, int]:
     found = library.find(name, member=target is not None, count=len(node.args))
     fallback = found.get("*")
 
-    def run(variables: Variables) -> Any:  # noqa: ANN401 - any value
+    def run(variables: Variables) -> Value:
         values = [operand(variables) for operand in operands]
         implementation = found.get(kind_of(values[0]), fallback) if values else fallback
         if implementation is None:
@@ -193,7 +193,7 @@ def _comparison(node: Call) -> tuple[Run, int]:
     found = library.find(node.name, member=False, count=2)
     fallback = found.get("*")
 
-    def run(variables: Variables) -> Any:  # noqa: ANN401 - any value
+    def run(variables: Variables) -> Value:
         x, y = left(variables), right(variables)
         kind = type(x)
         if kind is type(y) and kind in _PLAIN:
@@ -220,7 +220,7 @@ def _logic(node: Logic) -> tuple[Run, int]:
 def _conditional(node: Conditional) -> tuple[Run, int]:
     (test, a), (then, b), (otherwise, c) = _compile(node.test), _compile(node.then), _compile(node.otherwise)
 
-    def run(variables: Variables) -> Any:  # noqa: ANN401 - any value
+    def run(variables: Variables) -> Value:
         value = test(variables)
         if type(value) is not bool:
             no_overload()
@@ -233,7 +233,7 @@ def _list(node: ListOf) -> tuple[Run, int]:
     compiled = [_compile(one) for one in node.items]
     optional = node.optional
 
-    def run(variables: Variables) -> list[Any]:
+    def run(variables: Variables) -> list[Value]:
         values = []
         for index, (item, _) in enumerate(compiled):
             value = item(variables)
@@ -252,8 +252,8 @@ def _map(node: MapOf) -> tuple[Run, int]:
     compiled = [(_compile(key), _compile(value)) for key, value in node.entries]
     optional = node.optional
 
-    def run(variables: Variables) -> dict[Any, Any]:
-        found: dict[Any, Any] = {}
+    def run(variables: Variables) -> dict[Value, Value]:
+        found: dict[Value, Value] = {}
         for index, ((key_of, _), (value_of, _)) in enumerate(compiled):
             key, value = key_of(variables), value_of(variables)
             if type(key) not in {str, int, bool, UInt}:

@@ -6,14 +6,14 @@ import re
 from dataclasses import dataclass
 from fractions import Fraction
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 from urllib.parse import SplitResult, parse_qs, urlsplit
 
 from ...quantity import parse
 from ..formats import CHECKS
 from .errors import CelError
 from .library import function
-from .values import KINDS, NONE, Optional
+from .values import KINDS, NONE, Optional, Value
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -76,7 +76,7 @@ KINDS.update(
 
 
 def _is(read: Callable[..., object]) -> Callable[..., bool]:
-    def check(*args: Any) -> bool:  # noqa: ANN401 - any value
+    def check(*args: Value) -> bool:
         try:
             read(*args)
         except CelError:
@@ -189,8 +189,10 @@ function("net.cidr.masked() -> net.cidr")(lambda cidr: cidr)
 function("net.cidr.prefixLength() -> int")(lambda cidr: cidr.prefixlen)
 
 
-def _inside(inner: Any, outer: Any) -> bool:  # noqa: ANN401 - networks
-    return inner.version == outer.version and bool(inner.subnet_of(outer))
+def _inside(inner: IPv4Network | IPv6Network, outer: IPv4Network | IPv6Network) -> bool:
+    if isinstance(inner, IPv4Network):
+        return isinstance(outer, IPv4Network) and inner.subnet_of(outer)
+    return isinstance(outer, IPv6Network) and inner.subnet_of(outer)
 
 
 @function("semver(string) -> semver", "semver(string, bool) -> semver")

@@ -8,11 +8,12 @@ checker finds it by its whole signature. Functions raise `CelError`; a `TypeErro
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Final
 
 from .types import Signature, Type, read_signature
+from .values import Value
 
-Function = Callable[..., Any]
+Function = Callable[..., Value]
 
 SIGNATURES: Final[dict[tuple[str, bool, int], list[Signature]]] = {}
 """By name, whether called on a target, and number of arguments."""

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from .errors import CelError, no_overload
 from .running import BUDGET, is_decided
-from .values import NONE, Optional
+from .values import NONE, Optional, Value
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from .syntax import Macro, Node
 
     Compile = Callable[[Node], tuple[Run, int]]
-    Body = Callable[[Variables, Iterator[None]], Any]
+    Body = Callable[[Variables, Iterator[None]], Value]
 
 
 _TURN: Final = 3
@@ -33,7 +33,7 @@ def compile_macro(node: Macro, compile_: Compile) -> tuple[Run, int]:
     body = _BODIES[node.name]
     names = node.names
 
-    def run(variables: Variables) -> Any:  # noqa: ANN401 - any value
+    def run(variables: Variables) -> Value:
         items = over(variables)
         if type(items) not in {list, dict}:
             no_overload()
@@ -51,7 +51,7 @@ def compile_macro(node: Macro, compile_: Compile) -> tuple[Run, int]:
     return run, steps + 1
 
 
-def _one_by_one(items: Any, name: str, variables: Variables, cost: int) -> Iterator[Any]:  # noqa: ANN401 - a list or map
+def _one_by_one(items: Value, name: str, variables: Variables, cost: int) -> Iterator[Value]:
     """Yield each item, or each key of a map, when it is the variable's value."""
     spend = variables[BUDGET].spend
     for item in items:
@@ -60,7 +60,7 @@ def _one_by_one(items: Any, name: str, variables: Variables, cost: int) -> Itera
         yield item
 
 
-def _pairs(items: Any, names: tuple[str, ...], variables: Variables, cost: int) -> Iterator[Any]:  # noqa: ANN401
+def _pairs(items: Value, names: tuple[str, ...], variables: Variables, cost: int) -> Iterator[Value]:
     """Yield each index or key, when it and its value are the variables' values."""
     spend = variables[BUDGET].spend
     first, second = names
@@ -95,16 +95,16 @@ def _optional(node: Macro, over: Run, body: Run) -> Run:
     return run
 
 
-def _is_decided(variables: Variables, items: Iterator[Any], test: Run, *, decisive: bool) -> bool:
+def _is_decided(variables: Variables, items: Iterator[Value], test: Run, *, decisive: bool) -> bool:
     # Taking the next item is what gives the variable its value: the same test is another question each time.
     return is_decided((test for _ in items), variables, decisive=decisive)
 
 
-def _all(variables: Variables, items: Iterator[Any], bodies: tuple[Run, ...]) -> bool:
+def _all(variables: Variables, items: Iterator[Value], bodies: tuple[Run, ...]) -> bool:
     return not _is_decided(variables, items, bodies[0], decisive=False)
 
 
-def _exists(variables: Variables, items: Iterator[Any], bodies: tuple[Run, ...]) -> bool:
+def _exists(variables: Variables, items: Iterator[Value], bodies: tuple[Run, ...]) -> bool:
     return _is_decided(variables, items, bodies[0], decisive=True)
 
 
@@ -115,27 +115,27 @@ def _holds(variables: Variables, test: Run) -> bool:
     return value
 
 
-def _exists_one(variables: Variables, items: Iterator[Any], bodies: tuple[Run, ...]) -> bool:
+def _exists_one(variables: Variables, items: Iterator[Value], bodies: tuple[Run, ...]) -> bool:
     return sum(_holds(variables, bodies[0]) for _ in items) == 1
 
 
-def _filter(variables: Variables, items: Iterator[Any], bodies: tuple[Run, ...]) -> list[Any]:
+def _filter(variables: Variables, items: Iterator[Value], bodies: tuple[Run, ...]) -> list[Value]:
     return [item for item in items if _holds(variables, bodies[0])]
 
 
-def _map(variables: Variables, items: Iterator[Any], bodies: tuple[Run, ...]) -> list[Any]:
+def _map(variables: Variables, items: Iterator[Value], bodies: tuple[Run, ...]) -> list[Value]:
     *tests, body = bodies
     return [body(variables) for _ in items if all(_holds(variables, test) for test in tests)]
 
 
-def _transform_map(variables: Variables, items: Iterator[Any], bodies: tuple[Run, ...]) -> dict[Any, Any]:
+def _transform_map(variables: Variables, items: Iterator[Value], bodies: tuple[Run, ...]) -> dict[Value, Value]:
     *tests, body = bodies
     return {key: body(variables) for key in items if all(_holds(variables, test) for test in tests)}
 
 
-def _transform_entry(variables: Variables, items: Iterator[Any], bodies: tuple[Run, ...]) -> dict[Any, Any]:
+def _transform_entry(variables: Variables, items: Iterator[Value], bodies: tuple[Run, ...]) -> dict[Value, Value]:
     *tests, body = bodies
-    found: dict[Any, Any] = {}
+    found: dict[Value, Value] = {}
     for _ in items:
         if all(_holds(variables, test) for test in tests):
             entry = body(variables)

@@ -8,15 +8,16 @@ an error counts only if none does. It is here once so that they cannot come to d
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from .errors import CelError, OutOfBudget
+from .values import Value
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-Variables = dict[str, Any]
-Run = Callable[[Variables], Any]
+Variables = dict[str, Value]
+Run = Callable[[Variables], Value]
 BUDGET: Final = ""
 """Where the budget is among the variables: under a name that no variable can have."""
 

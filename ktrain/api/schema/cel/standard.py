@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from datetime import UTC, datetime, timedelta, timezone
-from typing import Any, Final, NoReturn
+from datetime import UTC, datetime, timedelta, timezone, tzinfo
+from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeVar
 
 from .errors import CelError, no_overload
 from .library import function
@@ -13,6 +13,7 @@ from .values import (
     Optional,
     TypeValue,
     UInt,
+    Value,
     before,
     equal,
     kind_of,
@@ -20,6 +21,11 @@ from .values import (
     parse_timestamp,
     show,
 )
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+T = TypeVar("T")
 
 _INT: Final = range(-(2**63), 2**63)
 _UINT: Final = range(2**64)
@@ -33,8 +39,8 @@ def _whole(kind: type[int], value: int) -> int:
     return kind(value)
 
 
-def _same_number(a: Any, b: Any) -> Any:  # noqa: ANN401 - any value
-    kind = type(a)
+def _same_number(a: Value, b: Value) -> type[Any]:
+    kind: type[Any] = type(a)
     if kind is not type(b) or kind not in _NUMBERS:
         no_overload()
     return kind
@@ -51,7 +57,7 @@ def _same_number(a: Any, b: Any) -> Any:  # noqa: ANN401 - any value
     "_+_(timestamp, duration) -> timestamp",
     "_+_(duration, timestamp) -> timestamp",
 )
-def _add(a: Any, b: Any) -> Any:  # noqa: ANN401 - any value
+def _add(a: Value, b: Value) -> Value:
     kind = type(a)
     if kind in {str, bytes, list, float} and kind is type(b):
         return a + b
@@ -68,14 +74,14 @@ def _add(a: Any, b: Any) -> Any:  # noqa: ANN401 - any value
     "_-_(timestamp, duration) -> timestamp",
     "_-_(timestamp, timestamp) -> duration",
 )
-def _subtract(a: Any, b: Any) -> Any:  # noqa: ANN401 - any value
+def _subtract(a: Value, b: Value) -> Value:
     if type(a) in _TIMES and type(b) in _TIMES:
         return _moment(lambda: a - b)
     kind = _same_number(a, b)
     return a - b if kind is float else _whole(kind, a - b)
 
 
-def _moment(compute: Any) -> Any:  # noqa: ANN401 - a sum of times
+def _moment(compute: Callable[[], T]) -> T:
     try:
         return compute()
     except OverflowError as error:
@@ -83,13 +89,13 @@ def _moment(compute: Any) -> Any:  # noqa: ANN401 - a sum of times
 
 
 @function("_*_(int, int) -> int", "_*_(uint, uint) -> uint", "_*_(double, double) -> double")
-def _multiply(a: Any, b: Any) -> Any:  # noqa: ANN401 - any value
+def _multiply(a: Value, b: Value) -> Value:
     kind = _same_number(a, b)
     return a * b if kind is float else _whole(kind, a * b)
 
 
 @function("_/_(int, int) -> int", "_/_(uint, uint) -> uint", "_/_(double, double) -> double")
-def _divide(a: Any, b: Any) -> Any:  # noqa: ANN401 - any value
+def _divide(a: Value, b: Value) -> Value:
     kind = _same_number(a, b)
     if kind is float:
         return a / b if b else math.nan if not a or math.isnan(a) else math.copysign(math.inf, a)
@@ -100,7 +106,7 @@ def _divide(a: Any, b: Any) -> Any:  # noqa: ANN401 - any value
 
 
 @function("_%_(int, int) -> int", "_%_(uint, uint) -> uint")
-def _modulo(a: Any, b: Any) -> Any:  # noqa: ANN401 - any value
+def _modulo(a: Value, b: Value) -> Value:
     kind = _same_number(a, b)
     if b == 0:
         raise CelError("modulus by zero")
@@ -108,22 +114,22 @@ def _modulo(a: Any, b: Any) -> Any:  # noqa: ANN401 - any value
 
 
 @function("-_(int) -> int", "-_(double) -> double")
-def _negate(a: Any) -> Any:  # noqa: ANN401 - any value
+def _negate(a: Value) -> Value:
     return -a if type(a) is float else _whole(int, -a)
 
 
 @function("!_(bool) -> bool")
-def _not(a: Any) -> bool:  # noqa: ANN401 - any value
+def _not(a: Value) -> bool:
     return not a if type(a) is bool else no_overload()
 
 
 @function("_==_(A, A) -> bool")
-def _equals(a: Any, b: Any) -> bool:  # noqa: ANN401 - any value
+def _equals(a: Value, b: Value) -> bool:
     return equal(a, b)
 
 
 @function("_!=_(A, A) -> bool")
-def _differs(a: Any, b: Any) -> bool:  # noqa: ANN401 - any value
+def _differs(a: Value, b: Value) -> bool:
     return not equal(a, b)
 
 
@@ -134,27 +140,27 @@ _PAIRS: Final = [(one, one) for one in _ORDERED] + [
 
 
 @function(*(f"_<_({a}, {b}) -> bool" for a, b in _PAIRS))
-def _less(a: Any, b: Any) -> bool:  # noqa: ANN401 - any value
+def _less(a: Value, b: Value) -> bool:
     return before(a, b)
 
 
 @function(*(f"_<=_({a}, {b}) -> bool" for a, b in _PAIRS))
-def _at_most(a: Any, b: Any) -> bool:  # noqa: ANN401 - any value
+def _at_most(a: Value, b: Value) -> bool:
     return not before(b, a) and (before(a, b) or equal(a, b))
 
 
 @function(*(f"_>_({a}, {b}) -> bool" for a, b in _PAIRS))
-def _greater(a: Any, b: Any) -> bool:  # noqa: ANN401 - any value
+def _greater(a: Value, b: Value) -> bool:
     return before(b, a)
 
 
 @function(*(f"_>=_({a}, {b}) -> bool" for a, b in _PAIRS))
-def _at_least(a: Any, b: Any) -> bool:  # noqa: ANN401 - any value
+def _at_least(a: Value, b: Value) -> bool:
     return not before(a, b) and (before(b, a) or equal(a, b))
 
 
 @function("@in(A, list<A>) -> bool", "@in(A, map<A, B>) -> bool")
-def _in(item: Any, container: Any) -> bool:  # noqa: ANN401 - any value
+def _in(item: Value, container: Value) -> bool:
     if type(container) is dict:
         return kind_of(item) in {"string", "int", "uint", "bool", "double"} and item in container
     return any(equal(item, one) for one in container) if type(container) is list else no_overload()
@@ -162,24 +168,24 @@ def _in(item: Any, container: Any) -> bool:  # noqa: ANN401 - any value
 
 @function("size(string) -> int", "size(bytes) -> int", "size(list<A>) -> int", "size(map<A, B>) -> int")
 @function("string.size() -> int", "bytes.size() -> int", "list<A>.size() -> int", "map<A, B>.size() -> int")
-def _size(value: Any) -> int:  # noqa: ANN401 - any value
+def _size(value: Value) -> int:
     return len(value)
 
 
 @function("type(A) -> type")
-def _type(value: Any) -> TypeValue:  # noqa: ANN401 - any value
+def _type(value: Value) -> TypeValue:
     names = {"null": "null_type", "duration": "google.protobuf.Duration", "timestamp": "google.protobuf.Timestamp"}
     kind = kind_of(value)
     return TypeValue(names.get(kind, kind))
 
 
 @function("dyn(A) -> dyn")
-def _dyn(value: Any) -> Any:  # noqa: ANN401 - any value
+def _dyn(value: Value) -> Value:
     return value
 
 
 @function(*(f"string({one}) -> string" for one in (*_ORDERED, "dyn")))
-def _string(value: Any) -> str:  # noqa: ANN401 - any value
+def _string(value: Value) -> str:
     if type(value) is bytes:
         try:
             return value.decode()
@@ -193,7 +199,7 @@ def _unreadable(kind: str) -> NoReturn:
 
 
 @function(*(f"int({one}) -> int" for one in ("int", "uint", "double", "string", "timestamp", "duration", "dyn")))
-def _int(value: Any) -> int:  # noqa: ANN401 - any value
+def _int(value: Value) -> int:
     if isinstance(value, str):
         digits = value.removeprefix("-").removeprefix("+")
         if not (digits.isascii() and digits.isdigit()) or len(value) - len(digits) > 1 or len(digits) > 20:
@@ -209,7 +215,7 @@ def _int(value: Any) -> int:  # noqa: ANN401 - any value
 
 
 @function(*(f"uint({one}) -> uint" for one in ("int", "uint", "double", "string", "dyn")))
-def _uint(value: Any) -> int:  # noqa: ANN401 - any value
+def _uint(value: Value) -> int:
     if isinstance(value, str):
         if not (value.isascii() and value.isdigit()) or len(value) > 20:
             _unreadable("uint")
@@ -220,7 +226,7 @@ def _uint(value: Any) -> int:  # noqa: ANN401 - any value
 
 
 @function(*(f"double({one}) -> double" for one in ("int", "uint", "double", "string", "dyn")))
-def _double(value: Any) -> float:  # noqa: ANN401 - any value
+def _double(value: Value) -> float:
     if isinstance(value, str):
         try:
             return float(value.replace("_", "?"))
@@ -230,7 +236,7 @@ def _double(value: Any) -> float:  # noqa: ANN401 - any value
 
 
 @function("bool(bool) -> bool", "bool(string) -> bool", "bool(dyn) -> bool")
-def _bool(value: Any) -> bool:  # noqa: ANN401 - any value
+def _bool(value: Value) -> bool:
     if type(value) is bool:
         return value
     if value in ("1", "t", "T", "true", "TRUE", "True"):
@@ -241,12 +247,12 @@ def _bool(value: Any) -> bool:  # noqa: ANN401 - any value
 
 
 @function("bytes(string) -> bytes", "bytes(bytes) -> bytes", "bytes(dyn) -> bytes")
-def _bytes(value: Any) -> bytes:  # noqa: ANN401 - any value
+def _bytes(value: Value) -> bytes:
     return value.encode() if isinstance(value, str) else value if isinstance(value, bytes) else no_overload()
 
 
 @function("duration(string) -> duration", "duration(duration) -> duration", "duration(dyn) -> duration")
-def _duration(value: Any) -> timedelta:  # noqa: ANN401 - any value
+def _duration(value: Value) -> timedelta:
     if isinstance(value, timedelta):
         return value
     return parse_duration(value) if isinstance(value, str) else no_overload()
@@ -258,15 +264,15 @@ def _duration(value: Any) -> timedelta:  # noqa: ANN401 - any value
     "timestamp(int) -> timestamp",
     "timestamp(dyn) -> timestamp",
 )
-def _timestamp(value: Any) -> datetime:  # noqa: ANN401 - any value
+def _timestamp(value: Value) -> datetime:
     if isinstance(value, datetime):
         return value
     if type(value) is int:
-        return _moment(lambda: datetime(1970, 1, 1, tzinfo=UTC) + timedelta(seconds=value))  # type: ignore[no-any-return]
+        return _moment(lambda: datetime(1970, 1, 1, tzinfo=UTC) + timedelta(seconds=value))
     return parse_timestamp(value) if isinstance(value, str) else no_overload()
 
 
-def _zone(name: str) -> Any:  # noqa: ANN401 - a tzinfo
+def _zone(name: str) -> tzinfo:
     sign, digits = name[:1], name[1:]
     if sign in {"+", "-"} or name[:1].isdigit():
         hours, _, minutes = (digits if sign in {"+", "-"} else name).partition(":")
@@ -281,9 +287,9 @@ def _zone(name: str) -> Any:  # noqa: ANN401 - a tzinfo
         raise CelError(f"unknown time zone {name}") from error
 
 
-def _part(name: str, read: Any) -> None:  # noqa: ANN401 - a function of a datetime
+def _part(name: str, read: Callable[[datetime], int]) -> None:
     def get(value: datetime, zone: str = "UTC") -> int:
-        return int(read(value.astimezone(UTC if zone == "UTC" else _zone(zone))))
+        return read(value.astimezone(_of(zone)))
 
     function(f"timestamp.{name}() -> int", f"timestamp.{name}(string) -> int")(get)
 
@@ -300,36 +306,36 @@ for _name, _read in (
 
 
 @function(*(f"{kind}.getHours() -> int" for kind in ("duration", "timestamp")), "timestamp.getHours(string) -> int")
-def _hours(value: Any, zone: str = "UTC") -> int:  # noqa: ANN401 - any value
+def _hours(value: Value, zone: str = "UTC") -> int:
     return int(value.total_seconds() / 3600) if isinstance(value, timedelta) else value.astimezone(_of(zone)).hour
 
 
 @function(*(f"{kind}.getMinutes() -> int" for kind in ("duration", "timestamp")), "timestamp.getMinutes(string) -> int")
-def _minutes(value: Any, zone: str = "UTC") -> int:  # noqa: ANN401 - any value
+def _minutes(value: Value, zone: str = "UTC") -> int:
     return int(value.total_seconds() / 60) if isinstance(value, timedelta) else value.astimezone(_of(zone)).minute
 
 
 @function(*(f"{kind}.getSeconds() -> int" for kind in ("duration", "timestamp")), "timestamp.getSeconds(string) -> int")
-def _seconds(value: Any, zone: str = "UTC") -> int:  # noqa: ANN401 - any value
+def _seconds(value: Value, zone: str = "UTC") -> int:
     return int(value.total_seconds()) if isinstance(value, timedelta) else value.astimezone(_of(zone)).second
 
 
 @function(*(f"{kind}.getMilliseconds() -> int" for kind in ("duration", "timestamp")))
-def _milliseconds(value: Any) -> int:  # noqa: ANN401 - any value
+def _milliseconds(value: Value) -> int:
     return (value.microseconds if isinstance(value, timedelta) else value.microsecond) // 1000
 
 
-def _of(zone: str) -> Any:  # noqa: ANN401 - a tzinfo
+def _of(zone: str) -> tzinfo:
     return UTC if zone == "UTC" else _zone(zone)
 
 
 @function("optional.of(A) -> optional<A>")
-def _some(value: Any) -> Optional:  # noqa: ANN401 - any value
+def _some(value: Value) -> Optional:
     return Optional(value, present=True)
 
 
 @function("optional.ofNonZeroValue(A) -> optional<A>")
-def _some_nonzero(value: Any) -> Optional:  # noqa: ANN401 - any value
+def _some_nonzero(value: Value) -> Optional:
     return Optional(value, present=True) if value or type(value) in {datetime} else NONE
 
 
@@ -344,14 +350,14 @@ def _has_value(value: Optional) -> bool:
 
 
 @function("optional<A>.value() -> A")
-def _value(value: Optional) -> Any:  # noqa: ANN401 - any value
+def _value(value: Optional) -> Value:
     if not value.present:
         raise CelError("optional.none() dereference")
     return value.value
 
 
 @function("optional<A>.orValue(A) -> A")
-def _or_value(value: Optional, other: Any) -> Any:  # noqa: ANN401 - any value
+def _or_value(value: Optional, other: Value) -> Value:
     return value.value if value.present else other
 
 

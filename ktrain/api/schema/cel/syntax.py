@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from .values import Value
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -17,7 +20,7 @@ class Node:
 class Literal(Node):
     """A constant."""
 
-    value: Any
+    value: Value
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -6,12 +6,12 @@ import re
 from datetime import timedelta
 from functools import cmp_to_key
 from itertools import pairwise
-from typing import Any, Final
+from typing import Final
 
 from ..patterns import Pattern, compile_pattern
 from .errors import CelError, no_overload
 from .library import function
-from .values import UInt, before, equal, show
+from .values import UInt, Value, before, equal, show
 
 MAX_TEXT: Final = 10_000_000
 """Characters that one call may make."""
@@ -47,7 +47,7 @@ def _char_at(text: str, index: int) -> str:
 
 @function("string.indexOf(string) -> int", "string.indexOf(string, int) -> int")
 @function("list<A>.indexOf(A) -> int")
-def _index_of(where: Any, what: Any, start: int = 0) -> int:  # noqa: ANN401 - text or list
+def _index_of(where: Value, what: Value, start: int = 0) -> int:
     if type(where) is list:
         return next((index for index, one in enumerate(where) if equal(one, what)), -1)
     if not 0 <= start <= len(where):
@@ -58,7 +58,7 @@ def _index_of(where: Any, what: Any, start: int = 0) -> int:  # noqa: ANN401 - t
 
 @function("string.lastIndexOf(string) -> int", "string.lastIndexOf(string, int) -> int")
 @function("list<A>.lastIndexOf(A) -> int")
-def _last_index_of(where: Any, what: Any, end: int | None = None) -> int:  # noqa: ANN401 - text or list
+def _last_index_of(where: Value, what: Value, end: int | None = None) -> int:
     if type(where) is list:
         return max((index for index, one in enumerate(where) if equal(one, what)), default=-1)
     found: int = where.rfind(what) if end is None else where.rfind(what, 0, end + len(what))
@@ -142,7 +142,7 @@ def _pattern(pattern: str) -> Pattern:
 
 
 @function("string.format(list<A>) -> string")
-def _format(template: str, values: list[Any]) -> str:
+def _format(template: str, values: list[Value]) -> str:
     rest = iter(values)
 
     def expand(match: re.Match[str]) -> str:
@@ -158,7 +158,7 @@ def _format(template: str, values: list[Any]) -> str:
     return _DIRECTIVE.sub(expand, template)
 
 
-def _directive(directive: str, precision: str | None, value: Any) -> str:  # noqa: ANN401 - any value
+def _directive(directive: str, precision: str | None, value: Value) -> str:
     kind = type(value)
     if directive == "s":
         return show(value)
@@ -181,28 +181,28 @@ _ORDERED: Final = (*_SUMMED, "string", "bool", "timestamp", "bytes")
 
 
 @function(*(f"list<{one}>.isSorted() -> bool" for one in _ORDERED))
-def _is_sorted(items: list[Any]) -> bool:
+def _is_sorted(items: list[Value]) -> bool:
     return not any(before(b, a) for a, b in pairwise(items))
 
 
 @function(*(f"list<{one}>.sum() -> {one}" for one in _SUMMED))
-def _sum(items: list[Any]) -> Any:  # noqa: ANN401 - a number or a duration
+def _sum(items: list[Value]) -> Value:
     if not items:
         return 0
     return sum(items[1:], items[0]) if type(items[0]) in {int, UInt, float, timedelta} else no_overload()
 
 
 @function(*(f"list<{one}>.min() -> {one}" for one in _ORDERED))
-def _min(items: list[Any]) -> Any:  # noqa: ANN401 - any value
+def _min(items: list[Value]) -> Value:
     return _extreme(items, "min")
 
 
 @function(*(f"list<{one}>.max() -> {one}" for one in _ORDERED))
-def _max(items: list[Any]) -> Any:  # noqa: ANN401 - any value
+def _max(items: list[Value]) -> Value:
     return _extreme(items, "max")
 
 
-def _extreme(items: list[Any], name: str) -> Any:  # noqa: ANN401 - any value
+def _extreme(items: list[Value], name: str) -> Value:
     if not items:
         raise CelError(f"{name} called on empty list")
     order = cmp_to_key(lambda a, b: before(b, a) - before(a, b))
@@ -210,17 +210,17 @@ def _extreme(items: list[Any], name: str) -> Any:  # noqa: ANN401 - any value
 
 
 @function("sets.contains(list<A>, list<A>) -> bool")
-def _set_contains(items: list[Any], others: list[Any]) -> bool:
+def _set_contains(items: list[Value], others: list[Value]) -> bool:
     _bounded(len(items) * len(others))
     return all(any(equal(one, other) for one in items) for other in others)
 
 
 @function("sets.intersects(list<A>, list<A>) -> bool")
-def _set_intersects(items: list[Any], others: list[Any]) -> bool:
+def _set_intersects(items: list[Value], others: list[Value]) -> bool:
     _bounded(len(items) * len(others))
     return any(equal(one, other) for one in items for other in others)
 
 
 @function("sets.equivalent(list<A>, list<A>) -> bool")
-def _set_equivalent(items: list[Any], others: list[Any]) -> bool:
+def _set_equivalent(items: list[Value], others: list[Value]) -> bool:
     return bool(_set_contains(items, others)) and bool(_set_contains(others, items))

@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from .errors import CelError, no_overload
 
@@ -22,6 +22,9 @@ _DURATION_PART: Final = re.compile(r"(\d+\.?\d*|\.\d+)(ns|us|µs|μs|ms|s|m|h)")
 _DURATION: Final = re.compile(rf"[-+]?(0|({_DURATION_PART.pattern})+)")
 _UNITS_S: Final = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "μs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
 _TIMESTAMP: Final = re.compile(r"\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(\.\d{1,9})?([Zz]|[+-]\d\d:\d\d)")
+
+Value: TypeAlias = Any
+"""A value of CEL, of the types above: an expression that was not checked may have any of them anywhere."""
 
 
 class UInt(int):
@@ -34,7 +37,7 @@ class UInt(int):
 class Optional:
     """A value that may not be there."""
 
-    value: Any = None
+    value: Value = None
     present: bool = False
 
 
@@ -53,12 +56,12 @@ class LazyMap:
 
     __slots__ = ("_compute", "_known", "names")
 
-    def __init__(self, compute: Callable[[str], Any], names: Container[str]) -> None:
+    def __init__(self, compute: Callable[[str], Value], names: Container[str]) -> None:
         self._compute = compute
-        self._known: dict[str, Any] = {}
+        self._known: dict[str, Value] = {}
         self.names = names
 
-    def cel_field(self, name: str) -> Any:  # noqa: ANN401 - any value
+    def cel_field(self, name: str) -> Value:
         """
         Return a value; it is computed once.
 
@@ -99,7 +102,7 @@ def kind_of(value: object) -> str:
 _NUMBERS: Final = frozenset({int, float, UInt})
 
 
-def equal(a: Any, b: Any) -> bool:  # noqa: ANN401 - any value
+def equal(a: Value, b: Value) -> bool:
     """Whether two values are equal: numbers across their types, nothing else across types."""
     kind, other = type(a), type(b)
     if kind is dict and other is dict:
@@ -111,7 +114,7 @@ def equal(a: Any, b: Any) -> bool:  # noqa: ANN401 - any value
     return (kind is other or (kind in _NUMBERS and other in _NUMBERS)) and bool(a == b)
 
 
-def before(a: Any, b: Any) -> bool:  # noqa: ANN401 - any value
+def before(a: Value, b: Value) -> bool:
     """
     Whether a value is less than another.
 
@@ -127,7 +130,7 @@ def before(a: Any, b: Any) -> bool:  # noqa: ANN401 - any value
 _UNORDERED: Final = frozenset({dict, list, type(None), TypeValue, Optional})
 
 
-def show(value: Any) -> str:  # noqa: ANN401, PLR0911 - any value, each kind in its way
+def show(value: Value) -> str:  # noqa: PLR0911 - any value, each kind in its way
     """Return a value as `string()` and `%s` print it."""
     kind = type(value)
     if kind is bool:

@@ -17,7 +17,7 @@ from ktrain.local.apiserver.storage.store import decode, encode
 from ktrain.local.apiserver.verbs import accepting
 
 if TYPE_CHECKING:
-    from ktrain.api.meta import Json
+    from ktrain.api.meta import Json, JsonValue
     from ktrain.local.apiserver.registry import ServedResource
 
 MAX_COPIED_BYTES: Final = 3 << 20
@@ -68,7 +68,7 @@ def apply(seen: Json, operations: list[Json], resource: ServedResource, view: tu
     return accepting.default(resource, fresh)
 
 
-def _patched(doc: Any, operations: list[Json]) -> Any:  # noqa: ANN401 - any JSON value
+def _patched(doc: JsonValue, operations: list[Json]) -> JsonValue:
     copied = 0
     for operation in operations:
         op, path = operation.get("op"), operation.get("path")
@@ -86,7 +86,7 @@ def _patched(doc: Any, operations: list[Json]) -> Any:  # noqa: ANN401 - any JSO
     return doc
 
 
-def _size(doc: Any, pointer: Any) -> int:  # noqa: ANN401 - any JSON value
+def _size(doc: JsonValue, pointer: JsonValue) -> int:
     """Measure a value to be copied. Finding it is a `copy` to the document's own root."""
     return len(encode(json_patch(doc, [{"op": "copy", "from": pointer, "path": ""}])))
 

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from datetime import datetime
+from typing import Final
 
+from ktrain.api.meta import Json, JsonValue
 from ktrain.local.apiserver.forms.humanize import age
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from datetime import datetime
-
-    from ktrain.api.meta import Json
+Cell = Callable[[Json, datetime], JsonValue]
+"""What a column shows of an object at a time."""
 
 NONE: Final = "<none>"
 UNSET: Final = "<unset>"
@@ -22,26 +22,26 @@ class Column:
     """One column: its header, and its cell for an object at a time. Priority 1 shows only in wide output."""
 
     name: str
-    cell: Callable[[Json, datetime], Any]
+    cell: Cell
     description: str
     type: str = "string"
     format: str = ""
     priority: int = 0
 
 
-def at(*path: str, default: Any = "") -> Callable[[Json, datetime], Any]:  # noqa: ANN401 - any cell
+def at(*path: str, default: JsonValue = "") -> Cell:
     """Return the cell that shows the value at a path of keys, `default` if there is none."""
 
-    def cell(obj: Json, now: datetime) -> Any:  # noqa: ANN401, ARG001 - any cell; a column's signature
-        value: Any = obj
+    def value_at(obj: Json) -> JsonValue:
+        value: JsonValue = obj
         for key in path:
             value = value.get(key) if isinstance(value, dict) else None
         return default if value is None else value
 
-    return cell
+    return of(value_at)
 
 
-def of(function: Callable[[Json], Any]) -> Callable[[Json, datetime], Any]:
+def of(function: Callable[[Json], JsonValue]) -> Cell:
     """Return the cell of a function that does not ask for the time."""
     return lambda obj, _now: function(obj)
 

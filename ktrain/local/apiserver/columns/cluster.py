@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
-from ktrain.local.apiserver.columns.base import AGE, CREATED_AT, NAME, Column, at, labels_text, of
+from ktrain.local.apiserver.columns.base import AGE, CREATED_AT, NAME, Cell, Column, at, labels_text, of
 from ktrain.local.apiserver.columns.workloads import CONTAINERS, IMAGES
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ def _role(binding: Json) -> str:
     return f"{reference.get('kind', '')}/{reference.get('name', '')}"
 
 
-def _subjects(kind: str) -> Any:  # noqa: ANN401 - a column's cell
+def _subjects(kind: str) -> Cell:
     def names(binding: Json) -> str:
         subjects = [s for s in binding.get("subjects") or [] if s.get("kind") == kind]
         if kind == "ServiceAccount":

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from ktrain.local.apiserver.columns.base import (
     AGE,
     NAME,
     NONE,
     UNSET,
+    Cell,
     Column,
     at,
     condition,
@@ -59,7 +60,7 @@ def _ports(service: Json) -> str:
     return ",".join(ports) or NONE
 
 
-def _count(*fields: str) -> Any:  # noqa: ANN401 - a column's cell
+def _count(*fields: str) -> Cell:
     return of(lambda obj: sum(len(obj.get(field) or {}) for field in fields))
 
 
@@ -118,7 +119,7 @@ def _node_roles(node: Json) -> str:
     return ",".join(sorted(roles - {""})) or NONE
 
 
-def _node_address(type_: str) -> Any:  # noqa: ANN401 - a column's cell
+def _node_address(type_: str) -> Cell:
     def address(node: Json) -> str:
         addresses = (node.get("status") or {}).get("addresses") or []
         return next((a["address"] for a in addresses if a.get("type") == type_), NONE)
@@ -126,7 +127,7 @@ def _node_address(type_: str) -> Any:  # noqa: ANN401 - a column's cell
     return of(address)
 
 
-def _node_info(key: str) -> Any:  # noqa: ANN401 - a column's cell
+def _node_info(key: str) -> Cell:
     return lambda node, now: at("status", "nodeInfo", key)(node, now) or "<unknown>"
 
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from ktrain.local.apiserver.builtins.values import selectors
 from ktrain.local.apiserver.columns.base import (
     AGE,
     NAME,
     NONE,
+    Cell,
     Column,
     at,
     condition,
@@ -179,7 +180,7 @@ def _job_duration(job: Json, now: datetime) -> str:
     return "" if start is None else duration((parse_time(status.get("completionTime")) or now) - start)
 
 
-def _template_containers(key: str) -> Any:  # noqa: ANN401 - a column's cell
+def _template_containers(key: str) -> Cell:
     def names(obj: Json) -> str:
         spec = obj.get("spec") or {}
         spec = (spec.get("jobTemplate") or {}).get("spec") or spec

@@ -12,15 +12,15 @@ from __future__ import annotations
 
 import re
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from ktrain.local.apiserver.storage.store import encode
 
 if TYPE_CHECKING:
-    from ktrain.api.meta import Json
+    from ktrain.api.meta import Json, JsonValue
     from ktrain.api.schema.node import Node
 
-_ZERO: Final[dict[str, Any]] = {
+_ZERO: Final[dict[str, JsonValue]] = {
     "string": "",
     "integer": 0,
     "number": 0,
@@ -51,7 +51,7 @@ def free(obj: Json) -> Json:
     return decoded
 
 
-def _typed(value: Any, node: Node | None) -> Any:  # noqa: ANN401 - any JSON value
+def _typed(value: JsonValue, node: Node | None) -> JsonValue:
     if node is None:
         return value
     if isinstance(value, dict):
@@ -61,14 +61,14 @@ def _typed(value: Any, node: Node | None) -> Any:  # noqa: ANN401 - any JSON val
     return _in_utc(value) if node.format == "date-time" and isinstance(value, str) else value
 
 
-def _member(value: Any, name: str, node: Node) -> Any:  # noqa: ANN401 - any JSON value
+def _member(value: JsonValue, name: str, node: Node) -> JsonValue:
     field = node.properties.get(name)
     if field is None and value is None and node.additional is not None:
         return _zero(node.additional)
     return _typed(value, field or node.additional)
 
 
-def _zero(node: Node) -> Any:  # noqa: ANN401 - any JSON value
+def _zero(node: Node) -> JsonValue:
     return {} if node.type == "object" else _ZERO.get(node.type)
 
 
@@ -82,7 +82,7 @@ def _in_utc(time: str) -> str:
     return f"{here:%Y-%m-%dT%H:%M:%S}{elsewhere[2] or ''}Z"
 
 
-def _whole(value: Any) -> Any:  # noqa: ANN401 - any JSON value
+def _whole(value: JsonValue) -> JsonValue:
     if isinstance(value, dict):
         return {name: _whole(child) for name, child in value.items()}
     if isinstance(value, list):

@@ -14,12 +14,14 @@ Format: KEP-555 and `structured-merge-diff/fieldpath` (serialize.go); keys of it
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 import msgspec
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
+
+    from ktrain.api.meta import JsonValue
 
 FieldSet: TypeAlias = "dict[str, FieldSet]"
 
@@ -34,12 +36,12 @@ class FieldSetError(ValueError):
     """A fieldsV1 that cannot be read."""
 
 
-def item_key(keys: Mapping[str, Any]) -> str:
+def item_key(keys: Mapping[str, JsonValue]) -> str:
     """Return the path element of a list item with these key values."""
     return "k:" + msgspec.json.encode(keys, order="sorted").decode()
 
 
-def value_key(value: Any) -> str:  # noqa: ANN401 - any JSON scalar
+def value_key(value: JsonValue) -> str:
     """Return the path element of a set's item."""
     return "v:" + msgspec.json.encode(value).decode()
 
@@ -203,5 +205,5 @@ def show(element: str) -> str:
     return f"[{text}]"
 
 
-def _scalar(value: Any) -> str:  # noqa: ANN401 - any JSON scalar
+def _scalar(value: JsonValue) -> str:
     return msgspec.json.encode(value).decode()

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
-from typing import Any, Final
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from ktrain.api.meta import JsonValue
 
 _MINUTE = 60
 _HOUR = 60 * _MINUTE
@@ -25,7 +28,7 @@ _FORMS: Final = (
 """Up to how many seconds a span is shown in which unit, and which finer one (0: none)."""
 
 
-def parse_time(text: Any) -> datetime | None:  # noqa: ANN401 - any JSON value
+def parse_time(text: JsonValue) -> datetime | None:
     """Read an RFC 3339 time; None if it is none."""
     if not isinstance(text, str):
         return None
@@ -36,7 +39,7 @@ def parse_time(text: Any) -> datetime | None:  # noqa: ANN401 - any JSON value
     return when if when.tzinfo else when.replace(tzinfo=UTC)
 
 
-def age(time: Any, now: datetime) -> str:  # noqa: ANN401 - any JSON value
+def age(time: JsonValue, now: datetime) -> str:
     """Return how long ago a time was: `<unknown>` without one, `<invalid>` if it cannot be read or is to come."""
     if not time:
         return "<unknown>"

@@ -13,12 +13,14 @@ from __future__ import annotations
 import operator
 import re
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+
+    from ktrain.api.meta import JsonValue
 
 _TOKEN: Final = re.compile(
     r"""\.(?P<field>(?:[^.\[\]\\'" ]|\\.)+)
@@ -30,7 +32,7 @@ _TOKEN: Final = re.compile(
     re.VERBOSE,
 )
 _CONDITION: Final = re.compile(r"""\s*@(?P<path>[^=!<>\s]*)\s*(?:(?P<operator>==|!=|<=|>=|<|>)\s*(?P<value>.+?))?\s*""")
-_OPERATORS: Final[dict[str, Callable[[Any, Any], bool]]] = {
+_OPERATORS: Final[dict[str, Callable[[JsonValue, JsonValue], bool]]] = {
     "==": operator.eq,
     "!=": operator.ne,
     "<": operator.lt,
@@ -43,10 +45,10 @@ _OPERATORS: Final[dict[str, Callable[[Any, Any], bool]]] = {
 class JsonPath:
     """A compiled path."""
 
-    def __init__(self, steps: list[Callable[[Any], Iterator[Any]]]) -> None:
+    def __init__(self, steps: list[Callable[[JsonValue], Iterator[JsonValue]]]) -> None:
         self._steps = steps
 
-    def find(self, value: Any) -> list[Any]:  # noqa: ANN401 - any JSON value
+    def find(self, value: JsonValue) -> list[JsonValue]:
         """Return all that the path leads to, in document order."""
         found = [value]
         for step in self._steps:
@@ -65,7 +67,7 @@ def compile_path(path: str) -> JsonPath:
     text = path.strip().removeprefix("{").removesuffix("}").removeprefix("$")
     if text and text[0] not in ".[":
         text = f".{text}"
-    steps: list[Callable[[Any], Iterator[Any]]] = []
+    steps: list[Callable[[JsonValue], Iterator[JsonValue]]] = []
     position = 0
     while position < len(text):
         token = _TOKEN.match(text, position)
@@ -76,7 +78,7 @@ def compile_path(path: str) -> JsonPath:
     return JsonPath(steps)
 
 
-def _step(token: re.Match[str]) -> Callable[[Any], Iterator[Any]]:
+def _step(token: re.Match[str]) -> Callable[[JsonValue], Iterator[JsonValue]]:
     kind = token.lastgroup
     if token["field"] is not None:
         return _field(re.sub(r"\\(.)", r"\1", token["field"]))
@@ -96,30 +98,30 @@ def _bound(text: str) -> int | None:
     return int(text) if text else None
 
 
-def _field(name: str) -> Callable[[Any], Iterator[Any]]:
-    def step(value: Any) -> Iterator[Any]:  # noqa: ANN401 - any JSON value
+def _field(name: str) -> Callable[[JsonValue], Iterator[JsonValue]]:
+    def step(value: JsonValue) -> Iterator[JsonValue]:
         if isinstance(value, dict) and name in value:
             yield value[name]
 
     return step
 
 
-def _slice(part: slice) -> Callable[[Any], Iterator[Any]]:
-    def step(value: Any) -> Iterator[Any]:  # noqa: ANN401 - any JSON value
+def _slice(part: slice) -> Callable[[JsonValue], Iterator[JsonValue]]:
+    def step(value: JsonValue) -> Iterator[JsonValue]:
         if isinstance(value, list):
             yield from value[part]
 
     return step
 
 
-def _every(value: Any) -> Iterator[Any]:  # noqa: ANN401 - any JSON value
+def _every(value: JsonValue) -> Iterator[JsonValue]:
     if isinstance(value, dict):
         yield from value.values()
     elif isinstance(value, list):
         yield from value
 
 
-def _filter(text: str) -> Callable[[Any], Iterator[Any]]:
+def _filter(text: str) -> Callable[[JsonValue], Iterator[JsonValue]]:
     condition = _CONDITION.fullmatch(text)
     if condition is None:
         raise ValueError(f"cannot read the JSONPath filter {text!r}")
@@ -127,7 +129,7 @@ def _filter(text: str) -> Callable[[Any], Iterator[Any]]:
     compare = _OPERATORS.get(condition["operator"] or "")
     wanted = _literal(condition["value"]) if compare else None
 
-    def holds(item: Any) -> bool:  # noqa: ANN401 - any JSON value
+    def holds(item: JsonValue) -> bool:
         results = path.find(item)
         if not results or compare is None:
             return bool(results)
@@ -136,14 +138,14 @@ def _filter(text: str) -> Callable[[Any], Iterator[Any]]:
         except TypeError:
             return False
 
-    def step(value: Any) -> Iterator[Any]:  # noqa: ANN401 - any JSON value
+    def step(value: JsonValue) -> Iterator[JsonValue]:
         if isinstance(value, list):
             yield from filter(holds, value)
 
     return step
 
 
-def _literal(text: str) -> Any:  # noqa: ANN401 - any JSON scalar
+def _literal(text: str) -> JsonValue:
     if text[0] == text[-1] == "'":
         return text[1:-1]
     try:

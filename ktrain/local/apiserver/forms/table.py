@@ -7,7 +7,7 @@ those of their CRD's `additionalPrinterColumns`.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from datetime import datetime
 
-    from ktrain.api.meta import Json
+    from ktrain.api.meta import Json, JsonValue
     from ktrain.local.apiserver.registry import ServedResource
 
 _DEFAULT: Final = (NAME, AGE)
@@ -92,14 +92,14 @@ def _custom_column(definition: Json) -> Column:
     )
 
 
-def _custom_cell(path: str, kind: str) -> Callable[[Json, datetime], Any]:
+def _custom_cell(path: str, kind: str) -> Callable[[Json, datetime], JsonValue]:
     try:
         compiled = compile_path(path)
     except ValueError:  # A column that we cannot read must not hide the others.
         return lambda _obj, _now: "<invalid>"
-    convert: Callable[[Any], Any] = _CONVERSIONS.get(kind, _text)
+    convert: Callable[[JsonValue], JsonValue] = _CONVERSIONS.get(kind, _text)
 
-    def cell(obj: Json, now: datetime) -> Any:  # noqa: ANN401 - any cell
+    def cell(obj: Json, now: datetime) -> JsonValue:
         results = compiled.find(obj)
         if not results or results[0] is None:
             return None
@@ -108,16 +108,16 @@ def _custom_cell(path: str, kind: str) -> Callable[[Json, datetime], Any]:
     return cell
 
 
-def _text(value: Any) -> str:  # noqa: ANN401 - any JSON value
+def _text(value: JsonValue) -> str:
     return value if isinstance(value, str) else msgspec.json.encode(value).decode()
 
 
-def _integer(value: Any) -> int | None:  # noqa: ANN401 - any JSON value
+def _integer(value: JsonValue) -> int | None:
     number = _number(value)
     return None if number is None else int(number)
 
 
-def _number(value: Any) -> float | None:  # noqa: ANN401 - any JSON value
+def _number(value: JsonValue) -> float | None:
     if isinstance(value, bool) or not isinstance(value, int | float | str):
         return None
     try:
@@ -126,11 +126,11 @@ def _number(value: Any) -> float | None:  # noqa: ANN401 - any JSON value
         return None
 
 
-def _boolean(value: Any) -> bool | None:  # noqa: ANN401 - any JSON value
+def _boolean(value: JsonValue) -> bool | None:
     return value if isinstance(value, bool) else {"true": True, "false": False}.get(value)
 
 
-_CONVERSIONS: Final[dict[str, Callable[[Any], Any]]] = {
+_CONVERSIONS: Final[dict[str, Callable[[JsonValue], JsonValue]]] = {
     "integer": _integer,
     "number": _number,
     "boolean": _boolean,

@@ -7,9 +7,12 @@ text like that without quotes. And what is stored shares its parts, which YAML w
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import TYPE_CHECKING, Final
 
 import yaml
+
+if TYPE_CHECKING:
+    from ktrain.api.meta import JsonValue
 
 _LETTERS: Final = frozenset("yYnN")
 
@@ -17,7 +20,7 @@ _LETTERS: Final = frozenset("yYnN")
 class _Dumper(yaml.SafeDumper):
     """Writes texts so that they are read as texts, and everything in full."""
 
-    def ignore_aliases(self, data: Any) -> bool:  # noqa: ANN401, ARG002 - PyYAML's signature
+    def ignore_aliases(self, data: JsonValue) -> bool:  # noqa: ARG002 - PyYAML's signature
         return True
 
 

@@ -7,7 +7,7 @@ upstream has them where ours say more than OpenAPI can: quantities and int-or-st
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from ktrain.api.schema import builtin_kinds, definition, descriptions
 from ktrain.local.apiserver.documents.discovery import SUBRESOURCE_KINDS
@@ -15,7 +15,7 @@ from ktrain.local.apiserver.documents.discovery import SUBRESOURCE_KINDS
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from ktrain.api.meta import Json
+    from ktrain.api.meta import Json, JsonValue
     from ktrain.local.apiserver.registry import ServedResource
 
 _PREFIXES: Final = {
@@ -147,7 +147,7 @@ def _add_all(wanted: list[str], found: Json, texts: Mapping[str, Mapping[str, st
             found[public] = _publish(name, texts)
 
 
-def _targets(schema: Any) -> list[str]:  # noqa: ANN401 - a JSON schema
+def _targets(schema: JsonValue) -> list[str]:
     if isinstance(schema, list):
         return [target for item in schema for target in _targets(item)]
     if not isinstance(schema, dict):
@@ -175,7 +175,7 @@ def _described(schema: Json, text: str) -> Json:
     return {"description": text, **schema}
 
 
-def _published(schema: Any) -> Any:  # noqa: ANN401 - a JSON schema
+def _published(schema: JsonValue) -> JsonValue:
     """Return a built-in schema with references as OpenAPI has them: alone, or in an allOf beside other keywords."""
     if isinstance(schema, list):
         return [_published(item) for item in schema]

@@ -9,7 +9,7 @@ The whole takes a tenth of a second to make, so it is made and sent a group at a
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import anyio.lowlevel
 import msgspec
@@ -19,7 +19,7 @@ from . import protobuf
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Container, Iterable, Iterator
 
-    from ktrain.api.meta import Json
+    from ktrain.api.meta import Json, JsonValue
 
 _V3: Final = "#/components/schemas/"
 _V2: Final = "#/definitions/"
@@ -101,7 +101,7 @@ def _parameter(parameter: Json) -> Json:
     return {**rest, **parameter["schema"]}
 
 
-def _schema(schema: Any) -> Any:  # noqa: ANN401 - a JSON schema
+def _schema(schema: JsonValue) -> JsonValue:
     if not isinstance(schema, dict):
         return schema
     found: Json = {}

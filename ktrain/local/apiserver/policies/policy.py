@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
-from ktrain.api.schema.cel import Budget, CelError, compiled
+from ktrain.api.schema.cel import Budget, CelError, Value, compiled
 from ktrain.api.schema.cel.values import LazyMap
 from ktrain.local.apiserver.admission.conditions import ConditionFailed, conditions_hold, evaluate
 
@@ -57,7 +57,7 @@ def _composed(spec: Json, variables: Json, budget: Budget) -> LazyMap:
     """Return the policy's own variables, each evaluated when first read; they may read those before them."""
     composed: LazyMap
 
-    def value(name: str, expression: str) -> Any:  # noqa: ANN401 - any value
+    def value(name: str, expression: str) -> Value:
         try:
             return compiled(expression).evaluate({**variables, "variables": composed}, budget)
         except CelError as error:

@@ -8,13 +8,13 @@ a zero means something (a pointer, or a field without omitempty) it stays.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from ktrain.local.apiserver.protobuf import scalars, tables
 from ktrain.local.apiserver.protobuf.wire import BYTES, FIXED64, VARINT, Reader, WireError
 
 if TYPE_CHECKING:
-    from ktrain.api.meta import Json
+    from ktrain.api.meta import Json, JsonValue
     from ktrain.local.apiserver.protobuf.tables import Field, Tables
 
 MAX_DEPTH: Final = 64
@@ -117,7 +117,7 @@ class _Decoder:
         else:
             obj[field.name] = value
 
-    def _value(self, field: Field, kind: int, first: int, last: int, depth: int) -> Any:  # noqa: ANN401 - any JSON
+    def _value(self, field: Field, kind: int, first: int, last: int, depth: int) -> JsonValue:
         name = field.type
         _expect(_WIRE_TYPES.get(name, BYTES), kind, field.name)
         if name in scalars.INTEGERS:
@@ -138,7 +138,7 @@ class _Decoder:
             return ""
         return "0" if name == "Quantity" else [] if self._is_list(name) else {}
 
-    def _packed(self, field: Field, first: int, last: int) -> list[Any]:
+    def _packed(self, field: Field, first: int, last: int) -> list[JsonValue]:
         reader, found, at = self._reader, [], first
         while at < last:
             if field.type == "d":

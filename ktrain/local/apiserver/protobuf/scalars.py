@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import base64
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from ktrain.api.meta import format_time
+from ktrain.api.meta import JsonValue, format_time
 from ktrain.local.apiserver.protobuf.wire import BYTES, VARINT, Reader, WireError, signed
 
 if TYPE_CHECKING:
@@ -99,7 +99,7 @@ FORMS: Final[Mapping[str, Callable[[Reader, int, int], object]]] = {
 """By name in the tables. None means a zero that JSON leaves out."""
 
 
-def union(fields: Json) -> Any:  # noqa: ANN401 - any JSON value
+def union(fields: Json) -> JsonValue:
     """Return what a union of a schema and something else holds (JSONSchemaPropsOrArray and its like)."""
     for name in ("jSONSchemas", "property"):
         if fields.get(name):

@@ -1,0 +1,93 @@
+"""What plugins build to be written after the JobSet: if it is refused, the JobSet runs already."""
+
+from __future__ import annotations
+
+import pytest
+
+from ktrain.api import trainer as api
+from ktrain.api.core import SERVICES
+from ktrain.api.meta import Key, owner_reference
+from ktrain.framework.errors import NotFound
+from ktrain.pipeline import Component, Watch
+
+from .world import NS, World, play
+
+WRITE = "PATCH services/job-board"
+
+
+class Board:
+    """A plugin that has a Service for each job, after its JobSet."""
+
+    name = "Board"
+    after = ("JobSet",)
+
+    def watches(self):
+        return (Watch(SERVICES, owned=True),)
+
+    def build(self, info, ctx):
+        meta = info.job.metadata
+        owners = [owner_reference(api.API_VERSION, "TrainJob", meta.name, meta.uid)]
+        metadata = {"name": f"{meta.name}-board", "namespace": meta.namespace, "ownerReferences": owners}
+        return (
+            Component(
+                SERVICES,
+                {"apiVersion": "v1", "kind": "Service", "metadata": metadata, "spec": {"ports": [{"port": 80}]}},
+            ),
+        )
+
+
+async def board(world: World):
+    try:
+        return await world.user.get(SERVICES, "job-board", NS)
+    except NotFound:
+        return None
+
+
+async def refused(world: World) -> None:
+    """A job whose JobSet runs, and whose Service was refused."""
+    world.quota_exceeded, world.limited = True, "services"
+    await world.job()
+    await world.progress(active=1, ready=1)
+    await world.settle(60)
+
+
+@pytest.mark.parametrize("restarted", [False, True])
+def test_it_is_told_and_tried_again_until_it_is_there(restarted):
+    async def scenario(world: World) -> None:
+        world.plugins += (Board(),)
+        async with world.operator():
+            await refused(world)
+            told = (await world.read()).status.diagnosis
+            tries = world.counting.writes.count(WRITE)
+            if not restarted:
+                world.quota_exceeded = False
+                await world.settle(600)
+        if restarted:
+            async with world.operator():
+                await world.settle(60)
+                assert world.counting.writes.count(WRITE) > 1
+                world.quota_exceeded = False
+                await world.settle(600)
+
+        assert (told.reason, told.message) == ("Refused", "exceeded quota: gpus")
+        assert 5 <= tries <= 20
+        assert await board(world)
+        assert (await world.read()).status.diagnosis is None
+        assert "PATCH jobsets/job" not in world.counting.writes[2:]
+
+    play(scenario)
+
+
+def test_what_has_been_there_once_is_the_users_to_delete():
+    async def scenario(world: World) -> None:
+        world.plugins += (Board(),)
+        async with world.operator():
+            await world.job()
+            await world.progress(active=1, ready=1)
+            await world.settle()
+            await world.user.delete(SERVICES, Key(NS, "job-board"))
+            await world.settle(60)
+
+            assert await board(world) is None
+
+    play(scenario)
