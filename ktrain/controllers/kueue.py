@@ -46,7 +46,8 @@ def _in_queue(new: Json, before: Json, job: Json) -> Json:
         return new
     if any(map(_is_kueues, patches)):
         return new
-    return new | {"runtimePatches": [*patches, *filter(_is_kueues, before["runtimePatches"])]}
+    place = next(index for index, patch in enumerate(before["runtimePatches"]) if _is_kueues(patch))
+    return new | {"runtimePatches": [*patches[:place], before["runtimePatches"][place], *patches[place:]]}
 
 
 def _as_spelled(new: Json, before: Json) -> Json:
@@ -71,7 +72,7 @@ def _equal_as(amounts: JsonValue, stored: Json) -> JsonValue:
 def _is_same(amount: JsonValue, stored: JsonValue) -> bool:
     try:
         return quantity.parse(amount) == quantity.parse(stored)
-    except (ValueError, TypeError):
+    except (ValueError, TypeError, ArithmeticError):
         return False
 
 

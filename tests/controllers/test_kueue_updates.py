@@ -99,8 +99,9 @@ def test_a_file_that_is_applied_again_changes_nothing(said, stored):
         trainer = {"numNodes": 2, "resourcesPerNode": {"requests": requests, "limits": {"gpu": "1"}}}
         return job(trainer=trainer, runtimePatches=list(patches)) | {"metadata": QUEUED}
 
-    live = sized(stored, OLDER, entry("x"))
-    assert meant(sized(said, OLDER), live) == live
+    later = patch(tolerations=[]) | {"manager": "acme.io/later"}
+    live = sized(stored, OLDER, entry("x"), later)
+    assert meant(sized(said, OLDER, later), live) == live
 
 
 @pytest.mark.parametrize(

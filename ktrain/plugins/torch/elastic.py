@@ -132,7 +132,7 @@ def check_patches(info: Info) -> Iterator[FieldError]:
 
 
 def beyond_the_queue(job: api.TrainJob, old: api.TrainJob | None) -> Iterator[str]:
-    """Warn of nodes that the job's queue does not count: Kueue knows `trainer.numNodes` only, and 1 where it is unset."""
+    """Warn of nodes that the job's queue does not count: Kueue knows `trainer.numNodes`, and 1 where it is unset."""
     queue, nodes = job.metadata.labels.get(_QUEUE_LABEL), job.asked_nodes
     if not queue or nodes is None or (old and nodes <= (old.asked_nodes or 0)):
         return
