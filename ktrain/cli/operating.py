@@ -54,6 +54,7 @@ async def _operate(configuration: Configuration, kubeconfig: str | None, logs: k
         client, cache, env, metrics = operator.client, operator.cache, operator.env, operator.metrics
         managed = manage_certificates(operator, configuration) if configuration.cert_management.enable else None
         registry = await trainjob.without_unserved(Registry.load(), client)
+        registry.calls.expose(metrics)
         concurrency = configuration.controller.group_kind_concurrency
         workers = concurrency.get(TRAIN_JOB_KIND, TRAIN_JOB_CONCURRENCY)
         shared = trainjob.SharedSnapshots(client, cache, for_new_jobs=configuration.snapshots == "shared")

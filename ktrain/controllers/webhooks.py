@@ -48,7 +48,7 @@ def _answer(verdict: admission.Verdict) -> Allowed | Denied:
         return Allowed(warnings=verdict.warnings)
     if verdict.is_ours:
         return Denied(verdict.message, 500, "InternalError", warnings=verdict.warnings)
-    return Denied(verdict.message, reason="Forbidden")
+    return Denied(verdict.message, reason="Forbidden", warnings=verdict.warnings)
 
 
 class _Hooks:

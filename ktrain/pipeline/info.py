@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from ktrain.api import trainer as api
+from ktrain.api.quantity import canonical
 
 from .journal import Journal
 
@@ -121,14 +122,15 @@ class Container:
 
     def merge_resources(self, resources: Json) -> None:
         """
-        Lay requests, limits and claims over the container's, name by name; nothing is removed.
+        Lay requests, limits and claims over the container's, name by name; nothing is removed. Amounts become canonical.
 
         Go's Trainer loses claims (DRA) on this way; here they are kept.
         """
         merged = dict(self.resources)
         for kind in ("limits", "requests"):
-            if resources.get(kind):
-                merged[kind] = (merged.get(kind) or {}) | resources[kind]
+            if asked := resources.get(kind):
+                amounts = {name: canonical(amount) for name, amount in asked.items()}
+                merged[kind] = (merged.get(kind) or {}) | amounts
         if resources.get("claims"):
             claims = list(merged.get("claims") or ())
             for claim in resources["claims"]:
