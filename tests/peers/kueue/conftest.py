@@ -1,5 +1,6 @@
 """
-Kueue beside ktrain's operator, in two clusters: `plane`, and `impatient`, whose Kueue gives pods ten seconds.
+Kueue beside ktrain's operator, in two clusters: `plane`, and `impatient`, whose Kueue gives pods ten seconds to be
+ready and where JobSet's own operator sees to JobSets.
 
 Without Kueue, or without a real API server, these tests are skipped.
 """
@@ -18,24 +19,22 @@ PATIENT = {"waitForPodsReady": {"timeout": "300s"}}
 
 @pytest.fixture(scope="session")
 def starting(tmp_path_factory):
-    """`with starting(configuration):` runs a cluster with both operators."""
+    """`with starting(configuration, own_jobsets=...):` runs a cluster."""
+    if what := queueing.missing():
+        pytest.skip(what)
     binaries = Settings.of().binaries
-    if binaries is None or binaries.kube_controller_manager is None:
-        pytest.skip("needs a real control plane: export KUBEBUILDER_ASSETS=$(hack/controlplane/build)")
-    if (kueue := queueing.built()) is None:
-        pytest.skip("needs Kueue: hack/peers/kueue/build (Go, minutes)")
-    return lambda configuration: queueing.plane(binaries, kueue, tmp_path_factory.mktemp("kueue"), configuration)
+    return lambda *args, **options: queueing.plane(binaries, tmp_path_factory.mktemp("kueue"), *args, **options)
 
 
 @pytest.fixture(scope="session")
 def plane(starting):
-    with starting(PATIENT) as running:
+    with starting(PATIENT, own_jobsets=True) as running:
         yield running
 
 
 @pytest.fixture(scope="session")
 def impatient(starting):
-    with starting(IMPATIENT) as running:
+    with starting(IMPATIENT, own_jobsets=False) as running:
         yield running
 
 
