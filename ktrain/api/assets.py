@@ -79,3 +79,13 @@ def runtime_files() -> list[Path]:
         AssetsMissing: If the configuration is not there.
     """
     return sorted((config_directory() / "runtimes").glob("*.yaml"))
+
+
+def public_file() -> Path:
+    """
+    The file of what Kubeflow's SDK looks up.
+
+    Raises:
+        AssetsMissing: If the configuration is not there.
+    """
+    return config_directory() / "trainer" / "public.yaml"

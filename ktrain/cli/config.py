@@ -21,6 +21,8 @@ from ktrain.framework.serving.address import parse_address
 from .durations import parse_duration
 
 if TYPE_CHECKING:
+    from ssl import TLSVersion
+
     from ktrain.api.meta import JsonValue
 
 API_VERSION: Final = "config.trainer.kubeflow.org/v1alpha1"
@@ -142,21 +144,30 @@ class ClientConnection(Section, frozen=True):
 
 
 class Tls(Section, frozen=True):
-    """Kubeflow Trainer's settings of its servers' TLS; see `kubeflow.unheeded`."""
+    """How our servers speak TLS. For what has no effect see `kubeflow.unheeded`."""
 
     min_version: str | None = None
+    """`1.2` or `1.3`, or as the JobSet operator spells it: `VersionTLS13`. Default: 1.2."""
     cipher_suites: list[str] | None = None
     next_protos: list[str] | None = None
+
+    @property
+    def minimum(self) -> TLSVersion:
+        """The oldest version that is spoken: 1.2, unless 1.3 is asked for."""
+        from ssl import TLSVersion
+
+        newest = self.min_version in ("1.3", "VersionTLS13")
+        return TLSVersion.TLSv1_3 if newest else TLSVersion.TLSv1_2
 
 
 class StatusServer(Section, frozen=True):
     """Where pods report their progress, with the feature gate TrainJobStatus. Its certificate is the webhooks'."""
 
     port: int = 10443
-    qps: float = 180.0
+    qps: float = 0
     """Reports stored a second, by one replica; a report waits for its turn, and the newest of a job is stored."""
-    burst: int = 20
-    """Reports stored at once, after a while without any."""
+    burst: int = 0
+    """Reports stored at once, after a while without any. As for client-go, 0 stands for the default."""
 
 
 class Configuration(Section, frozen=True):
@@ -310,10 +321,9 @@ def _check_status_server(configuration: Configuration, source: str) -> None:
     server = configuration.status_server
     if not 1 <= server.port <= 65535:
         raise ConfigError(f"{source}: statusServer.port: must be between 1 and 65535")
-    if server.qps <= 0:
-        raise ConfigError(f"{source}: statusServer.qps: must be greater than 0")
-    if server.burst < 0:
-        raise ConfigError(f"{source}: statusServer.burst: must be greater than or equal to 0")
+    for name, limit in (("qps", server.qps), ("burst", server.burst)):
+        if limit < 0:
+            raise ConfigError(f"{source}: statusServer.{name}: must be greater than or equal to 0")
 
 
 def msgspec_name(name: str) -> str:

@@ -111,7 +111,7 @@ def unheeded(configuration: Configuration) -> Iterator[tuple[str, str]]:
         yield "clientConnection.burst", limits
     if configuration.leader_election.resource_lock not in ("", "leases"):
         yield "leaderElection.resourceLock", "the election is by a Lease"
-    if configuration.tls.min_version not in (None, "", "1.2", "VersionTLS12"):
+    if configuration.tls.min_version not in (None, "", "1.2", "VersionTLS12", "1.3", "VersionTLS13"):
         yield "tls.minVersion", "servers take TLS 1.2 and 1.3"
     if configuration.tls.cipher_suites:
         yield "tls.cipherSuites", "servers take the suites that OpenSSL holds for safe"

@@ -54,6 +54,7 @@ async def _operate(configuration: Configuration, kubeconfig: str | None, logs: k
         client, cache, env, metrics = operator.client, operator.cache, operator.env, operator.metrics
         managed = manage_certificates(operator, configuration) if configuration.cert_management.enable else None
         registry = await trainjob.without_unserved(Registry.load(), client)
+        registry.calls.expose(metrics)
         concurrency = configuration.controller.group_kind_concurrency
         workers = concurrency.get(TRAIN_JOB_KIND, TRAIN_JOB_CONCURRENCY)
         shared = trainjob.SharedSnapshots(client, cache, for_new_jobs=configuration.snapshots == "shared")
@@ -108,6 +109,7 @@ def _settings(configuration: Configuration, kubeconfig: str | None, logs: kubefl
         },
         webhook_address=f"[{webhook.host}]:{webhook.port}" if ":" in webhook.host else f"{webhook.host}:{webhook.port}",
         webhook_cert_dir=Path(webhook.cert_dir),
+        tls_minimum=configuration.tls.minimum,
         log_level=logs.level,
         log_format=logs.format,
     )

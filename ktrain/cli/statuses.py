@@ -38,7 +38,7 @@ def add_status_server(
     if not configuration.takes_reports:
         return {}
     # With all of schema validation: only those who take reports need it.
-    from ktrain.controllers.statusserver import Authority, StatusServer, Tokens, Writer
+    from ktrain.controllers.statusserver import BURST, QPS, Authority, StatusServer, Tokens, Writer
 
     settings = configuration.status_server
     directory = Path(configuration.webhook.cert_dir)
@@ -58,11 +58,14 @@ def add_status_server(
     server = StatusServer(
         jobs,
         Tokens(client, operator.env),
-        Writer(client, operator.env, jobs, qps=settings.qps, burst=settings.burst, metrics=operator.metrics),
+        Writer(
+            client, operator.env, jobs, qps=settings.qps or QPS, burst=settings.burst or BURST, metrics=operator.metrics
+        ),
         certificates,
         operator.env,
         host=configuration.webhook.host,
         port=settings.port,
+        tls_minimum=configuration.tls.minimum,
     )
     operator.add(authority)
     operator.add(server)

@@ -66,4 +66,4 @@ def _is_within(part: JsonValue, whole: JsonValue) -> bool:
         return all(_is_within(value, whole[key]) if key in whole else value in _EMPTY for key, value in part.items())
     if isinstance(part, list) and isinstance(whole, list):
         return len(part) == len(whole) and all(map(_is_within, part, whole))
-    return part == whole
+    return bool(part == whole)

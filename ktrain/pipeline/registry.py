@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import structlog
 
 from . import points
+from .calls import Calls
 from .errors import RegistryError
 from .slots import Slots, schemas_of
 
@@ -79,6 +80,8 @@ class Registry:
         self.clean_ups = tuple(p for p in self.plugins if isinstance(p, points.CleanUp))
         self.foreign = frozenset(p.name for p in self.plugins if not _is_built_in(type(p).__module__))
         """Names of the plugins that are other people's: they are not taken at their word."""
+        self.calls = Calls()
+        """How they fared; the same in copies."""
 
     @classmethod
     def load(cls, entry_points: Iterable[EntryPoint] | None = None) -> Registry:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from ktrain.api.meta import Condition
     from ktrain.api.trainer import JobStatus, RuntimeSpec, TrainJob
 
+    from .calls import FailureKind
     from .info import Info
     from .points import Address, Component, Context, Gang, Plugin, Removal, Size
     from .registry import Registry
@@ -58,6 +59,7 @@ class _Caller:
 
     def __init__(self, registry: Registry, job: TrainJob, ctx: Context, info: Info | None = None) -> None:
         self._foreign = registry.foreign
+        self._calls = registry.calls
         self._key = job.key
         self._ctx = ctx
         self._journal = info.journal if info else None
@@ -80,23 +82,24 @@ class _Caller:
             else:
                 answer = function(*args, **kwargs)
         except FieldConflict as conflict:
+            self._calls.failed(plugin.name, hook, "conflict")
             raise PluginConflict(
                 conflict.path, conflict.first, plugin.name, hook=hook, job=str(self._key)
             ) from conflict
         except PipelineError:
             raise
         except Overrun as overrun:
-            raise PluginOverrun(plugin.name, hook, str(self._key), str(overrun)) from overrun
+            raise self._overrun(plugin, hook, overrun) from overrun
         except (Exception, SystemExit) as error:
-            raise self._error(plugin, hook, error) from error
+            raise self._error(plugin, hook, error, "raised") from error
         finally:
             if self._journal and before:
                 self._journal.hand_to(before)
             took_s = self._measured(plugin, hook)
         if is_foreign and took_s > LIMIT_S:
-            raise PluginOverrun(plugin.name, hook, str(self._key), str(Overrun()))
+            raise self._overrun(plugin, hook, Overrun())
         if is_foreign and (wrong := wrong_answer(hook, answer)):
-            raise self._error(plugin, hook, wrong)
+            raise self._error(plugin, hook, wrong, "answer")
         return answer
 
     def first(self, hook: str, plugins: Iterable[U], ask: Callable[[U], T | None]) -> T | None:
@@ -108,12 +111,18 @@ class _Caller:
         """Ask all plugins, and put their answers together."""
         return tuple(item for plugin in plugins for item in self.call(plugin, hook, ask, plugin))
 
-    def _error(self, plugin: Plugin, hook: str, cause: BaseException | str) -> PluginError:
+    def _overrun(self, plugin: Plugin, hook: str, overrun: Overrun) -> PluginOverrun:
+        self._calls.failed(plugin.name, hook, "overran")
+        return PluginOverrun(plugin.name, hook, str(self._key), str(overrun))
+
+    def _error(self, plugin: Plugin, hook: str, cause: BaseException | str, kind: FailureKind) -> PluginError:
+        self._calls.failed(plugin.name, hook, kind)
         return PluginError(plugin.name, hook, str(self._key), cause)
 
     def _measured(self, plugin: Plugin, hook: str) -> float:
         now_s = self._ctx.monotonic()
         took_s, self._since_s = now_s - self._since_s, now_s
+        self._calls.took(plugin.name, hook, took_s)
         self.durations[plugin.name] = self.durations.get(plugin.name, 0.0) + took_s
         if took_s > HOOK_BUDGET_S:
             self._ctx.log.warning(

@@ -52,7 +52,7 @@ def test_what_the_file_says_is_taken(tmp_path):
         ),
         ("featureGates: {TrainJobStatus: 1}", "$.featureGates"),
         ("statusServer: {port: 0}", "statusServer.port: must be between 1 and 65535"),
-        ("statusServer: {qps: 0}", "statusServer.qps: must be greater than 0"),
+        ("statusServer: {qps: -1}", "statusServer.qps: must be greater than or equal to 0"),
         ("statusServer: {burst: -1}", "statusServer.burst: must be greater than or equal to 0"),
         ("statusServer: {ports: 1}", 'did you mean "port"?'),
         (

@@ -1,5 +1,6 @@
 """The file and the flags of Kubeflow Trainer 2.3's manager, given to ours."""
 
+import ssl
 from pathlib import Path
 
 import pytest
@@ -62,8 +63,10 @@ def test_what_of_it_has_no_effect_is_said_once_each():
         ("tls: {minVersion: VersionTLS12, nextProtos: [http/1.1]}", []),
         (
             "tls: {minVersion: VersionTLS13, cipherSuites: [TLS_AES_128_GCM_SHA256], nextProtos: [h2, http/1.1]}",
-            ["tls.minVersion", "tls.cipherSuites", "tls.nextProtos"],
+            ["tls.cipherSuites", "tls.nextProtos"],
         ),
+        ('tls: {minVersion: "1.1"}', ["tls.minVersion"]),
+        ('tls: {minVersion: "1.3"}', []),
         ("featureGates: {AllAlpha: true, AllBeta: true}", ["featureGates.AllBeta"]),
         ("clientConnection:\nfeatureGates:\nleaderElection: {leaseDuration: }", []),
     ],
@@ -178,3 +181,19 @@ def test_flags_that_nobody_knows_are_refused(arguments, message):
 
     assert result.exit_code == 2
     assert message in result.output
+
+
+@pytest.mark.parametrize(
+    ("text", "minimum"),
+    [
+        ("", "1.2"),
+        ("tls: {minVersion: '1.2'}", "1.2"),
+        ("tls: {minVersion: '1.3'}", "1.3"),
+        ("tls: {minVersion: VersionTLS13}", "1.3"),
+    ],
+)
+def test_the_least_version_of_tls_holds_for_our_servers(tmp_path, text, minimum):
+    configuration = loaded(tmp_path, text)
+    expected = ssl.TLSVersion[f"TLSv{minimum.replace('.', '_')}"]
+
+    assert (configuration.tls.minimum, _settings(configuration, None, Logs()).tls_minimum) == (expected, expected)

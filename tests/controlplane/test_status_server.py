@@ -321,3 +321,18 @@ async def test_the_controller_gives_pods_what_a_report_takes(control_plane, repo
         await client.patch(JOBS, Key(plane.namespace, "job"), {"metadata": {"labels": {"touched": "yes"}}})
         await plane.wait_for(CONFIG_MAPS, "job-tls-config", lambda found: found.data == {"ca.crt": "second"})
         tasks.cancel_scope.cancel()
+
+
+@pytest.mark.parametrize(("least", "takes"), [(ssl.TLSVersion.TLSv1_2, True), (ssl.TLSVersion.TLSv1_3, False)])
+async def test_a_client_of_an_older_tls_than_is_asked_for_gets_no_connection(reporting, least, takes):
+    context = ssl.create_default_context()
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    context.maximum_version = ssl.TLSVersion.TLSv1_2
+    async with reporting(tls_minimum=least) as pods:
+        try:
+            _, writer = await asyncio.open_connection("127.0.0.1", pods.server.port, ssl=context)
+        except (ssl.SSLError, ConnectionError):
+            assert not takes
+        else:
+            writer.transport.abort()
+            assert takes

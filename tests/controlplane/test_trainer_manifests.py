@@ -1,8 +1,10 @@
 """config/trainer: what is to be applied to a cluster fits together, and an API server takes it."""
 
+import asyncio
 from pathlib import Path
 
 import yaml
+from msgspec import json
 
 from ktrain.api.documents import resource_of
 from ktrain.cli.config import load
@@ -61,3 +63,18 @@ def test_its_account_has_the_rights():
     assert not roles
     (secrets,) = [rule for rule in of_kind("Role")[0]["rules"] if rule["resources"] == ["secrets"]]
     assert of_kind("Service")[0]["metadata"]["name"] in secrets["resourceNames"]
+
+
+async def test_every_user_reads_the_version_as_kubeflows_sdk_does(control_plane):
+    client = control_plane.client()
+    for document in yaml.safe_load_all((CONFIG / "public.yaml").read_text()):
+        await client.apply(resource_of(document), document)
+    user = await control_plane.add_user("somebody")
+    where = "/api/v1/namespaces/kubeflow-system/configmaps/kubeflow-trainer-public"
+    async with asyncio.timeout(20):
+        # A server learns of rights in its own time.
+        while (found := await user.request("GET", where)).status == 403:  # noqa: ASYNC110
+            await asyncio.sleep(0.1)
+
+    assert json.decode(found.body)["data"] == {"kubeflow_trainer_version": "v2.3.0"}
+    assert (await user.request("GET", f"{where}-other")).status == 403

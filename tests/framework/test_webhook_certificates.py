@@ -11,6 +11,7 @@ from prometheus_client import CollectorRegistry
 
 from ktrain.framework.env import Env, SystemClock, system_env
 from ktrain.framework.metrics import Metrics
+from ktrain.framework.serving.health import MetricsServer
 from ktrain.framework.webhook import (
     Allowed,
     CertificateDirectory,
@@ -211,3 +212,39 @@ def test_a_source_that_is_shared_is_run_once_and_each_server_gets_each_pair():
         assert source.runs == 1
 
     simulate(scenario)
+
+
+@pytest.mark.parametrize("kind", ["webhooks", "metrics"])
+@pytest.mark.parametrize(
+    ("least", "spoken"), [(ssl.TLSVersion.TLSv1_2, ["TLSv1.2", "TLSv1.3"]), (ssl.TLSVersion.TLSv1_3, ["TLSv1.3"])]
+)
+async def test_no_version_of_tls_is_spoken_below_the_least(tmp_path, issue, kind, least, spoken):
+    issue(tmp_path, "localhost")
+    source = CertificateDirectory(tmp_path, system_env())
+    if kind == "webhooks":
+        server = WebhookServer({}, source, system_env(), host="127.0.0.1", port=0, tls_minimum=least)
+    else:
+        server = MetricsServer("127.0.0.1", 0, CollectorRegistry(), certificates=source, tls_minimum=least)
+    async with anyio.create_task_group() as tasks:
+        await tasks.start(server.run)
+        found = [name for version in ssl.TLSVersion if (name := await _spoken(server.port, version))]
+        tasks.cancel_scope.cancel()
+
+    assert found == spoken
+
+
+async def _spoken(port, version):
+    """Return the version that a client which speaks no other gets; nothing if it is refused."""
+    if version not in (ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3):
+        return ""
+    context = ssl.create_default_context()
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    context.minimum_version = context.maximum_version = version
+    try:
+        _, writer = await asyncio.open_connection("127.0.0.1", port, ssl=context)
+    except (ssl.SSLError, ConnectionError):
+        return ""
+    try:
+        return writer.get_extra_info("ssl_object").version()
+    finally:
+        writer.transport.abort()

@@ -91,13 +91,13 @@ def plane(binaries: Binaries, kueue: Path, directory: Path, **configuration: obj
         anyio.run(install_crds, server)
         anyio.run(_install, server, kueue, directory, ports)
 
-    with real_server(binaries, prepare, arguments={"kube-apiserver": audit}) as server:
-        with (
-            _operator(server, directory, ports),
-            _mounting(server, directory / "kueue"),
-            _kueue(server, kueue, directory, ports, configuration),
-        ):
-            yield Plane(server, directory)
+    with (
+        real_server(binaries, prepare, arguments={"kube-apiserver": audit}) as server,
+        _operator(server, directory, ports),
+        _mounting(server, directory / "kueue"),
+        _kueue(server, kueue, directory, ports, configuration),
+    ):
+        yield Plane(server, directory)
 
 
 @contextmanager

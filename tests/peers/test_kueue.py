@@ -8,14 +8,13 @@ No kubelet: a test says how the pods are.
 from __future__ import annotations
 
 import asyncio
-import os
 from datetime import UTC, datetime
 
 import pytest
 
 from ktrain.api import core, jobset
 from ktrain.api import trainer as api
-from ktrain.api.meta import Key, Resource, is_condition_true
+from ktrain.api.meta import Key, Resource
 from ktrain.framework.errors import NotFound
 from ktrain.testing.envtest import Settings
 from ktrain.testing.planes import real_plane
@@ -106,7 +105,7 @@ class Team:
     async def until(self, condition, what="it"):
         """Wait until an awaited condition gives something that is true, and return that."""
         async with asyncio.timeout(PATIENCE_S):
-            while not (found := await condition()):
+            while not (found := await condition()):  # noqa: ASYNC110 -- other programs change it, over HTTP
                 await asyncio.sleep(0.1)
             return found
         raise AssertionError(what)

@@ -13,4 +13,6 @@ It runs in every replica, leader or not.
 from .authority import Authority as Authority
 from .server import StatusServer as StatusServer
 from .tokens import Tokens as Tokens
+from .writer import BURST as BURST
+from .writer import QPS as QPS
 from .writer import Writer as Writer

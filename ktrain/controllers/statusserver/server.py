@@ -11,6 +11,8 @@ from __future__ import annotations
 
 import asyncio
 import re
+import ssl
+from functools import partial
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Final
 
@@ -82,6 +84,7 @@ class StatusServer:
         host: Address to listen on; empty for all.
         port: 0 chooses one; see `port` after the start.
         sockets: To serve on, bound already; the first is at `host`. Closed at the end.
+        tls_minimum: The oldest version of TLS that is spoken.
         limits: What clients may cost.
     """
 
@@ -98,6 +101,7 @@ class StatusServer:
         host: str = "",
         port: int = 10443,
         sockets: Sequence[socket.socket] = (),
+        tls_minimum: ssl.TLSVersion = ssl.TLSVersion.TLSv1_2,
         limits: Limits | None = None,
     ) -> None:
         self.host = host
@@ -108,6 +112,7 @@ class StatusServer:
         self._writer = writer
         self._certificates = certificates
         self._env = env
+        self._context = partial(ServingContext, tls_minimum=tls_minimum)
         self._limits = limits
         self._problem: str | None = "the status server does not listen yet"
 
@@ -124,7 +129,7 @@ class StatusServer:
         """
         from ktrain.framework.serving.connections import Limits, listening
 
-        tls = await anyio.to_thread.run_sync(ServingContext)
+        tls = await anyio.to_thread.run_sync(self._context)
         async with anyio.create_task_group() as tasks:
             await tasks.start(self._writer.run, name="trainer status writer")
             try:

@@ -29,6 +29,7 @@ from . import status as statuses
 from .build import Decision, runtime_key
 from .complaints import Complaints
 from .decide import decide, replace_status
+from .lookups import Lookups
 from .observe import RUNTIMES, SNAPSHOT_METADATA, Applied, Check, Failure, Memory, Observed
 
 if TYPE_CHECKING:
@@ -190,18 +191,18 @@ class Reconciler:
         informer = self._informers.get(resource)
         return None if informer is None else informer.get(key)
 
-    def _observe(self, job: api.TrainJob, checked: Check) -> Observed:
+    def _observe(self, job: api.TrainJob, checked: Check, lookups: Lookups) -> Observed:
         ref = job.spec.runtime_ref
         where, resource = runtime_key(job), RUNTIMES.get((ref.api_group, ref.kind))
-        snapshot = self._lookup(SNAPSHOT_METADATA, snapshots.snapshot_key(job))
-        job_set = self._lookup(JOB_SET_STATES, job.key) or self._memory(job).ended
+        snapshot = lookups(SNAPSHOT_METADATA, snapshots.snapshot_key(job))
+        job_set = lookups(JOB_SET_STATES, job.key) or self._memory(job).ended
         if not self._memory(job).had_children and any(
             child and child.metadata.is_controlled_by(job.metadata.uid) for child in (snapshot, job_set)
         ):
             self._remember(job, had_children=True)
 
         def lookup(resource: Resource[Any], key: Key) -> Any:  # noqa: ANN401 -- any kind
-            return job_set if (resource, key) == (JOB_SET_STATES, job.key) else self._lookup(resource, key)
+            return job_set if (resource, key) == (JOB_SET_STATES, job.key) else lookups(resource, key)
 
         context = Context.at_present(self._env, lookup, self._config, self._informers)
         runtime = self._lookup(resource, where) if resource and where else None
@@ -216,14 +217,18 @@ class Reconciler:
         Returns the decision, None if the job turns out to be gone; and the refusal, if the server did not tell.
         """
         checked = Check.NONE
+        lookups = Lookups(self._client, self._informers, self._wake, job.key)
         while True:
-            decision = decide(self._observe(job, checked), self._registry)
+            decision = decide(self._observe(job, checked, lookups), self._registry)
             if decision.requeue_after_s is not None:
                 self._wake(job.key, decision.requeue_after_s)
-            if not decision.check:
+            if not (decision.check or lookups.unknown):
                 return decision, None
             log.debug("trainjob.checks", trainjob=str(job.key), check=decision.check.name)
             try:
+                if lookups.unknown:
+                    await lookups.ask()
+                    continue
                 if not await self._ask(job, decision):
                     return None, None
             except ApiError as error:

@@ -25,6 +25,7 @@ from ktrain.pipeline.errors import PlanError
 from ktrain.plugins.jobset import JOB_SET_STATES
 
 from . import snapshot as snapshots
+from .lookups import is_of_train_jobs
 from .observe import SNAPSHOT_METADATA
 
 if TYPE_CHECKING:
@@ -57,8 +58,8 @@ class SharedSnapshots:
 
     def __init__(self, client: Client, cache: Cache, *, for_new_jobs: bool = False) -> None:
         self.for_new_jobs = for_new_jobs
-        self.config_maps = cache.informer(SNAPSHOT_METADATA)
-        self.job_sets = cache.informer(JOB_SET_STATES)
+        self.config_maps = cache.informer(SNAPSHOT_METADATA, holds=is_of_train_jobs)
+        self.job_sets = cache.informer(JOB_SET_STATES, holds=is_of_train_jobs)
         self.job_sets.add_index(_BY_SNAPSHOT, _snapshot_index)
         self.config_maps.add_handler(self)
         self._client = client

@@ -110,7 +110,11 @@ def _on_shared(shared: SharedSnapshots, config_map: Object) -> Iterable[Key]:
 
 
 def _with_name(jobs: Informer[api.TrainJob], obj: Object) -> Iterable[Key]:
-    """Wake the job whose JobSet or snapshot has the name of an object that is gone; it may have been of others."""
+    """
+    Wake the job whose JobSet or snapshot has the name of an object that is gone; it may have been of another TrainJob.
+
+    One that was of nobody's wakes who has met it: see `Lookups`.
+    """
     key = Key(obj.metadata.namespace, obj.metadata.name.removesuffix(api.SNAPSHOT_SUFFIX))
     return [key] if jobs.get(key) else []
 

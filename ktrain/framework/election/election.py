@@ -43,6 +43,7 @@ if TYPE_CHECKING:
 
     from structlog.typing import FilteringBoundLogger
 
+    from ktrain.framework.cache.names import Names
     from ktrain.framework.client.client import Client
     from ktrain.framework.env import Env
     from ktrain.framework.events import EventRecorder
@@ -350,7 +351,12 @@ class _Watch:
             await self._event.wait()
         self._event.clear()
 
-    async def replace(self, objects: dict[Key, Lease], version: int) -> None:  # noqa: ARG002 - a sink's
+    async def replace(
+        self,
+        objects: dict[Key, Lease],
+        version: int,  # noqa: ARG002 - a sink's
+        left_out: Names | None = None,  # noqa: ARG002 - a sink's
+    ) -> None:
         """Look at the lease, if there is one; that there is none, the attempts find out by themselves."""
         for lease in objects.values():
             self._look(lease)
@@ -358,6 +364,9 @@ class _Watch:
     def put(self, key: Key, obj: Lease, version: int) -> None:  # noqa: ARG002 - a sink's
         """Look at the lease."""
         self._look(obj)
+
+    def leave_out(self, key: Key, version: int) -> None:
+        """Nothing is left out here."""
 
     def remove(self, key: Key, last: Lease | None, version: int) -> None:  # noqa: ARG002 - a sink's
         """Note that the lease was deleted."""

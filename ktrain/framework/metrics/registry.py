@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+    from prometheus_client.registry import Collector
 
 T = TypeVar("T")
 M = TypeVar("M", "Counter", "Gauge")
@@ -119,6 +120,11 @@ class Metrics:
             observe(value, exemplar and fitting(exemplar))
 
         return add
+
+    def collect(self, name: str, collector: Collector) -> None:
+        """Have metrics made when somebody scrapes, once for each name. `collector` must not wait."""
+        if (registry := self.registry) is not None:
+            self._once(name, lambda: registry.register(collector))
 
     def forget(self, name: str, labels: Labels) -> None:
         """Drop one series: what it was about is gone."""

@@ -112,7 +112,12 @@ class Endpoints:
             )
         authorizer = Authorizer(main.unguarded, env) if settings.metrics_auth else None
         return MetricsServer(
-            *address, metrics.registry, certificates=certificates, authorizer=authorizer, routes=self.routes
+            *address,
+            metrics.registry,
+            certificates=certificates,
+            tls_minimum=settings.tls_minimum,
+            authorizer=authorizer,
+            routes=self.routes,
         )
 
     def _webhooks(self, settings: Settings, env: Env, metrics: Metrics) -> WebhookServer | None:
@@ -121,7 +126,15 @@ class Endpoints:
             return None
         host, port = address
         certificates = self.certificates or settings.webhook_cert_dir
-        server = WebhookServer(self.admission, certificates, env, host=host, port=port, metrics=metrics)
+        server = WebhookServer(
+            self.admission,
+            certificates,
+            env,
+            host=host,
+            port=port,
+            tls_minimum=settings.tls_minimum,
+            metrics=metrics,
+        )
         for conversion in self.conversions:
             server.conversion(conversion)
         return server

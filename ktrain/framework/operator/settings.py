@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ipaddress
 import re
+import ssl
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
@@ -79,6 +80,9 @@ class Settings:
     """`HOST:PORT` or `:PORT` of the webhooks; opened only if there are any."""
     webhook_cert_dir: Path = CERT_DIR
     """Directory with `tls.crt` and `tls.key` for webhooks, read again when they change."""
+
+    tls_minimum: ssl.TLSVersion = ssl.TLSVersion.TLSv1_2
+    """The oldest version of TLS that webhooks and metrics are served by. Default: 1.2."""
 
     sync_timeout_s: float = 120.0
     """How long caches may take for their first content before the operator gives up. Long enough for 100,000 objects

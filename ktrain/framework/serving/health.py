@@ -178,6 +178,7 @@ class MetricsServer:
         port: 0 chooses one; see `port` after the start.
         registry: What is served.
         certificates: Serve by TLS, with these.
+        tls_minimum: The oldest version of TLS that is spoken. Default: 1.2.
         authorizer: Who may read; without one everybody may. It wants TLS: it is shown tokens.
         routes: More paths to serve, on the same terms. ValueError for `/metrics` itself.
     """
@@ -189,6 +190,7 @@ class MetricsServer:
         registry: CollectorRegistry,
         *,
         certificates: CertificateSource | None = None,
+        tls_minimum: ssl.TLSVersion | None = None,
         authorizer: Authorizer | None = None,
         routes: Mapping[str, Route] | None = None,
     ) -> None:
@@ -196,6 +198,7 @@ class MetricsServer:
         self.port: int = port
         self._registry = registry
         self._certificates = certificates
+        self._tls_minimum = tls_minimum
         self._authorizer = authorizer
         self._routes = dict(routes or {})
         for path in self._routes:
@@ -214,7 +217,7 @@ class MetricsServer:
             if self._certificates is not None:
                 from ktrain.framework.webhook.certificates import ServingContext
 
-                context = ServingContext()
+                context = ServingContext(tls_minimum=self._tls_minimum) if self._tls_minimum else ServingContext()
                 await tasks.start(self._certificates.run, context.use, name="metrics certificates")
                 tls = context.context
             async with serving(app, self.host, self.port, tls=tls) as self.port:

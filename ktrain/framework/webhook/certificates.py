@@ -158,10 +158,12 @@ class ServingContext:
     Args:
         client_ca: Whoever connects must present a certificate of one of these CAs (a PEM file); without it, anybody
             may. It is read again with each new pair.
+        tls_minimum: The oldest version of TLS that is spoken.
     """
 
-    def __init__(self, client_ca: Path | None = None) -> None:
+    def __init__(self, client_ca: Path | None = None, *, tls_minimum: ssl.TLSVersion = ssl.TLSVersion.TLSv1_2) -> None:
         self._client_ca = client_ca
+        self._tls_minimum = tls_minimum
         self._latest: ssl.SSLContext | None = None
         self.certificate: bytes = b""
         """What is served now, PEM."""
@@ -185,7 +187,7 @@ class ServingContext:
 
     def _new(self) -> ssl.SSLContext:
         context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cafile=self._client_ca)
-        context.minimum_version = ssl.TLSVersion.TLSv1_2
+        context.minimum_version = self._tls_minimum
         if self._client_ca is not None:
             context.verify_mode = ssl.CERT_REQUIRED
         return context

@@ -8,6 +8,8 @@ it ask the API server who it is. What is larger than a review can be is refused 
 from __future__ import annotations
 
 import re
+import ssl
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -73,6 +75,7 @@ class WebhookServer:
         host: str = "",
         port: int = 9443,
         client_ca: Path | None = None,
+        tls_minimum: ssl.TLSVersion = ssl.TLSVersion.TLSv1_2,
         handler_limit_s: float = HANDLER_LIMIT_S,
         metrics: Metrics | None = None,
     ) -> None:
@@ -83,7 +86,7 @@ class WebhookServer:
         if isinstance(certificates, Path):
             certificates = CertificateDirectory(certificates, env, metrics=self._registry)
         self._certificates = certificates
-        self._client_ca = client_ca
+        self._context = partial(ServingContext, client_ca, tls_minimum=tls_minimum)
         self._limit_s = handler_limit_s
         self._handlers: dict[str, Handlers] = {}
         self._conversions: dict[tuple[str, str], Conversion] = {}
@@ -125,7 +128,7 @@ class WebhookServer:
             app.router.add_post(path, self._measured(self._admit))
         if self._conversions:
             app.router.add_post(CONVERT, self._measured(self._convert))
-        tls = await anyio.to_thread.run_sync(ServingContext, self._client_ca)
+        tls = await anyio.to_thread.run_sync(self._context)
         async with anyio.create_task_group() as tasks:
             await tasks.start(self._certificates.run, tls.use, name="webhook certificates")
             async with serving(app, self.host, self.port, tls=tls.context) as self.port:
