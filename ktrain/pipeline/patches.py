@@ -8,7 +8,7 @@ to the result of the one before. A patch adds and replaces; it has no way to del
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from ktrain.api.typed import as_typed
 
@@ -18,7 +18,7 @@ from .journal import Author
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from ktrain.api.meta import Json
+    from ktrain.api.meta import Json, JsonValue
     from ktrain.api.schema import Schema
 
     from .journal import Journal
@@ -63,10 +63,10 @@ def apply_patches(spec: Json, patches: Sequence[tuple[str, Json]], journal: Jour
     return spec
 
 
-def leaves(patch: Any) -> Iterator[tuple[str, Any]]:  # noqa: ANN401 -- a JSON value
+def leaves(patch: JsonValue) -> Iterator[tuple[str, JsonValue]]:
     """Yield paths of what a patch sets, in the journal's spelling, and the values."""
     # No recursion: a patch may have a hundred thousand leaves, each of which every level above would hand on.
-    waiting: list[tuple[str, Any]] = [("", patch)]
+    waiting: list[tuple[str, JsonValue]] = [("", patch)]
     while waiting:
         path, value = waiting.pop()
         if isinstance(value, dict) and value:
