@@ -15,14 +15,16 @@ import msgspec
 from .tables import load
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
     from ktrain.api.meta import Json, JsonValue
 
     from .tables import Field, Tables
 
 _ENVELOPE: Final = 30
 """The magic number, apiVersion and kind around it."""
-_FIXED: Final = {"b": 1, "d": 8, "Time": 8, "MicroTime": 12}
-_INTEGERS: Final = ("i", "l")
+_UNFRAMED: Final = ("b", "d", "i", "l")
+"""Scalars that have no length before them."""
 
 
 def size_of(obj: Json) -> int:
@@ -47,31 +49,14 @@ def _message(known: Tables, name: str, obj: JsonValue) -> int:
                 size += _framed(number, entry)
         else:
             for one in value if field.repeated else (value,):
-                plain = field.type in _FIXED or field.type in _INTEGERS
-                size += (
-                    _tag(number) + _value(known, field, one) if plain else _framed(number, _value(known, field, one))
-                )
+                inner_size = _value(known, field, one)
+                size += _tag(number) + inner_size if field.type in _UNFRAMED else _framed(number, inner_size)
     return size
 
 
 def _value(known: Tables, field: Field, value: JsonValue) -> int:
-    match field.type:
-        case "s":
-            return len(value.encode())
-        case "y":
-            return len(value) * 3 // 4
-        case "i" | "l":
-            return _varint(value) if value >= 0 else 10
-        case "Quantity":
-            return 2 + len(str(value))
-        case "IntOrString":
-            return 6 + len(str(value))
-        case "Raw":
-            return 3 + len(msgspec.json.encode(value))
-        case kind if kind in _FIXED:
-            return _FIXED[kind]
-        case kind:
-            return _message(known, kind, value)
+    scalar = _SCALARS.get(field.type)
+    return _message(known, field.type, value) if scalar is None else scalar(value)
 
 
 def _framed(number: int, size: int) -> int:
@@ -84,3 +69,19 @@ def _tag(number: int) -> int:
 
 def _varint(value: int) -> int:
     return max(1, (value.bit_length() + 6) // 7)
+
+
+_SCALARS: Final[Mapping[str, Callable[[JsonValue], int]]] = {
+    "s": lambda value: len(value.encode()),
+    "y": lambda value: len(value) * 3 // 4,
+    "i": lambda value: _varint(value) if value >= 0 else 10,
+    "l": lambda value: _varint(value) if value >= 0 else 10,
+    "b": lambda _: 1,
+    "d": lambda _: 8,
+    "Quantity": lambda value: 2 + len(str(value)),
+    "IntOrString": lambda value: 6 + len(str(value)),
+    "Raw": lambda value: 3 + len(msgspec.json.encode(value)),
+    "Time": lambda _: 8,
+    "MicroTime": lambda _: 12,
+}
+"""By letter or name in the tables: the bytes of a value."""

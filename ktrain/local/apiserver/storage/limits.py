@@ -3,8 +3,8 @@ How large an object may be: what etcd takes in one request, in kube-apiserver's 
 
 kube-apiserver knows no limit of its own: it sends what was written to etcd, whose client refuses messages above 2 MiB
 before they leave, and whose server requests above 1.5 MiB. Custom kinds, and their definitions, are stored as Go writes
-JSON. Other built-in ones are stored as protobuf, of which nothing is written here: their size is computed from the same tables that read it, to some
-bytes for each part of an object.
+JSON. Other built-in ones are stored as protobuf, of which nothing is written here: their size is computed from the same
+tables that read it, to some bytes for each part of an object.
 """
 
 from __future__ import annotations
