@@ -21,7 +21,7 @@ import sys
 import time
 import urllib.error
 import urllib.request
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -179,10 +179,8 @@ async def point_webhooks_at(kubeconfig: Path, operator: Operator) -> None:
                     url = f"https://{HOST}:{operator.webhook_port}{path}"
                     webhook["clientConfig"] = {"url": url, "caBundle": operator.ca}
                 resource = resource_of(configuration)
-                try:
+                with suppress(NotFound):
                     await client.delete(resource, Key("", configuration["metadata"]["name"]))
-                except NotFound:
-                    pass
                 await client.create(resource, configuration)
     finally:
         await transport.aclose()
