@@ -34,7 +34,7 @@ from .lookups import Lookups
 from .memories import Memories
 from .observe import RUNTIMES, SNAPSHOT_METADATA, Applied, Check, Failure, Observed
 from .own_snapshots import OwnSnapshots
-from .writing import settled
+from .writing import is_same
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -266,7 +266,7 @@ class Reconciler:
         answer = await self._client.raw(
             "PATCH", resource.path(*apply.key), query=query, body=apply.component.body, headers=headers
         )
-        if settled(live) == settled(msgspec.json.decode(answer.body)):
+        if is_same(live, msgspec.json.decode(answer.body)):
             self._remember_applied(job, apply, live["metadata"].get("generation", 0))
 
     # Act
