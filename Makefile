@@ -4,13 +4,14 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 MPICH  := $(VENV)-mpich
 
-.PHONY: help demo examples test test-real test-gang test-sdk check bench docs clean
+.PHONY: help demo examples test test-real test-gang test-peers test-sdk check bench docs clean
 help:
 	@echo "make demo       train a real model with one command (installs PyTorch into $(VENV))"
 	@echo "make examples   run all of examples/: torch, elastic torch, JAX, XGBoost, MPI, S3, order (into $(VENV) and $(MPICH))"
 	@echo "make test       format, lint, types, layers and tests"
 	@echo "make test-real  the tests of tests/controlplane on a real kube-apiserver, built with Go if need be, and kubectl's"
 	@echo "make test-gang  gangs of two jobs on a real kube-scheduler"
+	@echo "make test-peers beside the real Kubeflow Trainer, JobSet and Kueue, built with Go if need be"
 	@echo "make test-sdk   Kubeflow's SDK on ktrain up: its objects, and functions on PyTorch, JAX and MPI (into $(VENV))"
 	@echo "make bench      the benchmarks of benchmarks/"
 	@echo "make docs       the API reference, from the docstrings, into build/docs"
@@ -74,6 +75,13 @@ test-gang: $(VENV)/.installed-dev
 	  KUBEBUILDER_ASSETS=$$(hack/controlplane/build) || exit; export KUBEBUILDER_ASSETS; \
 	fi; \
 	$(BIN)/python -m pytest -rs tests/controlplane/gangs
+
+# Beside the operators in Go that ktrain takes the place of, or works with.
+test-peers: $(VENV)/.installed-dev
+	@command -v go >/dev/null || { echo "the operators are built from Go modules: install Go" >&2; exit 1; }; \
+	if [ -z "$$KUBEBUILDER_ASSETS" ]; then KUBEBUILDER_ASSETS=$$(hack/controlplane/build) || exit; export KUBEBUILDER_ASSETS; fi; \
+	KTRAIN_PEERS=$$(hack/peers/build) && hack/peers/kueue/build >/dev/null || exit; export KTRAIN_PEERS; \
+	$(BIN)/python -m pytest -rs tests/peers
 
 # With what the functions train on: PyTorch, JAX and MPI.
 test-sdk: $(VENV)/.installed-sdk $(VENV)/.installed-examples $(VENV)/.installed-demo

@@ -23,6 +23,7 @@ from ktrain.framework.metrics.events import EventMetrics
 from ktrain.framework.metrics.loop import LoopMetrics
 from ktrain.framework.metrics.queue import QueueMetrics
 from ktrain.framework.metrics.webhook import CertificateMetrics, RotationMetrics, WebhookMetrics
+from ktrain.pipeline.points import EXTENSION_POINTS
 
 ROOT = Path(__file__).parent.parent
 PAGES = [
@@ -82,6 +83,14 @@ def test_the_tables_of_fields_and_rules_have_a_test_or_a_recorded_case_in_each_r
     bare = [row for row in rows if row not in heads and not re.search(r"::test_|`recorded: ", row)]
     assert len(rows) > 200
     assert bare == []
+
+
+def test_every_hook_is_on_the_page_for_those_who_write_plugins():
+    page = (ROOT / "docs/plugins/own.md").read_text()
+    hooks = {name for point in EXTENSION_POINTS for name in vars(point) if not name.startswith("_")}
+
+    assert len(hooks) >= len(EXTENSION_POINTS)
+    assert [hook for hook in sorted(hooks) if not re.search(rf"`{hook}\b", page)] == []
 
 
 def test_the_guide_of_the_framework_names_tests_for_its_features():

@@ -34,6 +34,9 @@ Fields of a JobSet spec that are left out when they are empty, by the way to the
 But for `replicas`: none at all is then lost, and becomes the default, which is 1.
 """
 
+_POD_CONDITION: Final = {"type", "status"}
+"""What a rule of a `podFailurePolicy` says of a condition; the API server takes an empty status for True."""
+
 
 def as_typed(spec: Json) -> Json:
     """Return a JobSet spec, or a patch of one, without what is empty and with canonical amounts; *spec* stays."""
@@ -59,9 +62,11 @@ def _write_object(value: Json, node: Node) -> Json:
         new = item if as_it_is or child is None else _write(item, child)
         if new is not None and (new or key not in omitted):
             written[key] = new
+    # Two fields are there also if nobody says them: the one amount that is no pointer, and a status that is kept.
     if "divisor" in node.properties:
-        # The one amount that is no pointer: it is there also if nobody says it.
         written.setdefault("divisor", "0")
+    elif node.properties.keys() == _POD_CONDITION:
+        written.setdefault("status", "")
     return written
 
 

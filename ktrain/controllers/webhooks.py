@@ -7,13 +7,14 @@ may be refused; the reconciler asks the same rules again, and there nothing is l
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from ktrain.api import trainer as api
 from ktrain.framework.webhook import Allowed, Denied
 from ktrain.pipeline import Context
 
 from . import admission
+from .trainjob.lookups import informers_of
 
 if TYPE_CHECKING:
     from ktrain.api.meta import Key, Resource
@@ -34,8 +35,6 @@ VALIDATE_CLUSTER_RUNTIME: Final = f"/validate-{_SUFFIX}-clustertrainingruntime"
 def make_handlers(cache: Cache, env: Env, registry: Registry) -> dict[str, AdmissionHandler]:
     """Make all handlers; their informers join the cache."""
     hooks = _Hooks(cache, env, registry)
-    for resource in _RUNTIMES:
-        cache.informer(resource)
     return {
         MUTATE_TRAIN_JOB: hooks.default_train_job,
         VALIDATE_TRAIN_JOB: hooks.validate_train_job,
@@ -49,18 +48,16 @@ def _answer(verdict: admission.Verdict) -> Allowed | Denied:
         return Allowed(warnings=verdict.warnings)
     if verdict.is_ours:
         return Denied(verdict.message, 500, "InternalError", warnings=verdict.warnings)
-    return Denied(verdict.message, reason="Forbidden")
+    return Denied(verdict.message, reason="Forbidden", warnings=verdict.warnings)
 
 
 class _Hooks:
     """The handlers that need the world."""
 
     def __init__(self, cache: Cache, env: Env, registry: Registry) -> None:
-        self._cache = cache
         self._env = env
         self._registry = registry
-        selectors = {watch.resource: watch.label_selector for watch in registry.watches}
-        self._selectors: dict[Resource[Any], str] = dict.fromkeys(_RUNTIMES, "") | selectors
+        self._informers = informers_of(cache, _RUNTIMES, registry.watches)
 
     def default_train_job(self, request: AdmissionRequest) -> Allowed | Denied:
         if request.object is None:
@@ -74,7 +71,7 @@ class _Hooks:
     def validate_train_job(self, request: AdmissionRequest) -> Allowed | Denied:
         if request.object is None:
             return Allowed()
-        context = Context.at_present(self._env, self._lookup, kinds=self._selectors)
+        context = Context.at_present(self._env, self._lookup, kinds=self._informers)
         return _answer(admission.validate_train_job(self._registry, request.object, request.old_object, context))
 
     def validate_runtime(self, request: AdmissionRequest) -> Allowed | Denied:
@@ -83,7 +80,5 @@ class _Hooks:
         return _answer(admission.validate_runtime(self._registry, request.object, request.old_object))
 
     def _lookup(self, resource: Resource[T], key: Key) -> T | None:
-        # Asking the cache for a kind starts following it, and one that is not served would never be ready.
-        if resource not in self._selectors:
-            return None
-        return self._cache.informer(resource, label_selector=self._selectors[resource]).get(key)
+        informer = self._informers.get(resource)
+        return None if informer is None else informer.get(key)

@@ -62,9 +62,3 @@ def record(write: Write) -> None:
     writes = _current.get()
     if writes is not None and writes.is_open:
         writes.append(write)
-
-
-def is_recording() -> bool:
-    """Whether the caller runs inside a reconcile."""
-    writes = _current.get()
-    return writes is not None and writes.is_open

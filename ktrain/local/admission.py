@@ -59,7 +59,8 @@ def is_write(request: AdmissionRequest, resource: Resource[T]) -> bool:
 def _answer(webhook: str, verdict: trainer_rules.Verdict) -> AdmissionResponse:
     if not verdict.allowed:
         code, reason = (500, "InternalError") if verdict.is_ours else (403, "Forbidden")
-        raise StatusError(code, reason, f'admission webhook "{webhook}" denied the request: {verdict.message}')
+        message = f'admission webhook "{webhook}" denied the request: {verdict.message}'
+        raise StatusError(code, reason, message, warnings=verdict.warnings)
     return AdmissionResponse(warnings=verdict.warnings)
 
 

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from ktrain.api import trainer as api
+from ktrain.api.quantity import canonical
 
 from .journal import Journal
 
@@ -121,14 +122,15 @@ class Container:
 
     def merge_resources(self, resources: Json) -> None:
         """
-        Lay requests, limits and claims over the container's, name by name; nothing is removed.
+        Lay requests, limits and claims over the container's, name by name, and canonically; nothing is removed.
 
         Go's Trainer loses claims (DRA) on this way; here they are kept.
         """
         merged = dict(self.resources)
         for kind in ("limits", "requests"):
-            if resources.get(kind):
-                merged[kind] = (merged.get(kind) or {}) | resources[kind]
+            if asked := resources.get(kind):
+                amounts = {name: canonical(amount) for name, amount in asked.items()}
+                merged[kind] = (merged.get(kind) or {}) | amounts
         if resources.get("claims"):
             claims = list(merged.get("claims") or ())
             for claim in resources["claims"]:
@@ -337,8 +339,8 @@ class Info:
         return self.host(self.trainer.name if self.trainer else api.TRAINER_CONTAINER, 0, 0)
 
     def host(self, replicated_job: str, replica: int, pod: int) -> str:
-        """Name one pod as JobSet does: `<jobset>-<replicated job>-<job index>-<pod index>.<subdomain>`."""
-        return f"{self.job.metadata.name}-{replicated_job}-{replica}-{pod}.{self.subdomain}"
+        """Name one pod as JobSet does, see `host_name`."""
+        return host_name(self.subdomain, self.job.metadata.name, replicated_job, replica, pod)
 
     def by_ancestor(self, ancestor: str) -> PodSet | None:
         """Return the first pod set of this step, or None."""
@@ -347,6 +349,11 @@ class Info:
     def by_name(self, name: str) -> PodSet | None:
         """Return the pod set of this replicated job, or None."""
         return next((pod_set for pod_set in self.pod_sets if pod_set.name == name), None)
+
+
+def host_name(subdomain: str, job_set: str, replicated_job: str, replica: int, pod: int) -> str:
+    """Name a pod as JobSet does: `<jobset>-<replicated job>-<job index>-<pod index>.<subdomain>`."""
+    return f"{job_set}-{replicated_job}-{replica}-{pod}.{subdomain}"
 
 
 def child(parent: Json, key: str) -> Json:

@@ -136,8 +136,10 @@ class Watch:
     `owned`: an object concerns the TrainJob that controls it. Otherwise `keys` says which TrainJobs an object concerns;
     or `suspended`, that it concerns all suspended ones of its namespace, or of all if it has none.
 
-    All objects of the kind that the label selector matches are kept in memory, in the shape of `resource.type`: declare
-    what is read, and no more. What the selector leaves out cannot be looked up, so select only what you do not build.
+    What is looked up is kept in memory, in the shape of `resource.type`: declare what is read, and no more. That is all
+    objects of the kind that the label selector matches; of an `owned` kind, those that any TrainJob controls. Of the
+    others of it only names are kept: passes ask the API server if they look one up, admission does not see them. What
+    the selector leaves out cannot be looked up at all, so select only what you do not build.
     The operator's role must allow to list and watch the kind, and to create, patch and get what is built of it.
 
     `otherwise` is another version of the kind, for clusters that do not serve this one: one of the chain is watched.

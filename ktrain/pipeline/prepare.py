@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from ktrain.api import trainer as api
+from ktrain.api.quantity import canonical
 
 from .errors import PlanError
 from .info import Info, PodSet, Program
@@ -139,7 +140,7 @@ def environment(raw: msgspec.Raw) -> list[Json]:
     Decode the variables of a TrainJob as they go into a container: a literal keeps its value also when it is empty.
 
     As in Go's Trainer, a field reference loses its `apiVersion` (there has only ever been v1), and a reference to a
-    resource has all its parts.
+    resource has all its parts, with a canonical divisor.
     """
     return [_in_container(variable) for variable in declared_environment(raw)]
 
@@ -157,5 +158,6 @@ def _in_container(variable: Json) -> Json:
     if "fieldRef" in source:
         source = source | {"fieldRef": {"fieldPath": source["fieldRef"].get("fieldPath", "")}}
     if "resourceFieldRef" in source:
-        source = source | {"resourceFieldRef": {"containerName": "", "divisor": "0"} | source["resourceFieldRef"]}
+        reference = {"containerName": "", "divisor": "0"} | source["resourceFieldRef"]
+        source = source | {"resourceFieldRef": reference | {"divisor": canonical(reference["divisor"])}}
     return {"name": variable["name"], "valueFrom": source}

@@ -78,3 +78,12 @@ def test_a_reference_to_a_resource_says_its_divisor():
     (env,) = as_typed(spec)["replicatedJobs"][0]["template"]["spec"]["template"]["spec"]["containers"][0]["env"]
 
     assert env["valueFrom"]["resourceFieldRef"] == {"resource": "limits.cpu", "divisor": "0"}
+
+
+def test_a_rule_for_failed_pods_says_which_status_a_condition_has_also_if_none_is_meant():
+    said = {"type": "DisruptionTarget"}
+    policy = {"rules": [{"action": "Ignore", "onPodConditions": [said, {"type": "Ready", "status": "False"}]}]}
+    found = as_typed({"replicatedJobs": [{"name": "a", "template": {"spec": {"podFailurePolicy": policy}}}]})
+    (rule,) = found["replicatedJobs"][0]["template"]["spec"]["podFailurePolicy"]["rules"]
+
+    assert rule["onPodConditions"] == [{"type": "DisruptionTarget", "status": ""}, {"type": "Ready", "status": "False"}]

@@ -79,7 +79,8 @@ def test_a_missing_module_is_answered_with_where_to_install_it(said, advice):
 
 
 def test_a_job_without_nodes_is_told_to_have_done_nothing():
-    of_size = lambda size: nothing_ran(TrainJob(spec=TrainJobSpec(trainer=Trainer(num_nodes=size))))  # noqa: E731
+    def of_size(size):
+        return nothing_ran(TrainJob(spec=TrainJobSpec(trainer=Trainer(num_nodes=size))))
 
     assert [of_size(None), of_size(2), nothing_ran(FAILED)] == [[], [], []]
     assert "spec.trainer.numNodes is 0" in of_size(0)[0]

@@ -22,6 +22,8 @@ from ktrain.framework.webhook import Allowed
 from ktrain.framework.webhook.authority import issue
 from ktrain.local.apiserver.server import ApiServer
 
+from ..waiting import until
+
 PLUGIN = "TrainJobStatus"
 
 
@@ -76,9 +78,7 @@ async def test_with_the_gate_it_serves_in_every_replica_and_pods_are_given_its_c
         trusting = ssl.create_default_context(cadata=pairs[0].ca.decode())
         async with aiohttp.ClientSession() as session:
             url = f"https://localhost:{server.port}/apis"
-            with anyio.fail_after(10):
-                while server.check() is not None:  # noqa: ASYNC110 - what is asked has no event
-                    await anyio.sleep(0.02)
+            await until(lambda: server.check() is None, within_s=10)
             async with session.post(url, ssl=trusting) as answer:
                 assert (answer.status, json.decode(await answer.read())["message"]) == (404, "Not found")
             for probe in ("healthz", "readyz"):
@@ -87,9 +87,7 @@ async def test_with_the_gate_it_serves_in_every_replica_and_pods_are_given_its_c
                     assert answer.status == 200
         assert plugins[PLUGIN]["ca"] == pairs[0].ca.decode()
         (tmp_path / "ca.crt").write_bytes(pairs[1].ca)
-        with anyio.fail_after(10):
-            while plugins[PLUGIN]["ca"] != pairs[1].ca.decode():  # noqa: ASYNC110 - as above
-                await anyio.sleep(0.02)
+        await until(lambda: plugins[PLUGIN]["ca"] == pairs[1].ca.decode(), within_s=10)
         op.stop()
 
 
@@ -110,9 +108,7 @@ async def test_with_certificates_of_the_operators_own_it_serves_the_webhooks_and
         plugins = add_status_server(op, configuration, managed)
         server = next(one for one in op._runnables if isinstance(one, statusserver.StatusServer))
         await tasks.start(op.run)
-        with anyio.fail_after(10):
-            while server.check() is not None or not plugins[PLUGIN]["ca"]:  # noqa: ASYNC110 - as above
-                await anyio.sleep(0.02)
+        await until(lambda: server.check() is None and plugins[PLUGIN]["ca"], within_s=10)
         secret = await op.client.get(untyped(SECRETS), "certificate", "default")
         assert b64decode(secret["data"]["ca.crt"]).decode() == plugins[PLUGIN]["ca"]
         trusting = ssl.create_default_context(cadata=plugins[PLUGIN]["ca"])

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import msgspec
 import pytest
 import yaml
 from structlog.testing import capture_logs
 
 from ktrain.api import trainer as api
 from ktrain.api.meta import Object, Resource
-from ktrain.controllers.webhooks import VALIDATE_TRAIN_JOB, make_handlers
+from ktrain.controllers.webhooks import VALIDATE_CLUSTER_RUNTIME, VALIDATE_TRAIN_JOB, make_handlers
 from ktrain.framework.cache.cache import Cache
 from ktrain.framework.client.client import Client
 from ktrain.framework.errors import ApiError
@@ -95,6 +96,30 @@ def test_the_embedded_server_says_of_it_what_a_webhook_does():
     webhook = 'admission webhook "validator.trainjob.trainer.kubeflow.org" denied the request: '
     assert (error.code, error.status.message) == (500, webhook + SAID.replace("team/", "default/"))
     assert "request.failed" not in {entry["event"] for entry in logs}
+
+
+def test_who_is_refused_is_warned_all_the_same():
+    step = {"metadata": {"labels": {api.ANCESTOR_LABEL: "trainer"}}}
+    spec = {"template": {"spec": {"replicatedJobs": [{"name": "node", "replicas": 2, "template": step}]}}}
+    runtime = document("ClusterTrainingRuntime", "old", spec)
+    runtime["metadata"] |= {"labels": {"trainer.kubeflow.org/support": "deprecated"}}
+
+    async def scenario(env):
+        cache = Cache(Client(None, env, field_manager="test"), env)
+        handler = make_handlers(cache, env, Registry([]))[VALIDATE_CLUSTER_RUNTIME]
+        path, body = api.CLUSTER_TRAINING_RUNTIMES.path(""), msgspec.json.encode(runtime)
+        headers = {"Content-Type": "application/json"}
+        transport = make_server(env, Registry([])).transport()
+        refused = await transport.request("POST", path, body=body, headers=headers)
+        return handler(AdmissionRequest(uid="1", operation="CREATE", object=runtime)), refused
+
+    answer, refused = simulate(scenario)
+    (warning,) = answer.warnings
+
+    assert isinstance(answer, Denied)
+    assert warning.startswith('ClusterTrainingRuntime "old" is deprecated')
+    assert refused.status == 403
+    assert refused.headers["warning"].startswith('299 - "ClusterTrainingRuntime \\"old\\" is deprecated')
 
 
 def test_the_manifest_names_the_paths_that_are_served():

@@ -1,14 +1,17 @@
-"""`ktrain operator` and its like as processes of a test, and users who have the rights of our manifests."""
+"""`ktrain operator`, kube-scheduler and their like as processes of a test, and users with our manifests' rights."""
 
 import asyncio
+import ctypes
 import os
 import signal
+import subprocess
 import sys
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, contextmanager
 
 import yaml
 
 from ktrain.api.documents import resource_of
+from ktrain.testing.planes import install_crds
 
 RBAC = {"apiGroup": "rbac.authorization.k8s.io"}
 
@@ -39,6 +42,33 @@ async def end(process):
     """Ask a process to end, which it does in order."""
     process.send_signal(signal.SIGTERM)
     assert await asyncio.wait_for(process.wait(), 20) == 0
+
+
+def install(server):
+    """Have a real server know our kinds before its controllers run."""
+    asyncio.run(install_crds(server))
+
+
+@contextmanager
+def kube_scheduler(binary, server, *options, log):
+    """Run the real scheduler beside a real server, for no longer than the test."""
+    arguments = [f"--kubeconfig={server.kubeconfig}", "--leader-elect=false", "--secure-port=0", *options]
+    with log.open("ab") as output:
+        process = subprocess.Popen(
+            [binary, *arguments],
+            stdout=output,
+            stderr=output,
+            preexec_fn=_die_with_parent,  # noqa: PLW1509 -- only a prctl call
+        )
+    try:
+        yield
+    finally:
+        process.kill()
+        process.wait()
+
+
+def _die_with_parent():
+    ctypes.CDLL(None).prctl(1, signal.SIGKILL)
 
 
 def roles_of(manifest):

@@ -10,6 +10,8 @@ from ktrain.framework.client.client import Client
 from ktrain.framework.client.http import connect
 from ktrain.framework.errors import ApiError, Forbidden, Unauthorized
 
+from ..waiting import until
+
 RBAC = "/apis/rbac.authorization.k8s.io/v1"
 GROUP = "rbac.authorization.k8s.io"
 
@@ -64,15 +66,6 @@ async def eventually(attempt):
                 await asyncio.sleep(0.1)
 
 
-async def become(holds):
-    """Wait until something holds."""
-    async with asyncio.timeout(30):
-        while True:
-            if await holds():
-                return
-            await asyncio.sleep(0.1)
-
-
 def rule(verbs, resources, group=""):
     return {"verbs": verbs.split(), "apiGroups": [group], "resources": resources.split()}
 
@@ -116,7 +109,7 @@ async def test_a_refusal_names_the_roles_that_were_bound_and_are_not_there(acces
     async def told():
         return (await refusal(access.send("GET", pods, client=ann))).count("gone-") == 2
 
-    await become(told)
+    await until(told, within_s=30)
     message = await refusal(access.send("GET", pods, client=ann))
     assert ": RBAC: [" in message
     for problem in (f'clusterrole.{GROUP} "gone-a" not found', f'role.{GROUP} "gone-b" not found'):
@@ -169,7 +162,7 @@ async def test_whether_somebody_may_do_something_can_be_asked(access):
     async def allowed():
         return (await ask("selfsubjectaccessreviews", ann))["allowed"]
 
-    await become(allowed)
+    await until(allowed, within_s=30)
     told = await ask("subjectaccessreviews", user="ann")
     binding = f"granted/{access.namespace}"
     assert told["reason"] == f'RBAC: allowed by RoleBinding "{binding}" of Role "granted" to User "ann"'
@@ -203,7 +196,7 @@ async def test_a_token_is_a_user_until_its_pod_is_gone(access, tmp_path):
                 return True
             return False
 
-        await become(refused)  # upstream remembers for ten seconds whom it has let in
+        await until(refused, within_s=30)  # upstream remembers for ten seconds whom it has let in
     finally:
         await http.aclose()
 

@@ -2,6 +2,8 @@
 
 import asyncio
 
+from ..waiting import until
+
 CLAIMS = "/api/v1/namespaces/{ns}/persistentvolumeclaims"
 PODS = "/api/v1/namespaces/{ns}/pods"
 PROTECTION = "kubernetes.io/pvc-protection"
@@ -21,9 +23,7 @@ def pod(name, **spec):
 
 
 async def gone(ask):
-    async with asyncio.timeout(20):
-        while (await ask("GET", f"{CLAIMS}/data")).status != 404:  # noqa: ASYNC110 - it is the server that changes
-            await asyncio.sleep(0.05)
+    await until(lambda: ask("GET", f"{CLAIMS}/data"), lambda said: said.status == 404)
 
 
 async def test_a_claim_that_nobody_uses_is_protected_and_goes_when_it_is_deleted(ask):
@@ -32,9 +32,9 @@ async def test_a_claim_that_nobody_uses_is_protected_and_goes_when_it_is_deleted
 
     await ask("POST", PODS, pod("waits-for-a-node"))
     await ask("DELETE", f"{CLAIMS}/data")
-    async with asyncio.timeout(20):
-        while len((found := await ask("GET", f"{CLAIMS}/data")).body["metadata"]["finalizers"]) > 1:  # noqa: ASYNC110
-            await asyncio.sleep(0.05)
+    found = await until(
+        lambda: ask("GET", f"{CLAIMS}/data"), lambda said: len(said.body["metadata"]["finalizers"]) == 1
+    )
     assert found.body["metadata"]["finalizers"] == ["example.com/mine"]
     patch = {"metadata": {"finalizers": None}}
     await ask("PATCH", f"{CLAIMS}/data", patch, "application/merge-patch+json")

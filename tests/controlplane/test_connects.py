@@ -1,10 +1,14 @@
 """What webhooks and policies are shown of requests that store nothing: connects, bindings, evictions, tokens."""
 
+from functools import partial
+
 import anyio
 import msgspec
 import pytest
 
 from ktrain.framework.webhook import Allowed, Denied, defaulter
+
+from ..waiting import until
 
 PODS = "/api/v1/namespaces/{ns}/pods"
 GROUP = "/apis/admissionregistration.k8s.io/v1/"
@@ -38,9 +42,7 @@ def pod(ask):
     """`await pod()` makes one, asking again while a webhook that comes into force lets nothing through."""
 
     async def make():
-        with anyio.fail_after(20):
-            while (await ask("POST", PODS, POD)).status != 201:  # noqa: ASYNC110
-                await anyio.sleep(0.1)
+        await until(lambda: ask("POST", PODS, POD), lambda said: said.status == 201)
 
     return make
 
@@ -97,9 +99,8 @@ async def test_a_webhook_may_change_the_options_of_a_connect(webhooks, ask, pod)
 
     async with webhooks(mutate=defaulter(change), rules=EVERYTHING):
         await pod()
-        with anyio.fail_after(20):
-            while "not valid" not in (said := await ask("POST", f"{PODS}/p/exec?command=a")).body["message"]:  # noqa: ASYNC110
-                await anyio.sleep(0.1)
+        exec_ = partial(ask, "POST", f"{PODS}/p/exec?command=a")
+        said = await until(exec_, lambda said: "not valid" in said.body["message"])
     assert (said.status, said.body["message"]) == (400, "container other is not valid for pod p")
 
 
@@ -173,9 +174,7 @@ async def test_a_request_for_a_token_is_shown_without_the_token(webhooks, ask):
     async with webhooks(validate=handler, rules=EVERYTHING):
         await in_force(ask, seen)
         path = "/api/v1/namespaces/{ns}/serviceaccounts/default"
-        with anyio.fail_after(20):
-            while (await ask("GET", path)).status != 200:  # noqa: ASYNC110
-                await anyio.sleep(0.1)
+        await until(lambda: ask("GET", path), lambda said: said.status == 200)
         seen.clear()
         said = await ask("POST", f"{path}/token", TOKEN)
     (request,) = seen
@@ -212,10 +211,8 @@ async def test_a_policy_may_refuse_it(ask, control_plane, pod, subresource):
         made = await ask("POST", f"{GROUP}{plural}", {"metadata": {"name": name}, "spec": given})
         assert made.status == 201, made
     try:
-        with anyio.fail_after(30):
-            # Each may be done for as long as the policy is not in force, and again.
-            while (answer := await ask(method, path, body)).status != 422:  # noqa: ASYNC110
-                await anyio.sleep(0.2)
+        # Each may be done for as long as the policy is not in force, and again.
+        answer = await until(lambda: ask(method, path, body), lambda said: said.status == 422, within_s=30)
     finally:
         for plural in ("validatingadmissionpolicybindings", "validatingadmissionpolicies"):
             await ask("DELETE", f"{GROUP}{plural}/{name}")

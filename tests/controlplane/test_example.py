@@ -23,6 +23,8 @@ from ktrain.framework.errors import ApiError
 from ktrain.framework.webhook.injection import VALIDATING_WEBHOOK_CONFIGURATIONS as CONFIGURATIONS
 from ktrain.testing.faults import FaultTransport
 
+from ..waiting import until
+
 EXAMPLE = Path(__file__).parents[2] / "examples/framework"
 BACKUPS = Resource("example.dev", "v1", "Backup", "backups", namespaced=True, type=dict)
 MANIFESTS = list(yaml.safe_load_all((EXAMPLE / "deploy.yaml").read_text()))
@@ -121,13 +123,12 @@ def backup(control_plane):
 
 async def jobs_of(plane, condition):
     """Wait until the Jobs of this namespace are as expected, and return them, oldest first."""
-    with anyio.fail_after(30):
-        while True:
-            found = (await plane.client().list(untyped(JOBS), plane.namespace)).items
-            found = sorted((job for job in found if "deletionTimestamp" not in job["metadata"]), key=started)
-            if condition(found):
-                return found
-            await anyio.sleep(0.05)
+
+    async def jobs():
+        found = (await plane.client().list(untyped(JOBS), plane.namespace)).items
+        return sorted((job for job in found if "deletionTimestamp" not in job["metadata"]), key=started)
+
+    return await until(jobs, condition, within_s=30)
 
 
 def started(job):

@@ -9,6 +9,7 @@ import pytest
 
 from ktrain.api.core import CONFIG_MAPS, LEASES
 
+from ..waiting import until
 from .processes import program
 
 pytestmark = pytest.mark.e2e
@@ -55,9 +56,7 @@ def writes(control_plane):
 
 async def written(find, name):
     """Wait for some writes of a candidate."""
-    async with asyncio.timeout(30):
-        while len(await find(name)) < 20:  # noqa: ASYNC110 - it is another process that writes
-            await asyncio.sleep(0.1)
+    await until(lambda: find(name), lambda versions: len(versions) >= 20, within_s=30)
 
 
 async def test_a_leader_that_is_stopped_past_its_lease_writes_nothing_after_another_holds_it(candidate, held, writes):

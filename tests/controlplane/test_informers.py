@@ -9,6 +9,8 @@ from ktrain.framework.client.codec import accept_header
 from ktrain.framework.errors import NotFound
 from ktrain.framework.writes import recording
 
+from ..waiting import until
+
 
 class Journal:
     """Notes what an informer tells; waits for how much it has told."""
@@ -162,12 +164,6 @@ WIDGETS = Resource("cache.example.org", "v1", "Widget", "widgets", namespaced=Tr
 DEFINITIONS = untyped(CUSTOM_RESOURCE_DEFINITIONS)
 
 
-async def until(condition, *, seconds=40):
-    async with asyncio.timeout(seconds):
-        while not condition():  # noqa: ASYNC110 - the state of an informer is looked at, not waited for
-            await asyncio.sleep(0.05)
-
-
 async def test_a_kind_that_comes_goes_and_comes_again_is_followed_without_a_restart(control_plane, informing):
     client, namespace = control_plane.client(), control_plane.namespace
     body = {"apiVersion": "cache.example.org/v1", "kind": "Widget", "metadata": {"name": "w", "namespace": namespace}}
@@ -190,15 +186,15 @@ async def test_a_kind_that_comes_goes_and_comes_again_is_followed_without_a_rest
         assert (widgets.missing, widgets.synced) == (True, False)
 
         first = await install()
-        await until(lambda: widgets.synced and len(widgets) == 1)
+        await until(lambda: widgets.synced and len(widgets) == 1, within_s=40)
         assert not widgets.missing
 
         await remove()
-        await until(lambda: widgets.missing)
+        await until(lambda: widgets.missing, within_s=40)
         assert (widgets.synced, len(widgets)) == (False, 0)
 
         second = await install()
-        await until(lambda: widgets.synced and len(widgets) == 1)
+        await until(lambda: widgets.synced and len(widgets) == 1, within_s=40)
         assert widgets.get(second.metadata.key).metadata.uid == second.metadata.uid != first.metadata.uid
         assert widgets.statistics().relists == {"expired": 0, "went_back": 0, "missing": 1, "crashed": 0}
     await remove()

@@ -5,6 +5,8 @@ import secrets
 
 import pytest
 
+from ..waiting import until
+
 MERGE = "application/merge-patch+json"
 CORE = "/api/v1/namespaces/{ns}"
 SERVICES, CLAIMS, PODS, EVENTS = f"{CORE}/services", f"{CORE}/persistentvolumeclaims", f"{CORE}/pods", f"{CORE}/events"
@@ -123,9 +125,7 @@ async def test_a_volume_outlives_its_deletion_until_it_is_bound_no_more(ask, of_
 
     assert deleted.body["metadata"]["finalizers"] == ["kubernetes.io/pv-protection"]
     assert "deletionTimestamp" in kept.body["metadata"]
-    async with asyncio.timeout(20):
-        while (await ask("GET", path)).status != 404:  # noqa: ASYNC110 - it is the server that changes
-            await asyncio.sleep(0.05)
+    await until(lambda: ask("GET", path), lambda said: said.status == 404)
 
 
 async def test_a_new_node_takes_no_pods_until_somebody_says_that_it_is_ready(ask, of_the_cluster, control_plane):
@@ -138,8 +138,7 @@ async def test_a_new_node_takes_no_pods_until_somebody_says_that_it_is_ready(ask
     said = (await ask("PATCH", f"{path}/status", {"status": ready}, MERGE)).body
     assert said["status"]["allocatable"] == {"cpu": "1500m"}
     if not control_plane.is_real:  # a real cluster's node controller does it, which is not started for tests
-        await asyncio.sleep(0.1)
-        assert (await ask("GET", path)).body["spec"]["taints"] == [own]
+        await until(lambda: ask("GET", path), lambda said: said.body["spec"]["taints"] == [own])
 
 
 async def test_a_job_takes_the_labels_of_its_template_and_gets_those_that_tie_its_pods_to_it(ask):

@@ -1,12 +1,12 @@
 """Who may read metrics, as an API server decides."""
 
-import asyncio
-
 import pytest
 import yaml
 from msgspec import json
 
 from ktrain.framework.serving.authorization import Authorizer
+
+from ..waiting import until
 
 
 @pytest.fixture
@@ -50,12 +50,12 @@ async def test_a_service_account_may_read_once_it_has_the_right(control_plane, a
     await client.raw("POST", f"{rbac}/clusterroles", body=role)
     await client.raw("POST", f"{rbac}/clusterrolebindings", body=binding)
     try:
-        # Another one, as the first remembers for a while what was denied.
-        fresh = Authorizer(client, control_plane.env)
-        async with asyncio.timeout(20):
-            while (await fresh.check(f"Bearer {token}", "GET", "/metrics")).code != 200:
-                await asyncio.sleep(0.2)
-                fresh = Authorizer(client, control_plane.env)
+        # Others, as the first remembers for a while what was denied.
+        async def granted():
+            fresh = Authorizer(client, control_plane.env)
+            return fresh if (await fresh.check(f"Bearer {token}", "GET", "/metrics")).code == 200 else None
+
+        fresh = await until(granted)
         assert (await fresh.check(f"Bearer {token}", "POST", "/metrics")).code == 403
         assert (await fresh.check(f"Bearer {token}", "GET", "/debug")).code == 403
     finally:

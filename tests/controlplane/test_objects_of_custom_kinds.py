@@ -7,6 +7,8 @@ import anyio
 import pytest
 import yaml
 
+from ..waiting import until
+
 TABLE = yaml.safe_load((Path(__file__).parent / "tables" / "objects.yaml").read_text())
 URL = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 JSON, MERGE = "application/json", "application/merge-patch+json"
@@ -63,9 +65,7 @@ async def things(control_plane):
     things = Things(control_plane)
     status, answer, _ = await things.send("POST", URL, definition(things.group))
     assert status == 201, answer
-    with anyio.fail_after(30):
-        while (await things.send("GET", things.path))[0] != 200:  # noqa: ASYNC110 - or a watch for one condition
-            await anyio.sleep(0.1)
+    await until(lambda: things.send("GET", things.path), lambda answer: answer[0] == 200, within_s=30)
     # A real server has been seen to answer 404 once more after the first 200.
     await anyio.sleep(1 if control_plane.is_real else 0)
     yield things
@@ -123,9 +123,8 @@ async def test_what_was_valid_once_may_stay_until_it_is_changed(things):
         status, answer, warning = await things.patch(body=body, dryRun="All")
         return status, said(answer) if status == 422 else [], warning
 
-    with anyio.fail_after(30):
-        while (await patched({"s": "abce"}))[0] != 422:  # noqa: ASYNC110 - nothing tells when a schema is in force
-            await anyio.sleep(0.2)
+    # Nothing tells when a schema is in force.
+    await until(lambda: patched({"s": "abce"}), lambda answer: answer[0] == 422, within_s=30)
     status, _, warning = await patched({}, {"a": "b"})
     assert (status, "spec.lst[0].v: Invalid value" in warning) == (200, True)
     assert (await patched({"b": True}))[0] == 200

@@ -1,6 +1,5 @@
 """`ktrain operator` as a process: over HTTP and TLS, with a kubeconfig, elected."""
 
-import asyncio
 import re
 import socket
 import ssl
@@ -14,6 +13,7 @@ import yaml
 from ktrain.api.core import LEASES
 from ktrain.api.jobset import JOBSETS
 
+from ..waiting import until
 from .processes import end, operating
 
 pytestmark = pytest.mark.e2e
@@ -96,12 +96,10 @@ async def test_metrics_are_for_those_with_the_right_and_their_certificate_may_ch
         except aiohttp.ClientError:
             return None
 
-    async with operator("--config", config, "--metrics-bind-address", f"127.0.0.1:{port}"), asyncio.timeout(60):
-        while (nobody := await ask("")) is None:  # noqa: ASYNC110 -- another process is waited for
-            await asyncio.sleep(0.1)
+    async with operator("--config", config, "--metrics-bind-address", f"127.0.0.1:{port}"):
+        nobody = await until(lambda: ask(""), within_s=60)
         stranger, reader = await ask("made-up"), await ask(user["token"])
         issue()
-        while (later := await ask(user["token"])) is None:  # noqa: ASYNC110 -- it looks for new ones now and then
-            await asyncio.sleep(0.2)
+        later = await until(lambda: ask(user["token"]), within_s=60)
 
     assert [nobody[0], stranger[0], reader, later] == [401, 401, (200, True), (200, True)]

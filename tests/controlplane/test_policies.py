@@ -6,6 +6,8 @@ from contextlib import asynccontextmanager
 import anyio
 import pytest
 
+from ..waiting import until
+
 GROUP = "/apis/admissionregistration.k8s.io/v1/"
 POLICIES, BINDINGS = f"{GROUP}validatingadmissionpolicies", f"{GROUP}validatingadmissionpolicybindings"
 RULE = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE", "UPDATE"], "resources": ["configmaps"]}
@@ -53,10 +55,8 @@ def bound(control_plane, send, maps):
             status, answer, _ = await send("POST", path, {"metadata": {"name": name}, "spec": body})
             assert status == 201, answer
         try:
-            with anyio.fail_after(30):
-                # Nothing tells when a policy is in force.
-                while (answer := await maps("known"))[0] == 201 and not answer[2]:  # noqa: ASYNC110
-                    await anyio.sleep(0.2)
+            # It refuses, or warns.
+            await until(lambda: maps("known"), lambda answer: answer[0] != 201 or answer[2], within_s=30, every_s=0.2)
             yield name
         finally:
             with anyio.CancelScope(shield=True):

@@ -6,6 +6,7 @@ import contextlib
 import socket
 import ssl
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,7 @@ from ktrain.framework.errors import NotFound
 from ktrain.framework.webhook.authority import issue
 from ktrain.framework.webhook.injection import MUTATING_WEBHOOK_CONFIGURATIONS, VALIDATING_WEBHOOK_CONFIGURATIONS
 
+from ..waiting import until
 from .processes import end, operating
 
 pytestmark = pytest.mark.e2e
@@ -72,23 +74,30 @@ async def port(control_plane, authority, tmp_path, unused_tcp_port):
 
 async def bundle(client, kind, name):
     """The CA that all webhooks of a configuration are called with, as soon as they have one."""
-    while True:
-        entries = (await client.get(kind, name))["webhooks"]
-        if all(entry["clientConfig"].get("caBundle") for entry in entries):
-            (found,) = {entry["clientConfig"]["caBundle"] for entry in entries}
-            return base64.b64decode(found).decode()
-        await asyncio.sleep(0.1)
+
+    async def bundles():
+        return {entry["clientConfig"].get("caBundle") for entry in (await client.get(kind, name))["webhooks"]}
+
+    (found,) = await until(bundles, all, within_s=60)
+    return base64.b64decode(found).decode()
 
 
 def served_as(host, port, authorities):
+    """Whether somebody is there yet. An SSLError if it is not who it should be."""
     context = ssl.create_default_context(cadata=authorities)
-    with socket.create_connection(("127.0.0.1", port), 10) as plain, context.wrap_socket(plain, server_hostname=host):
-        return True
+    try:
+        with (
+            socket.create_connection(("127.0.0.1", port), 10) as plain,
+            context.wrap_socket(plain, server_hostname=host),
+        ):
+            return True
+    except ConnectionRefusedError:
+        return False
 
 
 async def test_api_servers_are_told_whom_to_trust(control_plane, registrations, authority, port):
-    async with asyncio.timeout(60):
-        for kind, name in registrations:
-            authorities = await bundle(control_plane.client(), kind, name)
-            assert authority in authorities
-            assert await asyncio.to_thread(served_as, f"{SERVICE}.{control_plane.namespace}.svc", port, authorities)
+    for kind, name in registrations:
+        authorities = await bundle(control_plane.client(), kind, name)
+        assert authority in authorities
+        host = f"{SERVICE}.{control_plane.namespace}.svc"
+        await until(partial(asyncio.to_thread, served_as, host, port, authorities))

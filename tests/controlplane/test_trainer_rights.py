@@ -4,7 +4,6 @@
 The API server is a real one that looks closely: owner references that block a deletion need rights of their own.
 """
 
-import asyncio
 from pathlib import Path
 
 import pytest
@@ -15,10 +14,10 @@ from ktrain.api.jobset import JOBSETS
 from ktrain.api.meta import Key
 from ktrain.api.trainer import ANCESTOR_LABEL, TRAIN_JOBS, TRAINING_RUNTIMES
 from ktrain.testing.envtest import Settings
-from ktrain.testing.planes import install_crds, real_plane
+from ktrain.testing.planes import real_plane
 from ktrain.testing.realserver import real_server
 
-from .processes import end, grant, operating, roles_of
+from .processes import end, grant, install, operating, roles_of
 
 pytestmark = pytest.mark.e2e
 RIGHTS = Path(__file__).parents[2] / "config" / "trainer" / "rbac.yaml"
@@ -46,8 +45,7 @@ def cluster():
     binaries = Settings.of().binaries
     if not binaries:
         pytest.skip("needs kube-apiserver in KUBEBUILDER_ASSETS")
-    prepare = lambda server: asyncio.run(install_crds(server))  # noqa: E731
-    with real_server(binaries, prepare, arguments={"kube-apiserver": SERVER}) as server:
+    with real_server(binaries, install, arguments={"kube-apiserver": SERVER}) as server:
         yield server
 
 

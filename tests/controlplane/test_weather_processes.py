@@ -14,6 +14,7 @@ from ktrain.api.core import CONFIG_MAPS, LEASES, SECRETS
 from ktrain.api.jobset import JOBSETS
 from ktrain.testing.proxy import FaultProxy, fault_proxy
 
+from ..waiting import until
 from .processes import end, operating
 
 pytestmark = pytest.mark.e2e
@@ -44,12 +45,14 @@ async def replicas(control_plane, tmp_path):
             running = operating(control_plane, proxy.kubeconfig, "--config", config, log=tmp_path / "operator.log")
             process = await stack.enter_async_context(running)
             # Whoever follows the lease is a candidate, and has read what it needs.
-            await until(lambda: proxy.calls("watch", LEASES) and proxy.calls("watch", JOBSETS))
+            await until(
+                lambda: proxy.calls("watch", LEASES) and proxy.calls("watch", JOBSETS), within_s=60, every_s=0.02
+            )
             return Replica(process, proxy)
 
         async def run(number):
             found = await asyncio.gather(*(start() for _ in range(number)))
-            await until(lambda: any(map(leads, found)))
+            await until(lambda: any(map(leads, found)), within_s=60, every_s=0.02)
             return sorted(found, key=leads, reverse=True)
 
         yield run
@@ -57,12 +60,6 @@ async def replicas(control_plane, tmp_path):
 
 def leads(replica):
     return bool(replica.proxy.calls("write", LEASES, where=lambda call: call.status in (200, 201)))
-
-
-async def until(condition):
-    async with asyncio.timeout(60):
-        while not condition():  # noqa: ASYNC110 - it is another process that does it
-            await asyncio.sleep(0.02)
 
 
 async def holder(weather, *others):
@@ -83,7 +80,7 @@ async def test_a_leader_that_wakes_after_its_lease_with_work_queued_writes_nothi
     first = await holder(weather)
     old_proxy.on("write", where=weather.is_ours).delay(0.4)
     await weather.create(*names)
-    await until(lambda: len(writes(weather, old_proxy)) > 20)
+    await until(lambda: len(writes(weather, old_proxy)) > 20, within_s=60, every_s=0.02)
     old.send_signal(signal.SIGSTOP)
     stopped_s = weather.now()
     await holder(weather, first)
@@ -111,7 +108,7 @@ async def test_a_leader_that_is_asked_to_end_hands_over_within_a_second_and_idle
     said_s = weather.now()
     await weather.create("after")
     await holder(weather, first)
-    await until(lambda: proxy.calls("apply", JOBSETS, name="after"))
+    await until(lambda: proxy.calls("apply", JOBSETS, name="after"), within_s=60, every_s=0.02)
     first_s = proxy.calls("apply", JOBSETS, name="after")[0].at_s
     assert await asyncio.wait_for(leader.wait(), 20) == 0
     await weather.until_job_sets("after")

@@ -2,6 +2,7 @@
 
 import asyncio
 from contextlib import asynccontextmanager
+from functools import partial
 from statistics import quantiles
 
 import pytest
@@ -11,6 +12,7 @@ from ktrain.api.jobset import JOBSETS
 from ktrain.api.meta import Resource
 from ktrain.api.trainer import TRAINING_RUNTIMES
 
+from ..waiting import until
 from .weather import job
 
 QUOTAS = Resource("", "v1", "ResourceQuota", "resourcequotas", namespaced=True, type=dict)
@@ -54,10 +56,9 @@ def policy(weather, ask, job_set):
         for path, spec in bodies.items():
             assert (await ask("POST", path, {"metadata": {"name": name}, "spec": spec})).status == 201
         try:
-            async with asyncio.timeout(30):
-                # A server learns of policies in its own time, and nothing tells when.
-                while (await ask("POST", f"{JOBSETS.path(name)}?dryRun=All", job_set("bad"))).status == 201:  # noqa: ASYNC110
-                    await asyncio.sleep(0.2)
+            # A server learns of policies in its own time, and nothing tells when.
+            create = partial(ask, "POST", f"{JOBSETS.path(name)}?dryRun=All", job_set("bad"))
+            await until(create, lambda said: said.status != 201, within_s=30)
             yield
         finally:
             for path in reversed(bodies):

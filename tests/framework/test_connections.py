@@ -23,6 +23,8 @@ from ktrain.framework.errors import TransportError
 from ktrain.local.apiserver.front.http import serve_http
 from ktrain.local.apiserver.server import ApiServer
 
+from ..waiting import until
+
 
 async def test_the_kernel_asks_silent_peers_of_calls_and_of_watches(transport):
     release = asyncio.Event()
@@ -113,7 +115,7 @@ async def test_a_peer_that_does_not_accept_is_given_up_after_the_time_to_connect
         listening.bind(("127.0.0.1", 0))
         listening.listen(0)
         for one in (first, second):
-            one.setblocking(False)  # noqa: FBT003
+            one.settimeout(0)
             one.connect_ex(listening.getsockname())
         http = HttpTransport(Endpoint(f"http://127.0.0.1:{listening.getsockname()[1]}"))
         async with asyncio.timeout(10):
@@ -181,8 +183,9 @@ async def test_a_server_that_restarts_loses_no_event_of_five_watches_and_no_call
                     await anyio.sleep(0.4)
                 await anyio.sleep(0.2)
             async with serve_http(api, port=port, token="t"):
-                while any(len(informer) < len(names) for informer in (informers[0], informers[-1])):  # noqa: ASYNC110
-                    await anyio.sleep(0.02)
+                await until(
+                    lambda: all(len(informer) >= len(names) for informer in (informers[0], informers[-1])), within_s=50
+                )
                 tasks.cancel_scope.cancel()
     finally:
         await http.aclose()

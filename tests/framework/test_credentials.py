@@ -19,6 +19,8 @@ from ktrain.framework.client.renewal import TOKEN_AGE_S, Grant, Renewed, TokenFi
 from ktrain.framework.env import Env, SystemClock, system_env
 from ktrain.framework.errors import ConfigError, TransportError, Unauthorized
 
+from ..waiting import until
+
 
 class Hanging(Credentials):
     """Credentials that never come."""
@@ -301,8 +303,8 @@ async def test_a_token_rotates_over_tls_while_calls_and_watches_run_and_none_of_
                 tasks.create_task(call())
             tasks.create_task(watch())
             for rotation in ("two", "three"):
-                while len(statuses) < (60 if rotation == "two" else 120):  # noqa: ASYNC110
-                    await asyncio.sleep(0.001)
+                enough = 60 if rotation == "two" else 120
+                await until(lambda enough=enough: len(statuses) >= enough, every_s=0.001)
                 token.write_text(rotation)
                 cluster.valid = f"Bearer {rotation}"
         async with http.stream("/watch") as stream:

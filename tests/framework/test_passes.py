@@ -10,6 +10,7 @@ from itertools import pairwise
 import anyio
 import pytest
 import structlog
+from prometheus_client import CollectorRegistry
 from structlog.testing import capture_logs
 
 from ktrain.api.meta import Key
@@ -22,6 +23,8 @@ from ktrain.framework.env import system_env
 from ktrain.framework.metrics import Metrics
 from ktrain.framework.telemetry.logging import configure
 from ktrain.testing.time import simulate
+
+from ..waiting import until
 
 A, B = Key("default", "a"), Key("default", "b")
 
@@ -42,7 +45,7 @@ def value(registry, name, **labels):
 
 @pytest.fixture
 def registry():
-    return pytest.importorskip("prometheus_client").CollectorRegistry()
+    return CollectorRegistry()
 
 
 async def stray():
@@ -349,9 +352,8 @@ async def test_a_blocked_event_loop_is_told_with_the_stack_of_its_thread(registr
             await tasks.start(LoopWatchdog(blocked_after_s=0.2, metrics=Metrics(registry)).run)
             async with working(system_env(), reconcile) as controller:
                 controller.enqueue(A)
-                async with asyncio.timeout(30):
-                    while not any(line["event"] == "loop.continues" for line in logs):  # noqa: ASYNC110 - of a thread
-                        await asyncio.sleep(0.01)
+                # A thread logs it.
+                await until(lambda: any(line["event"] == "loop.continues" for line in logs), within_s=30)
             tasks.cancel_scope.cancel()
 
     (line,) = [line for line in logs if line["event"] == "loop.blocked"]

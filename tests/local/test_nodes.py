@@ -1,6 +1,7 @@
 """Several nodes on one machine."""
 
-import anyio
+from functools import partial
+
 import pytest
 
 from ktrain.api.core import NODES, PODS, untyped
@@ -12,6 +13,8 @@ from ktrain.local.kubelet.node import LocalNode, register
 from ktrain.local.node_options import NodeLabels, NodeOptions
 from ktrain.local.nodes import remove_former
 from ktrain.local.plane import ControlPlane
+
+from ..waiting import until
 
 GPU = "nvidia.com/gpu"
 TWO = NodeOptions(2, {"cpu": "2", GPU: "1"}, (NodeLabels({"rack": "b"}, range(1, 2)),))
@@ -30,12 +33,8 @@ def a_pod(name, command, **spec):
 
 
 async def ended(client, name):
-    with anyio.fail_after(30):
-        while True:
-            pod = await client.get(untyped(PODS), name, "default")
-            if pod["status"].get("phase") in ("Succeeded", "Failed"):
-                return pod
-            await anyio.sleep(0.05)
+    pod = partial(client.get, untyped(PODS), name, "default")
+    return await until(pod, lambda pod: pod["status"].get("phase") in ("Succeeded", "Failed"), within_s=30)
 
 
 @pytest.mark.e2e

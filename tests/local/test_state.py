@@ -17,6 +17,8 @@ from ktrain.framework.env import system_env
 from ktrain.local.apiserver.durability.errors import StateError
 from ktrain.local.plane import ControlPlane
 
+from ..waiting import until
+
 MAPS = Resource("", "v1", "ConfigMap", "configmaps", namespaced=True, type=dict)
 CLAIMS = Resource("", "v1", "PersistentVolumeClaim", "persistentvolumeclaims", namespaced=True, type=dict)
 JOBS = Resource("batch", "v1", "Job", "jobs", namespaced=True, type=dict)
@@ -105,25 +107,19 @@ async def program(tmp_path):
         await process.wait()
 
 
-async def until(found):
-    async with asyncio.timeout(60):
-        while not await found():  # noqa: ASYNC110 -- another process is waited for
-            await asyncio.sleep(0.1)
-
-
 @pytest.mark.e2e
 async def test_a_job_that_ran_when_the_server_was_killed_goes_on_with_its_data(tmp_path):
     async with program(tmp_path) as client:
         claim = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
         await client.create(CLAIMS, {"metadata": {"name": "c", "namespace": "default"}, "spec": claim})
         await client.create(JOBS, job("c"))
-        await until(lambda: asyncio.to_thread(lambda: list(tmp_path.glob("state/claims/**/begun"))))
+        await until(lambda: asyncio.to_thread(lambda: list(tmp_path.glob("state/claims/**/begun"))), within_s=60)
 
         async def told():
             # Else nobody would know that it has begun, and it would begin again.
             return (await client.list(PODS, "default")).items[0]["status"]["phase"] == "Running"
 
-        await until(told)
+        await until(told, within_s=60)
         (before,) = (await client.list(PODS, "default")).items
 
     async with program(tmp_path) as client:
@@ -132,7 +128,7 @@ async def test_a_job_that_ran_when_the_server_was_killed_goes_on_with_its_data(t
             status = (await client.get(JOBS, "j", "default")).get("status", {})
             return [c for c in status.get("conditions", []) if (c["type"], c["status"]) == ("Complete", "True")]
 
-        await until(complete)
+        await until(complete, within_s=60)
         pods = {pod["metadata"]["uid"]: pod["status"]["phase"] for pod in (await client.list(PODS, "default")).items}
 
     assert pods.pop(before["metadata"]["uid"]) == "Failed"
@@ -169,7 +165,7 @@ async def test_what_pods_printed_before_the_server_was_killed_can_be_read_until_
             hangs = status.get("restartCount") == 1 and "running" in status["state"]
             return hangs and found["done"].get("phase") == "Succeeded"
 
-        await until(ready)
+        await until(ready, within_s=60)
         hung = await log(client, "again")
 
     async with program(tmp_path) as client:
@@ -178,7 +174,7 @@ async def test_what_pods_printed_before_the_server_was_killed_can_be_read_until_
             return (await client.get(PODS, "again", "default"))["status"]["phase"] == "Succeeded"
 
         assert await log(client, "done") == await log(client, "done", "?follow=true") == "from before\n"
-        await until(ended)
+        await until(ended, within_s=60)
         assert await log(client, "again") != hung
         assert await log(client, "again", "?previous=true") == hung
 
@@ -186,4 +182,4 @@ async def test_what_pods_printed_before_the_server_was_killed_can_be_read_until_
         assert {path.name for path in (tmp_path / "state/logs").iterdir()} == uids
         for name in ("done", "again"):
             await client.delete(PODS, Key("default", name))
-        await until(lambda: asyncio.to_thread(lambda: not list((tmp_path / "state/logs").iterdir())))
+        await until(lambda: asyncio.to_thread(lambda: not list((tmp_path / "state/logs").iterdir())), within_s=60)

@@ -77,6 +77,10 @@ def test_an_initializer_of_the_runtime_runs_as_it_is_for_jobs_that_say_nothing_o
             {"name": "A", "valueFrom": {"resourceFieldRef": RESOURCE | {"containerName": "node", "divisor": "1m"}}},
         ),
         (
+            "{name: A, valueFrom: {resourceFieldRef: {resource: limits.cpu, divisor: 1024Ki}}}",
+            {"name": "A", "valueFrom": {"resourceFieldRef": RESOURCE | {"containerName": "", "divisor": "1Mi"}}},
+        ),
+        (
             "{name: A, valueFrom: {fileKeyRef: {volumeName: v, path: p, key: k}}}",
             {"name": "A", "valueFrom": {"fileKeyRef": {"volumeName": "v", "path": "p", "key": "k"}}},
         ),
@@ -86,6 +90,26 @@ def test_variables_pass_through_with_their_sources_and_also_when_they_are_empty(
     env = kit.container(RUNTIME % (STEP, "a: b"), JOB % f", env: [{written}]", index=1)["env"]
 
     assert env == [built]
+
+
+@pytest.mark.parametrize(
+    ("said", "written"),
+    [
+        ("2500000u", "2500m"),
+        ("'2.50'", "2500m"),
+        ("1e1", "10"),
+        ("0.5Gi", "512Mi"),
+        ("2000M", "2G"),
+        ("1n", "1n"),
+        ("3", "3"),
+    ],
+)
+def test_amounts_of_the_trainjob_become_canonical_as_those_of_the_runtime(kit, said, written):
+    trainer = f", resourcesPerNode: {{limits: {{example.com/thing: {said}}}}}"
+
+    assert kit.container(RUNTIME % (STEP, "a: b"), JOB % trainer, index=1)["resources"]["limits"] == {
+        "example.com/thing": written
+    }
 
 
 TWO_STEPS = """
@@ -104,7 +128,7 @@ def test_of_two_trainer_steps_the_first_is_sized_and_told_and_both_run_the_jobs_
 
     assert [spec["parallelism"] for spec in specs] == [3, 2]
     assert [(c["image"], c["args"], c["resources"]) for c in (one, two)] == [
-        ("mine", ["x"], {"limits": {"cpu": 1}})
+        ("mine", ["x"], {"limits": {"cpu": "1"}})
     ] * 2
     assert [entry["name"] for entry in one["env"]][:2] == ["A", "PET_NNODES"]
     assert two["env"] == [{"name": "A", "value": "a"}]

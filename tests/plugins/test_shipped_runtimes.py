@@ -1,5 +1,7 @@
 """The shipped runtimes: each becomes a JobSet with the plugins that are built in."""
 
+import gc
+
 import pytest
 import yaml
 
@@ -23,6 +25,20 @@ def test_a_shipped_runtime_is_named_as_its_file_and_takes_a_job(kit, name):
     trainer = jobs.get("launcher", jobs["node"])
     assert trainer["template"]["spec"]["containers"][0]["command"][0] == command.strip("[]").split(",")[0]
     assert sum(jobs[job]["parallelism"] for job in ("node", "launcher") if job in jobs) == int(nodes)
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_a_plan_is_freed_as_soon_as_it_is_let_go(kit, name):
+    """Plans in circles, of some kilobytes each, would lie about by the thousand: the collector hardly ever runs."""
+    job, runtime = kit.job(JOB % (name, 2, "[run]")), kit.runtime(FILES[name])
+    kit.plan_of(job, runtime)  # what is loaded at the first time may have circles
+    gc.collect()
+    gc.disable()
+    try:
+        kit.plan_of(job, runtime)
+        assert gc.collect() == 0
+    finally:
+        gc.enable()
 
 
 @pytest.mark.parametrize("name", [name for name in FILES if name.startswith("torchtune")])

@@ -17,10 +17,8 @@ On in local mode; in a cluster the JobSet operator does this work, unless ktrain
 
 from __future__ import annotations
 
-from .decide import Decision as Decision
 from .decide import Observed as Observed
 from .decide import decide as decide
-from .errors import CreationFailed as CreationFailed
 from .errors import Undecidable as Undecidable
 from .gates import ELASTIC_TRAIN_JOBS as ELASTIC_TRAIN_JOBS
 from .gates import Gates as Gates

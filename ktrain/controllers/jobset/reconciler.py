@@ -242,4 +242,5 @@ class _Refused(Exception):
 
 
 def _present(informer: Informer[Object], namespace: str, names: Iterable[str]) -> frozenset[str]:
-    return frozenset(name for name in names if informer.get(Key(namespace, name)) is not None)
+    keys = {name: Key(namespace, name) for name in names}
+    return frozenset(name for name, key in keys.items() if informer.get(key) is not None or informer.leaves_out(key))

@@ -6,7 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from ktrain.api.core import PERSISTENT_VOLUME_CLAIMS, SERVICES
-from ktrain.api.jobset import CHILD_JOBS, GROUP, JOBSET_NAME, JOBSETS, ChildJob
+from ktrain.api.jobset import CHILD_JOBS, GROUP, JOBSET_NAME, JOBSETS
 from ktrain.framework import Controller
 from ktrain.framework.controller.predicates import GENERATION_CHANGED
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from ktrain.api.jobset import JobSet
-    from ktrain.api.meta import Key
+    from ktrain.api.meta import Key, Object
     from ktrain.framework import Cache, Client, Env, EventRecorder, Informer
     from ktrain.framework.metrics import Metrics
     from ktrain.framework.telemetry.tracing import Tracing
@@ -62,8 +62,8 @@ def make_controllers(
     pods = pods or JobSetPods(cache)
     informers = Informers(
         jobsets=cache.informer(JOBSETS),
-        jobs=cache.informer(CHILD_JOBS),
-        services=cache.informer(SERVICES),
+        jobs=cache.informer(CHILD_JOBS, holds=_is_of_job_sets),
+        services=cache.informer(SERVICES, holds=_is_of_job_sets),
         claims=cache.informer(PERSISTENT_VOLUME_CLAIMS, label_selector=JOBSET_NAME),
         pods=pods,
     )
@@ -96,7 +96,12 @@ def _batch_s(jobsets: Informer[JobSet], patience_s: float, key: Key) -> float:
     return max(patience_s, min(jobs * BATCH_S_PER_JOB, MAX_BATCH_S))
 
 
-def _controlling_jobset(job: ChildJob) -> Iterable[str]:
-    owner = job.metadata.controller
+def _controlling_jobset(child: Object) -> Iterable[str]:
+    owner = child.metadata.controller
     if owner is not None and owner.kind == JOBSETS.kind and owner.api_version.startswith(f"{GROUP}/"):
         yield owner.uid
+
+
+def _is_of_job_sets(child: Object) -> bool:
+    """Of other people's Jobs and Services only the names matter."""
+    return any(_controlling_jobset(child))

@@ -14,6 +14,5 @@ from .authority import Authority as Authority
 from .server import StatusServer as StatusServer
 from .tokens import Tokens as Tokens
 from .writer import BURST as BURST
-from .writer import FIELD_MANAGER as FIELD_MANAGER
 from .writer import QPS as QPS
 from .writer import Writer as Writer

@@ -10,25 +10,26 @@ from ktrain.api import trainer as api
 from ktrain.framework.controller.controller import Controller
 from ktrain.framework.controller.predicates import Matching
 from ktrain.framework.errors import Forbidden, FrameworkError, NotFound
+from ktrain.pipeline import Watch
 from ktrain.plugins.jobset import JOB_SET_STATES
 
+from .lookups import informers_of
 from .observe import RUNTIMES, SNAPSHOT_METADATA
 from .reconciler import Reconciler
 from .shared import Collector, SharedSnapshots, is_shared
 from .waking import wake_by_changes
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Mapping
 
     from ktrain.api.meta import Json, Resource
     from ktrain.framework.cache.cache import Cache
-    from ktrain.framework.cache.informer import Informer
     from ktrain.framework.client.client import Client
     from ktrain.framework.env import Env
     from ktrain.framework.events import EventRecorder
     from ktrain.framework.metrics import Metrics
     from ktrain.framework.telemetry.tracing import Tracing
-    from ktrain.pipeline import Registry, Watch
+    from ktrain.pipeline import Registry
 
 log = structlog.get_logger(__name__)
 
@@ -62,7 +63,9 @@ def make_controller(
     Passes are short and mostly wait for the API server, so many run at once: one slow call must not hold up the rest.
     """
     shared = shared or SharedSnapshots(client, cache)
-    informers = _informers(cache, registry.watches)
+    # Beside what plugins watch: jobs, runtimes, and snapshots by their metadata.
+    kinds: tuple[Resource[Any], ...] = (api.TRAIN_JOBS, *RUNTIMES.values())
+    informers = informers_of(cache, kinds, (Watch(SNAPSHOT_METADATA, owned=True), *registry.watches))
     reconciler = Reconciler(
         client,
         env,
@@ -84,14 +87,6 @@ def make_controller(
     )
     wake_by_changes(controller, reconciler, informers, shared, registry.watches)
     return controller
-
-
-def _informers(cache: Cache, watches: Iterable[Watch]) -> dict[Resource[Any], Informer[Any]]:
-    """Return what passes read: jobs, runtimes, snapshots by their metadata, and what plugins watch."""
-    selectors: dict[Resource[Any], str] = dict.fromkeys((api.TRAIN_JOBS, *RUNTIMES.values(), SNAPSHOT_METADATA), "")
-    for watch in watches:
-        selectors.setdefault(watch.resource, watch.label_selector)
-    return {kind: cache.informer(kind, label_selector=selector) for kind, selector in selectors.items()}
 
 
 def make_collector(

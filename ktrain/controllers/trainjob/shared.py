@@ -25,6 +25,7 @@ from ktrain.pipeline.errors import PlanError
 from ktrain.plugins.jobset import JOB_SET_STATES
 
 from . import snapshot as snapshots
+from .lookups import is_of_train_jobs
 from .observe import SNAPSHOT_METADATA
 
 if TYPE_CHECKING:
@@ -57,8 +58,8 @@ class SharedSnapshots:
 
     def __init__(self, client: Client, cache: Cache, *, for_new_jobs: bool = False) -> None:
         self.for_new_jobs = for_new_jobs
-        self.config_maps = cache.informer(SNAPSHOT_METADATA)
-        self.job_sets = cache.informer(JOB_SET_STATES)
+        self.config_maps = cache.informer(SNAPSHOT_METADATA, holds=is_of_train_jobs)
+        self.job_sets = cache.informer(JOB_SET_STATES, holds=is_of_train_jobs)
         self.job_sets.add_index(_BY_SNAPSHOT, _snapshot_index)
         self.config_maps.add_handler(self)
         self._client = client
@@ -107,6 +108,21 @@ class SharedSnapshots:
         return key in self._jobs.values()
 
     # ConfigMaps
+
+    async def put(self, job: api.TrainJob, snapshot: Snapshot) -> None:
+        """
+        Put a job on a snapshot, and see to it that this is there.
+
+        Raises:
+            PlanError, FrameworkError: As `ensure`. After a PlanError the job is on none.
+        """
+        namespace, uid = job.metadata.namespace, job.metadata.uid
+        self.bind(uid, Key(namespace, snapshot.shared_name))
+        try:
+            await self.ensure(namespace, snapshot)
+        except PlanError:
+            self.release(uid)
+            raise
 
     async def ensure(self, namespace: str, snapshot: Snapshot) -> None:
         """

@@ -7,5 +7,6 @@ Live copies of what the API server holds.
     informer    store + handlers + own writes                       waiting    who waits for which write
     replays     what comes twice or late                            record     counts for statistics and metrics
     footprint   how much memory it takes                            scope      which objects of a kind
-    subscription   changes for those who need to wait               cache      one informer per resource and scope
+    names       of objects that are not held                        cache      one informer per resource and scope
+    subscription   changes for those who need to wait
 """

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from ktrain.framework.env import Env
     from ktrain.framework.writes import Write
 
-    from .intake import Transform
+    from .intake import Holds, Transform
 
 T = TypeVar("T")
 
@@ -46,6 +46,8 @@ log: FilteringBoundLogger = structlog.get_logger("ktrain.framework.cache")
 class _Entry:
     informer: AnyInformer
     transform: Transform[Any] | None
+    wanted: list[Holds[Any] | None]
+    """What each user wants held: all that a predicate says, or everything."""
     users: int = 0
     following: anyio.CancelScope = field(default_factory=anyio.CancelScope)
 
@@ -85,23 +87,29 @@ class Cache:
         field_selector: str = "",
         namespace: str = "",
         transform: Transform[T] | None = None,
+        holds: Holds[T] | None = None,
     ) -> Informer[T]:
         """
         Return the informer of a resource in a scope; the same arguments give the same informer.
 
         Selectors and namespace limit what the server sends, so memory follows them; a transform may drop what nobody
-        reads. Asked for while the cache runs, it starts at once. Whoever is done with it before the cache ends gives it
-        back by `release`, as often as it was asked for.
+        reads. Where no selector can tell which objects matter, `holds` says it of each: of the others only the names
+        are kept (`Informer.leaves_out`), nine bytes each. Held is what any user of the informer wants; without `holds`
+        that is everything.
+
+        Asked for while the cache runs, it starts at once. Whoever is done with it before the cache ends gives it back
+        by `release`, as often as it was asked for.
 
         Raises:
-            ValueError: There is one already, with another transform; or a namespace of a kind that is in none.
+            ValueError: There is one already, with another transform, or it runs and holds less than is wanted now; or a
+                namespace of a kind that is in none.
         """
         if namespace and not resource.namespaced:
             raise ValueError(f"a {resource.kind} is in no namespace: an informer cannot be for those in {namespace!r}")
         scope = Scope(namespace, label_selector, field_selector)
         entry = self._entries.get((resource, scope))
         if entry is None:
-            entry = _Entry(Informer(resource, scope), transform)
+            entry = _Entry(Informer(resource, scope), transform, [holds])
             if self._warns_of_overlaps:
                 self._warn_of_twins(entry.informer)
             entry.informer.cache = self
@@ -110,6 +118,10 @@ class Cache:
             self._start(entry)
         elif entry.transform is not transform:
             raise ValueError(f"there is already an informer of {entry.informer}, with another transform")
+        elif holds not in entry.wanted:
+            if self._tasks is not None and None not in entry.wanted:
+                raise ValueError(f"the informer of {entry.informer} runs already, and holds less than is wanted now")
+            entry.wanted.append(holds)
         entry.users += 1
         return entry.informer
 
@@ -215,6 +227,7 @@ class Cache:
             label_selector=scope.label_selector,
             field_selector=scope.field_selector,
             transform=entry.transform,
+            holds=_any_of(entry.wanted),
             watch_timeout_s=self._watch_timeout_s,
             record=informer.record,
         )
@@ -231,3 +244,11 @@ class Cache:
                     other=f"{other} as {other.resource.type.__name__}",
                     cost="objects in both are held twice",
                 )
+
+
+def _any_of(wanted: Sequence[Holds[Any] | None]) -> Holds[Any] | None:
+    """One predicate for all users; None if one of them wants everything."""
+    predicates = [holds for holds in wanted if holds is not None]
+    if len(predicates) < len(wanted):
+        return None
+    return predicates[0] if len(predicates) == 1 else lambda obj: any(holds(obj) for holds in predicates)

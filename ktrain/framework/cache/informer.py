@@ -10,12 +10,14 @@ What must never be seen half done, and how that is kept without locks:
   new. After that handlers are told, a few at a time, in order. Meanwhile the store may be newer than what a handler
   has heard, never older, and no later event is taken in before the last handler has heard the last of the list. Only
   then is the informer synced. If that is cancelled half-way, the next list begins by telling the rest.
+
+An informer may be told which objects to hold. To readers and handlers the others are not there, and one that is held
+no more is deleted; only its name is known to be taken.
 """
 
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
 import structlog
@@ -27,7 +29,8 @@ from ktrain.framework.metrics.cache import InformerMetrics
 
 from .footprint import Footprint
 from .handlers import Handler, Handlers, is_same
-from .record import WatchRecord
+from .names import Departures, Names
+from .record import InformerStatistics, WatchRecord
 from .replays import Deletions, version_number
 from .scope import Scope, describe
 from .store import IndexFunction, NotIndexed, Store
@@ -35,7 +38,7 @@ from .subscription import Subscription
 from .waiting import Waiters
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator
 
     from structlog.typing import FilteringBoundLogger
 
@@ -55,29 +58,6 @@ log: FilteringBoundLogger = structlog.get_logger("ktrain.framework.cache")
 
 OBJECTS_PER_TURN: Final = 128
 """This many objects are put into new indexes in one go, then other tasks have a turn."""
-
-
-@dataclass(frozen=True, slots=True)
-class InformerStatistics:
-    """A look at an informer."""
-
-    objects: int
-    version: int
-    synced: bool
-    last_error: str
-    missing: bool = False
-    forbidden: bool = False
-    """Whether the API server's last word was that this identity may not read the kind (403)."""
-    bytes: int = 0
-    """Memory of the objects, estimated from samples (see `footprint`)."""
-    age_s: float | None = None
-    """Seconds since the API server was last heard, by an event, a bookmark or a list; None if never."""
-    relists: Mapping[str, int] = field(default_factory=dict)
-    """Whole lists after the first, by reason."""
-    restarts: Mapping[str, int] = field(default_factory=dict)
-    """Watches that ended and went on from their last version, by reason."""
-    bad: Mapping[Key, str] = field(default_factory=dict)
-    """Objects that cannot be read and so are not here, and why; at most 100."""
 
 
 class Informer(Generic[T]):
@@ -102,6 +82,8 @@ class Informer(Generic[T]):
         self._footprint = Footprint()
         self._labels = LabelSelector.parse(scope.label_selector) if scope.label_selector else None
         self._store: Store[T] = Store()
+        self._left_out = Names()
+        self._departures = Departures()
         self._handlers: Handlers[T] = Handlers(resource)
         self._subscriptions: list[Subscription[T]] = []
         self._telling: Iterator[None] = iter(())
@@ -118,6 +100,10 @@ class Informer(Generic[T]):
     def get(self, key: Key) -> T | None:
         """The object, or None. Never waits."""
         return self._store.get(key)
+
+    def leaves_out(self, key: Key) -> bool:
+        """Whether there is an object of this name that is not held. The API server knows which."""
+        return key in self._left_out
 
     def by_index(self, name: str, value: str) -> list[T]:
         """The objects for which the index has this value. KeyError if there is no such index."""
@@ -149,6 +135,11 @@ class Informer(Generic[T]):
     def remove_handler(self, handler: Handler[T]) -> None:
         """Tell a handler nothing more."""
         self._handlers.leave(handler)
+
+    def when_gone(self, key: Key, call: Callable[[], None]) -> None:
+        """Call this once, when the object of a name is gone, held or not. Equal calls for one name are one call."""
+        self._check_alive()
+        self._departures.tell(key, call)
 
     def subscribe(self) -> Subscription[T]:
         """
@@ -197,7 +188,8 @@ class Informer(Generic[T]):
             last_error=str(self.last_error or ""),
             missing=self.missing,
             forbidden=isinstance(self.last_error, Forbidden),
-            bytes=round(self._footprint.mean * len(self._store)),
+            left_out=len(self._left_out),
+            bytes=round(self._footprint.mean * len(self._store)) + self._left_out.bytes,
             age_s=None if heard_at_s is None or clock is None else clock.monotonic() - heard_at_s,
             relists=dict(self.record.relists),
             restarts=dict(self.record.restarts),
@@ -254,11 +246,11 @@ class Informer(Generic[T]):
 
     # The sink of the reflector
 
-    async def replace(self, objects: dict[Key, T], version: int) -> None:
+    async def replace(self, objects: dict[Key, T], version: int, left_out: Names | None = None) -> None:
         """
         Make this the whole content, then tell handlers: deletions first, then the rest in order (see above).
 
-        Takes over the dict. Safe to cancel: either nothing has changed, or the rest is told before the next content.
+        Takes over both. Safe to cancel: either nothing has changed, or the rest is told before the next content.
         """
         await self._tell_rest()
         after = self._store.successor(objects)
@@ -278,11 +270,13 @@ class Informer(Generic[T]):
         for key, failure in bad.items():
             self._note_bad(objects.pop(key), failure)
         self._telling = self._handlers.telling(self._store.become(after), initial=not self.synced)
+        self._left_out = left_out or Names()
         # Not the highest ever seen: a list may show that the server was put back to an earlier state.
         self.version = version
         self._deletions.clear()
         self._heard()
         self._waiters.release_all()
+        self._departures.check(lambda key: key in self._left_out or self._store.get(key) is not None)
         await self._tell_rest()
         self.missing = False
         self._synced.set()
@@ -304,13 +298,23 @@ class Informer(Generic[T]):
             old = self._store.put(key, obj)
         except NotIndexed as error:
             self._note_bad(obj, error)
-            self._advance(version)
-            self._handlers.tell(known, None)
-            self._waiters.release(key, self.version)
+            self._lose(key, known, version)
             return
         self._footprint.note(obj)
+        self._left_out.discard(key)
         self._advance(version)
         self._handlers.tell(old, obj)
+        self._waiters.release(key, self.version)
+
+    def leave_out(self, key: Key, version: int) -> None:
+        """Know of an object only that it is there. To handlers one that was held is deleted."""
+        if self._is_past(self._store.get(key), key, version):
+            return
+        old = self._store.remove(key)
+        self._left_out.add(key)
+        self._advance(version)
+        if old is not None:
+            self._handlers.tell(old, None)
         self._waiters.release(key, self.version)
 
     def remove(self, key: Key, last: T | None, version: int) -> None:
@@ -319,10 +323,8 @@ class Informer(Generic[T]):
             return
         old = self._store.remove(key)
         self._deletions.note(key, version)
-        self._advance(version)
-        if old is not None:
-            self._handlers.tell(old if last is None else last, None)
-        self._waiters.release(key, self.version)
+        self._lose(key, last if old is not None and last is not None else old, version)
+        self._departures.gone(key)
 
     def reached(self, version: int) -> None:
         """The content is complete up to this version."""
@@ -346,6 +348,8 @@ class Informer(Generic[T]):
         self.released = True
         self.record.metrics.forget()
         self._telling = iter(())
+        self._left_out = Names()
+        self._departures.clear()
         self._handlers.clear()
         for subscription in tuple(self._subscriptions):
             subscription.end()
@@ -364,9 +368,19 @@ class Informer(Generic[T]):
         log.error("object.unreadable", resource=self.resource.qualified_name, key=str(meta.key), reason=str(error))
         self.record.unreadable(BadObject(meta.key, str(error), meta.resource_version))
 
+    def _lose(self, key: Key, last: T | None, version: int) -> None:
+        """Tell that an object has left the content, if it was in it."""
+        self._left_out.discard(key)
+        self._advance(version)
+        if last is not None:
+            self._handlers.tell(last, None)
+        self._waiters.release(key, self.version)
+
     def _is_past(self, stored: T | None, key: Key, version: int) -> bool:
         if stored is None:
-            return self._deletions.include(key, version)
+            # Which version has what is left out is not known, but events come in the order of versions.
+            late = 0 < version < self.version and key in self._left_out
+            return late or self._deletions.include(key, version)
         return 0 < version < version_number(metadata_of(stored).resource_version)
 
     def _advance(self, version: int) -> None:

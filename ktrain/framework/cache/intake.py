@@ -40,6 +40,9 @@ Transform = Callable[[T], T]
 """Makes of an object the one to keep, for example without large annotations. Runs once per object; it must be pure,
 and keep the metadata that says which object, and which state of it, this is."""
 
+Holds = Callable[[T], bool]
+"""Says of an object, as it comes, whether it is to be held. Runs for every state of every object; it must be pure."""
+
 CHANGES: Final = ("ADDED", "MODIFIED", "DELETED")
 
 log: FilteringBoundLogger = structlog.get_logger("ktrain.framework.cache")
@@ -58,7 +61,13 @@ class Intake(Generic[T]):
     """The position in the history of one kind, and the way in. Lives as long as its reflector."""
 
     def __init__(
-        self, resource: Resource[T], sink: Sink[T], record: WatchRecord, transform: Transform[T] | None
+        self,
+        resource: Resource[T],
+        sink: Sink[T],
+        record: WatchRecord,
+        *,
+        transform: Transform[T] | None = None,
+        holds: Holds[T] | None = None,
     ) -> None:
         self.version: str = ""
         """Where a watch resumes, or what a list must not be older than."""
@@ -71,6 +80,7 @@ class Intake(Generic[T]):
         self._sink = sink
         self._record = record
         self._transform = transform
+        self._holds = holds
         self._unordered = False
 
     def begin(self, *, resumed: bool) -> None:
@@ -113,13 +123,21 @@ class Intake(Generic[T]):
         if len(content.bad) > MAX_BAD:
             log.error("objects.unreadable", resource=self._resource.qualified_name, objects=len(content.bad))
 
-    def transformed(self, obj: T) -> T | BadObject:
-        """The object as it is to be kept."""
-        if self._transform is None:
-            return obj
+    def kept(self, obj: T) -> T | BadObject | None:
+        """The object as it is to be held; None if it is not to be."""
+        if self._holds is not None:
+            try:
+                if not self._holds(obj):
+                    return None
+            except Exception as error:  # noqa: BLE001 - the boundary to other people's code
+                meta = metadata_of(obj)
+                return BadObject(meta.key, f"whether to hold it cannot be told: {error!r}", meta.resource_version)
+        return obj if self._transform is None else self._transformed(obj, self._transform)
+
+    def _transformed(self, obj: T, transform: Transform[T]) -> T | BadObject:
         before = metadata_of(obj)
         try:
-            changed = self._transform(obj)
+            changed = transform(obj)
             after = metadata_of(changed)
         except Exception as error:  # noqa: BLE001 - the boundary to other people's code
             return BadObject(before.key, f"the transform failed: {error!r}", before.resource_version)
@@ -132,22 +150,25 @@ class Intake(Generic[T]):
     def _take_object(self, event: str, obj: T) -> None:
         meta = metadata_of(obj)
         key = meta.key
-        if self._transform is not None:
-            changed = self.transformed(obj)
-            if isinstance(changed, BadObject):
-                self._take_bad(changed, deleted=event == "DELETED")
+        kept: T | None = obj
+        if self._transform is not None or self._holds is not None:
+            found = self.kept(obj)
+            if isinstance(found, BadObject):
+                self._take_bad(found, deleted=event == "DELETED")
                 return
-            obj = changed
+            kept = found
         if self.content is not None:
-            self.content.add(key, obj, deleted=event == "DELETED")
+            self.content.add(key, kept, deleted=event == "DELETED")
             return
         self._record.readable(key)
         number = version_number(meta.resource_version)
         self._move(event, meta.resource_version, number)
         if event == "DELETED":
-            self._sink.remove(key, obj, number)
+            self._sink.remove(key, kept, number)
+        elif kept is None:
+            self._sink.leave_out(key, number)
         else:
-            self._sink.put(key, obj, number)
+            self._sink.put(key, kept, number)
 
     def _take_bookmark(self, meta: ObjectMeta) -> Taken:
         if self.content is not None:

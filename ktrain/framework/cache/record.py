@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Final
 from ktrain.framework.metrics.cache import RELIST_REASONS, RESTART_REASONS, InformerMetrics
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from ktrain.api.meta import Key
     from ktrain.framework.client.codec import BadObject
 
@@ -46,3 +48,28 @@ class WatchRecord:
         """Note that an object can be read, or is gone."""
         if self.bad:
             self.bad.pop(key, None)
+
+
+@dataclass(frozen=True, slots=True)
+class InformerStatistics:
+    """A look at an informer."""
+
+    objects: int
+    version: int
+    synced: bool
+    last_error: str
+    missing: bool = False
+    forbidden: bool = False
+    """Whether the API server's last word was that this identity may not read the kind (403)."""
+    left_out: int = 0
+    """Objects that are there and not held."""
+    bytes: int = 0
+    """Memory of the objects, estimated from samples (see `footprint`)."""
+    age_s: float | None = None
+    """Seconds since the API server was last heard, by an event, a bookmark or a list; None if never."""
+    relists: Mapping[str, int] = field(default_factory=dict)
+    """Whole lists after the first, by reason."""
+    restarts: Mapping[str, int] = field(default_factory=dict)
+    """Watches that ended and went on from their last version, by reason."""
+    bad: Mapping[Key, str] = field(default_factory=dict)
+    """Objects that cannot be read and so are not here, and why; at most 100."""

@@ -41,7 +41,7 @@ from ktrain.framework.errors import (
     is_version_too_large,
 )
 
-from .intake import Intake, Taken, Transform
+from .intake import Holds, Intake, Taken, Transform
 from .listing import Content, list_all
 from .record import WatchRecord
 from .replays import version_number
@@ -55,6 +55,8 @@ if TYPE_CHECKING:
     from ktrain.api.meta import Key, Resource
     from ktrain.framework.client.transport import Stream
     from ktrain.framework.env import Env
+
+    from .names import Names
 
 T = TypeVar("T")
 
@@ -79,14 +81,17 @@ BYTES_PER_TURN: Final = 256 << 10
 class Sink(Protocol[T]):
     """Where content goes. Calls that do not wait take effect at once; none raises."""
 
-    async def replace(self, objects: dict[Key, T], version: int) -> None:
+    async def replace(self, objects: dict[Key, T], version: int, left_out: Names | None = None) -> None:
         """Make this, which is the sink's from now on, the whole content."""
 
     def put(self, key: Key, obj: T, version: int) -> None:
         """Add or change an object."""
 
+    def leave_out(self, key: Key, version: int) -> None:
+        """Hold an object no more, or not at all, although it is there."""
+
     def remove(self, key: Key, last: T | None, version: int) -> None:
-        """Remove an object; `last` is its final state, if it could be read."""
+        """Remove an object; `last` is its final state, if it could be read and was to be held."""
 
     def reached(self, version: int) -> None:
         """The content is complete up to this version."""
@@ -101,6 +106,7 @@ class Reflector(Generic[T]):
 
     Args:
         transform: See `Transform`.
+        holds: See `Holds`.
         watch_timeout_s: The server is asked to end each watch after a random time in this range. Shorter ones notice a
             dead connection sooner (at most five seconds after the longest), at the price of that many reconnects. A
             streaming list must fit into it.
@@ -118,6 +124,7 @@ class Reflector(Generic[T]):
         label_selector: str = "",
         field_selector: str = "",
         transform: Transform[T] | None = None,
+        holds: Holds[T] | None = None,
         watch_timeout_s: tuple[int, int] = WATCH_TIMEOUT_S,
         record: WatchRecord | None = None,
     ) -> None:
@@ -129,7 +136,7 @@ class Reflector(Generic[T]):
         self._selectors = selector_query(label_selector, field_selector)
         self._watch_timeout_s = watch_timeout_s
         self._record = record or WatchRecord()
-        self._intake = Intake(resource, sink, self._record, transform)
+        self._intake = Intake(resource, sink, self._record, transform=transform, holds=holds)
         self._silence = Silence()
         self._refused = Backoff(env)
         self._short = Backoff(env, cap_s=SHORT_WATCH_CAP_S)
@@ -177,7 +184,7 @@ class Reflector(Generic[T]):
         content = await list_all(
             self._client,
             self._resource,
-            self._intake.transformed,
+            self._intake.kept,
             namespace=self._namespace,
             selectors=self._selectors,
             not_older_than=self._intake.version,
@@ -188,7 +195,7 @@ class Reflector(Generic[T]):
         self._intake.note(content)
         # Before the wait: whoever is cancelled in it must not go back behind what readers see already.
         self._intake.version = content.resource_version
-        await self._sink.replace(content.objects, version_number(content.resource_version))
+        await self._sink.replace(content.objects, version_number(content.resource_version), content.left_out)
         now_s = self._env.clock.monotonic()
         self._intake.content = None
         self._listed, self._missing = True, False

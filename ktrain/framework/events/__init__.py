@@ -3,10 +3,9 @@ Events for people (events.k8s.io/v1): what a controller did, shown by `kubectl d
 
     recorder        takes events without waiting, and sends them
     correlation     which events are the same, which are alike, and which are too many
+    forms           how an event is written, by the newer and by the older API
 """
 
-from .correlation import BURST as BURST
-from .correlation import SIMILAR as SIMILAR
 from .recorder import MAX_ATTEMPTS as MAX_ATTEMPTS
 from .recorder import QUEUE_SIZE as QUEUE_SIZE
 from .recorder import EventRecorder as EventRecorder

@@ -29,6 +29,10 @@ class Statistics(Protocol):
         """Objects held."""
 
     @property
+    def left_out(self) -> int:
+        """Objects that are there and not held."""
+
+    @property
     def bytes(self) -> int:
         """Their memory, estimated."""
 
@@ -86,6 +90,7 @@ class InformerMetrics:
                 metrics.forget(series, extra)
 
         gauge("objects", "Objects held.", lambda: look().objects)
+        gauge("left_out", "Objects that are there and not held.", lambda: look().left_out)
         gauge("bytes", "Memory of the objects held, estimated from samples.", lambda: look().bytes)
         gauge(
             "last_event_age_seconds",

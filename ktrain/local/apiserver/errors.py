@@ -26,7 +26,8 @@ class StatusError(Exception):
     """
     A refusal with its Status.
 
-    Admission plugins raise it, too. `details` and `reason` may be left out; both then stay out of the body.
+    Admission plugins raise it, too, with `warnings` for the client. `details` and `reason` may be left out; both then
+    stay out of the body.
     """
 
     def __init__(
@@ -37,6 +38,7 @@ class StatusError(Exception):
         *,
         details: Json | None = None,
         list_meta: Json | None = None,
+        warnings: tuple[str, ...] = (),
     ) -> None:
         super().__init__(message)
         self.code = code
@@ -44,6 +46,7 @@ class StatusError(Exception):
         self.message = message
         self.details = details
         self.list_meta = list_meta
+        self.warnings = warnings
 
     def body(self) -> Json:
         """Return the metav1.Status."""

@@ -9,6 +9,7 @@ from ktrain.api import jobset
 from ktrain.api import trainer as api
 from ktrain.api.meta import Condition, Key, find_condition
 from ktrain.pipeline.errors import PlanError
+from ktrain.pipeline.info import host_name
 from ktrain.pipeline.points import BUILT, Component, Rule, Watch
 
 from . import rules
@@ -16,10 +17,10 @@ from .build import build_job_set
 from .state import JOB_SET_STATES, JobSetState
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from ktrain.pipeline.findings import Findings
-    from ktrain.pipeline.info import Info, PodSet
+    from ktrain.pipeline.info import Info
     from ktrain.pipeline.points import Context
 
 _LABELLED: Final = (api.ANCESTOR_TRAINER, api.ANCESTOR_DATASET_INITIALIZER, api.ANCESTOR_MODEL_INITIALIZER)
@@ -48,7 +49,9 @@ class JobSet:
         for pod_set in info.pod_sets:
             if pod_set.ancestor in _LABELLED:
                 pod_set.job["replicas"] = 1
-            pod_set.endpoints = partial(_hosts, info, pod_set)
+            # With nothing of the plan in it: one that referred to itself would stay until the next garbage collection.
+            host = partial(host_name, info.subdomain, info.job.metadata.name, pod_set.name)
+            pod_set.endpoints = partial(_hosts, host, pod_set.replicas, pod_set.count)
             spec = pod_set.job["template"]["spec"]
             spec["parallelism"] = spec["completions"] = pod_set.count
 
@@ -91,7 +94,7 @@ def own_job_set(job: api.TrainJob, ctx: Context) -> JobSetState | None:
     return child if child and child.metadata.is_controlled_by(job.metadata.uid) else None
 
 
-def _hosts(info: Info, pod_set: PodSet) -> Iterator[str]:
-    for replica in range(pod_set.replicas):
-        for pod in range(pod_set.count):
-            yield info.host(pod_set.name, replica, pod)
+def _hosts(host: Callable[[int, int], str], replicas: int, count: int) -> Iterator[str]:
+    for replica in range(replicas):
+        for pod in range(count):
+            yield host(replica, pod)

@@ -51,7 +51,7 @@ def test_an_object_of_somebody_else_is_left_alone_told_and_awaited(case):
             job_set = await world.job_set()
             after = await world.user.get(core.untyped(resource), name, NS)
             await world.user.delete(resource, Key(NS, name))
-            await world.settle(120)
+            await world.settle(2)  # its back-off is at more than that by now
 
             said = f"{resource.kind}/{name} exists and is not this TrainJob's, so it is left alone"
             assert (told.reason, said in told.message) == ("BuildFailed", True)

@@ -109,7 +109,11 @@ class World:
 
     @asynccontextmanager
     async def operator(self, *, shared: bool = False, workers: int = 16):
-        """Run the controller; leaving stops it, as a crash would: nothing is remembered. `shared`: its snapshots."""
+        """
+        Run the controller; leaving stops it, as a crash would: nothing is remembered. `shared`: its snapshots.
+
+        Yields the controller's cache.
+        """
         self.counting.calls.clear()
         client = Client(self.counting, self.env, field_manager="trainer")
         cache = Cache(client, self.env)
@@ -124,7 +128,7 @@ class World:
         ]
         async with anyio.create_task_group() as tasks:
             await tasks.start(Manager(cache=cache, controllers=controllers, recorder=recorder).run)
-            yield
+            yield cache
             tasks.cancel_scope.cancel()
 
     @asynccontextmanager

@@ -6,12 +6,7 @@ Kubernetes' 1.36, with the feature gates of its gangs. Nobody runs the pods: the
 """
 
 import asyncio
-import ctypes
-import os
-import signal
-import subprocess
 from contextlib import asynccontextmanager, suppress
-from pathlib import Path
 
 import anyio
 import pytest
@@ -27,8 +22,11 @@ from ktrain.plugins.jobset import JobSet
 from ktrain.plugins.plainml import PlainML
 from ktrain.plugins.workload import Workload
 from ktrain.testing.envtest import Settings
-from ktrain.testing.planes import install_crds, real_plane
+from ktrain.testing.planes import real_plane
 from ktrain.testing.realserver import CONTROLLERS, real_server
+
+from ...waiting import until
+from ..processes import install, kube_scheduler
 
 pytestmark = pytest.mark.e2e
 GATES = "--feature-gates=GenericWorkload=true,GangScheduling=true"
@@ -42,7 +40,7 @@ ANY_NODES, ANY_PODS = untyped(NODES), untyped(PODS)
 
 
 @pytest.fixture(scope="module")
-def cluster():
+def cluster(tmp_path_factory):
     """A control plane with gangs and its scheduler."""
     binaries = Settings.of().binaries
     scheduler = binaries and binaries.kube_apiserver.with_name("kube-scheduler")
@@ -52,18 +50,12 @@ def cluster():
         "kube-apiserver": [GATES, "--runtime-config=scheduling.k8s.io/v1alpha2=true"],
         "kube-controller-manager": [GATES, PROTECTION],
     }
-    prepare = lambda server: asyncio.run(install_crds(server))  # noqa: E731
-    with real_server(binaries, prepare, arguments=arguments) as server:
-        options = [f"--kubeconfig={server.kubeconfig}", "--leader-elect=false", "--secure-port=0", GATES]
-        with Path(os.devnull).open("wb") as nowhere:
-            process = subprocess.Popen([scheduler, *options], stderr=nowhere, preexec_fn=_die_with_parent)  # noqa: PLW1509
+    log = tmp_path_factory.mktemp("scheduler") / "log"
+    with (
+        real_server(binaries, install, arguments=arguments) as server,
+        kube_scheduler(scheduler, server, GATES, log=log),
+    ):
         yield server
-        process.kill()
-        process.wait()
-
-
-def _die_with_parent():
-    ctypes.CDLL(None).prctl(1, signal.SIGKILL)
 
 
 @asynccontextmanager
@@ -133,11 +125,7 @@ class Stage:
         return [dict(pod) for pod in (await self.client.list(ANY_PODS, self.namespace)).items]
 
     async def until(self, condition):
-        with anyio.fail_after(PATIENCE_S):
-            while True:
-                if condition(await self.pods()):
-                    return
-                await asyncio.sleep(0.2)
+        await until(self.pods, condition, within_s=PATIENCE_S)
 
     async def until_placed(self, total):
         await self.until(lambda pods: sum(placed(pods).values()) == total)
@@ -156,9 +144,7 @@ class Stage:
         return (await self.client.get(TRAIN_JOBS, job, self.namespace)).status.diagnosis
 
     async def until_nothing_is_told(self, job):
-        with anyio.fail_after(PATIENCE_S):
-            while await self.diagnosis(job):  # noqa: ASYNC110 -- another process decides
-                await asyncio.sleep(0.2)
+        await until(lambda: self.diagnosis(job), lambda told: not told, within_s=PATIENCE_S)
 
     async def tear_down(self):
         for name in ("one", "two"):

@@ -5,11 +5,8 @@ Without KUBEBUILDER_ASSETS ours decides, in virtual time; with it the real one d
 """
 
 import asyncio
-import ctypes
 import json
 import os
-import signal
-import subprocess
 from pathlib import Path
 
 import anyio
@@ -21,6 +18,7 @@ from ktrain.local.scheduler import make_scheduler
 from ktrain.testing.planes import embedded_plane, real_plane
 from ktrain.testing.time import simulate
 
+from ..processes import kube_scheduler
 from .staging import Stage
 
 HERE = Path(__file__).parent
@@ -55,21 +53,8 @@ def real_scheduler(real_server, tmp_path_factory):
         return
     binary = Path(os.environ["KUBEBUILDER_ASSETS"], "kube-scheduler")
     log = tmp_path_factory.mktemp("scheduler") / "log"
-    options = [f"--kubeconfig={real_server.kubeconfig}", "--leader-elect=false", "--secure-port=0"]
-    with log.open("wb") as output:
-        process = subprocess.Popen(
-            [binary, *options],
-            stdout=output,
-            stderr=output,
-            preexec_fn=_die_with_parent,  # noqa: PLW1509 -- only a prctl call
-        )
+    with kube_scheduler(binary, real_server, log=log):
         yield
-        process.kill()
-        process.wait()
-
-
-def _die_with_parent():
-    ctypes.CDLL(None).prctl(1, signal.SIGKILL)
 
 
 @pytest.mark.parametrize("name", SCENARIOS)

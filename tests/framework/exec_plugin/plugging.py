@@ -1,6 +1,5 @@
 """What plugins print, and a kubeconfig that names one."""
 
-import asyncio
 import json
 
 import msgspec
@@ -12,13 +11,6 @@ V1, BETA = exec_plugin.VERSIONS
 
 def credential(version=V1, **status):
     return json.dumps({"apiVersion": version, "kind": "ExecCredential", "status": status})
-
-
-async def until(condition):
-    """Wait for something outside of this process."""
-    async with asyncio.timeout(5):
-        while not condition():  # noqa: ASYNC110 - nothing tells us
-            await asyncio.sleep(0.001)
 
 
 def numbered(tmp_path, **status):

@@ -14,7 +14,8 @@ from ktrain.framework.client.exec_plugin import ExecPlugin, Plugin
 from ktrain.framework.client.finding import find_endpoint
 from ktrain.framework.errors import ConfigError
 
-from .plugging import BETA, V1, credential, kubeconfig, until
+from ...waiting import until
+from .plugging import BETA, V1, credential, kubeconfig
 
 
 async def test_what_a_plugin_is_told(tmp_path, script, issue):
@@ -125,7 +126,7 @@ async def test_nothing_of_a_plugin_is_left_when_it_is_killed(script, tmp_path):
         await credentials.headers()
 
     child = int((tmp_path / "child").read_text())
-    await until(lambda: not _is_running(child))
+    await until(lambda: not _is_running(child), within_s=5)
 
 
 def _is_running(process):

@@ -16,7 +16,8 @@ from ktrain.framework.client.renewal import RETRY_S
 from ktrain.framework.errors import ConfigError, TransportError
 from ktrain.testing.time import simulate
 
-from .plugging import credential, numbered, until
+from ...waiting import until
+from .plugging import credential, numbered
 
 
 async def test_a_plugin_is_run_once_for_all_who_wait_and_its_answer_is_kept(script, runs, tmp_path):
@@ -59,7 +60,7 @@ async def test_a_storm_of_401s_reaches_the_callers_as_401_and_costs_two_runs(scr
 async def test_closing_ends_a_plugin_and_those_who_wait_for_it_are_told(script, runs):
     credentials = ExecPlugin(Plugin(script("exec sleep 60")))
     call = asyncio.create_task(credentials.headers())
-    await until(runs)
+    await until(runs, within_s=5)
 
     await credentials.aclose()
     await credentials.aclose()
@@ -201,7 +202,7 @@ async def test_the_call_that_meets_the_rotation_of_its_token_succeeds(script, tm
         async with asyncio.TaskGroup() as tasks:
             for _ in range(4):
                 tasks.create_task(call())
-            await until(lambda: len(statuses) >= 50)
+            await until(lambda: len(statuses) >= 50, within_s=5, every_s=0.001)
             valid = "Bearer t2"
         await http.aclose()
 

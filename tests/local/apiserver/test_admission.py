@@ -27,7 +27,7 @@ def server(env, seen):
         obj = request.object or request.old_object
         seen.append(("validating", request.operation, request.name, obj["metadata"].get("labels")))
         if "secret" in obj.get("data", {}):
-            raise StatusError(403, "Forbidden", "no secrets here")
+            raise StatusError(403, "Forbidden", "no secrets here", warnings=("ask the vault",))
 
     plugins = [AdmissionPlugin("refuse", refuse_secrets), AdmissionPlugin("label", add_label, mutating=True)]
     return ApiServer(env, admission=plugins)
@@ -45,12 +45,13 @@ async def test_mutating_plugins_run_before_validating_ones_and_own_nothing(api, 
     assert "f:labels" not in str(answer.body["metadata"]["managedFields"])
 
 
-async def test_a_refusal_is_the_answer_and_nothing_is_stored(api, server):
+async def test_a_refusal_is_the_answer_with_its_warnings_and_nothing_is_stored(api, server):
     revision = server.store.revision
 
     answer = await api.send("POST", api.path("configmaps"), {"metadata": {"name": "a"}, "data": {"secret": "x"}})
 
     assert (answer.status, answer.body["message"]) == (403, "no secrets here")
+    assert "ask the vault" in answer.warnings
     assert server.store.revision == revision
 
 

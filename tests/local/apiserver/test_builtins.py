@@ -153,6 +153,16 @@ async def test_job_defaults_selector_and_labels(api):
     assert made["status"] == {}
 
 
+async def test_a_condition_of_failed_pods_counts_when_it_is_true_also_if_its_status_is_empty(api):
+    patterns = [{"type": "A"}, {"type": "B", "status": ""}, {"type": "C", "status": "False"}]
+    policy = {"rules": [{"action": "Ignore", "onPodConditions": patterns}]}
+    spec = {"podFailurePolicy": policy, "template": {"spec": {"containers": [C], "restartPolicy": "Never"}}}
+    made = await api.create("jobs", job(**spec), api="batch/v1")
+    (rule,) = made["spec"]["podFailurePolicy"]["rules"]
+
+    assert [pattern["status"] for pattern in rule["onPodConditions"]] == ["True", "True", "False"]
+
+
 @pytest.mark.parametrize(
     ("spec", "field", "reason"),
     [

@@ -13,6 +13,8 @@ import pytest
 from ktrain.local.apiserver.front.certificates import self_signed
 from ktrain.local.apiserver.front.http import BODY_LIMIT, serve_http
 
+from ...waiting import until
+
 MAPS = "/api/v1/namespaces/default/configmaps"
 HEADERS = {"Authorization": "Bearer secret"}
 
@@ -68,9 +70,7 @@ async def test_a_client_that_goes_away_ends_its_watch(url, session, server):
         assert collection.watchers == 1
         watch.close()
 
-    async with asyncio.timeout(5):
-        while collection.watchers:  # noqa: ASYNC110 - the server tells nobody that it noticed
-            await asyncio.sleep(0)
+    await until(lambda: not collection.watchers, within_s=5, every_s=0)
 
 
 async def test_bodies_past_the_limit_are_refused(url, session):

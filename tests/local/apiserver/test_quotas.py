@@ -1,8 +1,10 @@
 """ResourceQuotas: what they count, what they refuse, and what their status says."""
 
-import asyncio
+from functools import partial
 
 import pytest
+
+from ...waiting import until
 
 
 def pod(name, requests=None, limits=None, **spec):
@@ -27,12 +29,8 @@ async def refusal(api, plural, body):
 
 async def counted(api, **used):
     """Wait until the status of the quota `q` says so."""
-    async with asyncio.timeout(5):
-        while True:
-            found = (await api.send("GET", api.path("resourcequotas", "q"))).body.get("status", {}).get("used", {})
-            if found == used:
-                return
-            await asyncio.sleep(0.01)
+    quota = partial(api.send, "GET", api.path("resourcequotas", "q"))
+    await until(quota, lambda found: found.body.get("status", {}).get("used", {}) == used, within_s=5, every_s=0.01)
 
 
 async def test_no_more_objects_are_made_than_a_quota_gives(api, quota):

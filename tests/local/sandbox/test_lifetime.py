@@ -14,6 +14,8 @@ import pytest
 
 from ktrain.local.sandbox.executor import SandboxError
 
+from ...waiting import until
+
 BOTH = pytest.mark.parametrize("mode", [pytest.param("ns", marks=pytest.mark.ns), "host"])
 
 RUNNER = """
@@ -151,8 +153,8 @@ async def test_sigkill_of_a_helper_process_ends_what_is_below_and_the_runner_kno
     async with asyncio.timeout(10):
         assert await process.wait() == 137
         await pod.executor.aclose() if which != "pod" else await first.sandbox.kill()
-        while machine.running("sleep 8642"):  # noqa: ASYNC110 - the kernel ends them, and tells nobody here
-            await asyncio.sleep(0.05)
+        # The kernel ends them, and tells nobody here.
+        await until(lambda: not machine.running("sleep 8642"), within_s=10)
     with pytest.raises(SandboxError):
         await first.start("true")
 

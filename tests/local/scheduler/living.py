@@ -26,13 +26,6 @@ async def one_gpu(client):
     return await client.patch(NODES, Key("", "n"), {"spec": {"taints": None}})
 
 
-async def eventually(condition):
-    """Wait until it holds; nothing tells when."""
-    with anyio.fail_after(5):
-        while not await condition():  # noqa: ASYNC110 -- the server sends no event that says so
-            await anyio.sleep(0.01)
-
-
 class Watcher:
     """Waits until the cache shows a pod as wanted."""
 

@@ -11,7 +11,8 @@ from ktrain.local.apiserver.server import ApiServer
 from ktrain.local.scheduler import make_scheduler, serves_pod_groups
 from ktrain.local.scheduler.objects import COSCHEDULING_GROUPS, KUBERNETES_GROUPS, NODES, PODS
 
-from .living import GPU, Watcher, eventually, gpu_pod, one_gpu
+from ...waiting import until
+from .living import GPU, Watcher, gpu_pod, one_gpu
 
 
 async def test_a_pod_group_says_whether_it_has_been_scheduled():
@@ -34,14 +35,14 @@ async def test_a_pod_group_says_whether_it_has_been_scheduled():
             with anyio.fail_after(5):
                 await watch.until("a", lambda pod: "are needed" in str(pod.status.conditions))
                 await watch.until("b", lambda pod: "Insufficient" in str(pod.status.conditions))
-            await eventually(lambda: says(client, "False", "pod group is unschedulable"))
+            await until(lambda: says(client, "False", "pod group is unschedulable"), within_s=5, every_s=0.01)
 
             more = {"status": {"allocatable": {GPU: "2", "pods": "9"}}}
             await client.patch(NODES, Key("", "n"), more, subresource="status")
             with anyio.fail_after(5):
                 for name in ("a", "b"):
                     await watch.until(name, lambda pod: pod.spec.node_name)
-            await eventually(lambda: says(client, "True", ""))
+            await until(lambda: says(client, "True", ""), within_s=5, every_s=0.01)
             tasks.cancel_scope.cancel()
 
 
@@ -57,9 +58,9 @@ async def test_the_groups_of_another_gang_scheduler_count_from_when_their_defini
         async with anyio.create_task_group() as tasks:
             await tasks.start(Manager(cache=cache, controllers=[scheduler], recorder=recorder).run)
             await client.create(untyped(CUSTOM_RESOURCE_DEFINITIONS), DEFINITION)
-            await eventually(lambda: is_served(client))
+            await until(lambda: is_served(client), within_s=5, every_s=0.01)
             await client.create(untyped(COSCHEDULING_GROUPS), a_group(COSCHEDULING_GROUPS, {"minMember": 2}))
-            await eventually(lambda: is_seen(cache))
+            await until(lambda: is_seen(cache), within_s=5, every_s=0.01)
             body = gpu_pod("a")
             body["metadata"]["labels"] = {"scheduling.x-k8s.io/pod-group": "g"}
             await client.create(PODS, body)

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from ktrain.local.apiserver.admission.matching import Matcher
 from ktrain.local.apiserver.admission.webhooks import Webhooks
+from ktrain.local.apiserver.errors import StatusError
 from ktrain.local.apiserver.policies import Policies
 
 if TYPE_CHECKING:
@@ -132,7 +133,11 @@ class Chain:
         if request.operation == "DELETE":
             await self._webhooks.mutate(request, warnings)
         for plugin in self._validating:
-            response = plugin.admit(request)
+            try:
+                response = plugin.admit(request)
+            except StatusError as refusal:
+                warnings.extend(refusal.warnings)
+                raise
             if response is not None:
                 warnings.extend(response.warnings)
         await self._policies.validate(request, warnings)

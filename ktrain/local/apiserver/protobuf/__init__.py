@@ -11,7 +11,6 @@ give up after a 415. They accept JSON answers, so nothing here writes protobuf. 
 replaces protobuf's runtime and a hundred generated modules, which every server would load and most never need.
 """
 
-from ktrain.local.apiserver.protobuf.decode import Envelope as Envelope
 from ktrain.local.apiserver.protobuf.decode import decode as decode
 from ktrain.local.apiserver.protobuf.decode import unwrap as unwrap
 from ktrain.local.apiserver.protobuf.wire import WireError as WireError

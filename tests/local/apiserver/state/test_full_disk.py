@@ -7,6 +7,7 @@ SQLite's own limit of pages makes the disk full, at the moment a test wants it, 
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 
 import pytest
 
@@ -15,6 +16,8 @@ from ktrain.local.apiserver.durability.database import Database
 from ktrain.local.apiserver.durability.errors import StateError
 from ktrain.local.apiserver.durability.journal import Journal
 from ktrain.local.apiserver.server import ApiServer
+
+from ....waiting import until
 
 MAPS = "configmaps"
 BIG = {"k": "v" * 200_000}
@@ -85,9 +88,8 @@ async def test_when_there_is_space_again_writes_are_stored_again(life, api_of):
         assert (await api.send("PATCH", api.path(MAPS, "a"), {"data": BIG}, api.MERGE)).status == 500
         assert (await api.send("POST", api.path(MAPS), api.config_map("b"))).status in (201, 500)
         limit(server, 1_000_000)
-        async with asyncio.timeout(10):
-            while (await api.send("POST", api.path(MAPS), {**api.config_map("c"), "data": BIG})).status != 201:  # noqa: ASYNC110
-                await asyncio.sleep(0.02)
+        create = partial(api.send, "POST", api.path(MAPS), {**api.config_map("c"), "data": BIG})
+        await until(create, lambda answer: answer.status == 201, within_s=10)
         before = (await api.send("GET", api.path(MAPS))).body
 
     async with life() as server:

@@ -15,6 +15,8 @@ import pytest
 
 from ktrain.local.apiserver.front import connection
 
+from ....waiting import until
+
 MAPS = "/api/v1/namespaces/default/configmaps"
 CHANGES = int(os.environ.get("KTRAIN_WATCH_CHANGES", "500"))
 MERGE = "application/merge-patch+json"
@@ -76,9 +78,7 @@ async def test_a_watch_that_nobody_reads_is_cut_off_and_holds_up_no_writer(conne
         async with asyncio.timeout(60), asyncio.TaskGroup() as group:
             group.create_task(seen.until(1000))
             group.create_task(change(api, 1000))
-        async with asyncio.timeout(10):
-            while collection.watchers > 1:  # noqa: ASYNC110 -- the store tells nobody that a watch has ended
-                await asyncio.sleep(0.05)
+        await until(lambda: collection.watchers <= 1, within_s=10)
 
     assert seen.values == list(range(1000))
 

@@ -27,7 +27,7 @@ def default_failure_policy(spec: Json) -> None:
     """Fill in that a condition counts when it is true."""
     for rule in spec.get("podFailurePolicy", {}).get("rules") or ():
         for pattern in rule.get("onPodConditions") or ():
-            pattern.setdefault("status", "True")
+            pattern["status"] = pattern.get("status") or "True"
 
 
 def validate_failure_policy(policy: Json, spec: Json) -> Iterator[Cause]:
