@@ -31,7 +31,7 @@ class Wire:
 
     async def request(self, method, path, **options):
         answer = await self._inner.request(method, path, **options)
-        if method in ("POST", "PATCH") and answer.status < 300:
+        if method in ("POST", "PATCH", "PUT") and answer.status < 300:
             now = asyncio.get_running_loop().time()
             if "leases" in path:
                 holder = msgspec.json.decode(answer.body)["spec"]["holderIdentity"]

@@ -2,7 +2,7 @@
 
 import pytest
 
-from ktrain.api.core import LEASES
+from ktrain.api.core import LEASES, untyped
 from ktrain.framework.env import Env
 from ktrain.framework.errors import LeadershipLost
 from ktrain.testing.time import VirtualClock, simulate
@@ -84,3 +84,48 @@ def test_wall_clocks_that_jump_by_a_day_while_leading_and_waiting_change_nothing
             return w.writers(), a.error
 
     assert simulate(scenario) == ({"a"}, None)
+
+
+def test_whoever_may_update_the_lease_and_not_patch_it_leads_and_hands_over_all_the_same():
+    """Roles that were made for operators in Go say so."""
+
+    async def scenario(env):
+        async with world(env) as w:
+            first = w.candidate("a")
+            await env.clock.sleep(1)
+            await w.client.patch(LEASES, LEASE, {"metadata": {"labels": {"x": "y"}}})
+            first.weather.on("patch", LEASES).answer(403)
+            second = w.candidate("b")
+            second.weather.on("patch", LEASES).answer(403)
+            await env.clock.sleep(60)
+            held = await w.client.get(untyped(LEASES), LEASE.name, LEASE.namespace)
+            given_up_s = env.clock.monotonic()
+            first.work.cancel()
+            await env.clock.sleep(5)
+            refused = second.weather.count("patch", LEASES)
+            return held, w.first("write", "b", given_up_s) - given_up_s, refused
+
+    held, handed_over_s, refused = simulate(scenario)
+    assert (held["spec"]["holderIdentity"], held["metadata"]["labels"]) == ("a", {"x": "y"})
+    assert handed_over_s < 1
+    assert refused == 1
+
+
+def test_an_account_without_rights_is_told_which_one_and_leads_as_soon_as_it_has_it():
+    async def scenario(env):
+        async with world(env) as w:
+            first = w.candidate("a")
+            await env.clock.sleep(1)
+            first.process.stop()
+            second = w.candidate("b")
+            refusals = [second.weather.on(verb, LEASES).answer(403) for verb in ("patch", "update")]
+            await env.clock.sleep(60)
+            told = second.election.describe()
+            refusals[0].remove()
+            await env.clock.sleep(10)
+            return told, w.writers(), w.first("write", "b") > 60
+
+    told, writers, late = simulate(scenario)
+    assert "the last attempt failed: PATCH" in told
+    assert writers == {"a", "b"}
+    assert late

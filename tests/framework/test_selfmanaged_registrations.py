@@ -38,6 +38,20 @@ def test_a_registration_whose_bundle_was_lost_gets_it_back_and_nothing_else_is_w
     assert write == ("PATCH", "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations/ours")
 
 
+def test_whoever_may_update_registrations_and_not_patch_them_writes_the_bundle_all_the_same():
+    """Roles that were made for operators in Go say so."""
+
+    async def scenario(plane):
+        plane.transport.refuse = lambda method, path: method == "PATCH"
+        await plane.replica("a")
+        await plane.env.clock.sleep(60)
+        return await plane.trusted(), [path for method, path in plane.transport.writes if "registration" in path]
+
+    trusted, written = on_a_plane(scenario)
+    assert trusted
+    assert len(written) == 2
+
+
 def test_a_registration_made_later_is_found():
     async def scenario(plane):
         await plane.client.delete(MUTATING_WEBHOOK_CONFIGURATIONS, Key("", "ours"))

@@ -13,7 +13,7 @@ from ktrain.pipeline.errors import PlanError
 from ktrain.pipeline.points import ApplyWhen, Removal
 
 if TYPE_CHECKING:
-    from ktrain.api.meta import Object
+    from ktrain.api.meta import Json, JsonValue, Object
     from ktrain.pipeline import Component
 
     from .observe import Observed
@@ -25,6 +25,7 @@ What etcd takes in one request. The API server says of more that it is too large
 It also stores who set which field, which for many short fields is as much again: see `refusals`.
 """
 ADVICE: Final = "move what is long (variables, arguments, patches) from the TrainJob or its runtime into ConfigMaps"
+_RECORDS: Final = ("managedFields", "resourceVersion", "generation")
 _UNWATCHED: Final = (
     "{0} cannot be written, because {1} are not watched: the cluster does not serve them, or does not let the operator"
     " list them, or the plugin that builds it does not say that it does; mend that and restart the operator"
@@ -74,6 +75,26 @@ class Apply:
             raise PlanError(f"{identity} would have {size}; {ADVICE}")
         digest = blake2b(body, digest_size=16).digest()
         return cls(component, Key(meta.get("namespace", ""), meta["name"]), digest, exists=False)
+
+
+def is_same(live: Json, written: Json) -> bool:
+    """Whether a write changes nothing but who wrote what and when."""
+    return _settled(live) == _settled(written)
+
+
+def _settled(obj: Json) -> Json:
+    metadata = {key: value for key, value in obj["metadata"].items() if key not in _RECORDS}
+    settled: Json = _without_empty_metadata(obj | {"metadata": metadata})
+    return settled
+
+
+def _without_empty_metadata(value: JsonValue) -> JsonValue:
+    """Templates that Go's Trainer wrote have `metadata: {}` where ours have none, which means the same."""
+    if isinstance(value, list):
+        return [_without_empty_metadata(item) for item in value]
+    if not isinstance(value, dict):
+        return value
+    return {key: _without_empty_metadata(part) for key, part in value.items() if key != "metadata" or part}
 
 
 class Writing:

@@ -30,9 +30,9 @@ import anyio
 import structlog
 
 from ktrain.api.core import LEASES, Lease, LeaseSpec
-from ktrain.api.meta import Json, Key, format_micro_time
+from ktrain.api.meta import Json, Key, Resource, format_micro_time
 from ktrain.framework.cache.reflector import Reflector
-from ktrain.framework.errors import ApiError, Conflict, FrameworkError, LeadershipLost, NotFound
+from ktrain.framework.errors import ApiError, Conflict, Forbidden, FrameworkError, LeadershipLost, NotFound
 from ktrain.framework.metrics import Metrics
 from ktrain.framework.metrics.election import ElectionMetrics
 
@@ -50,6 +50,9 @@ if TYPE_CHECKING:
 
 log: FilteringBoundLogger = structlog.get_logger("ktrain.framework.election")
 
+_WHOLE: Final[Resource[Json]] = Resource(
+    LEASES.group, LEASES.version, LEASES.kind, LEASES.plural, namespaced=True, type=dict
+)
 ACQUIRE_JITTER: Final = 1.2
 EXPIRY_JITTER: Final = 0.2
 """Candidates that see one lease expire come apart by so much of a retry period."""
@@ -122,6 +125,7 @@ class LeaderElection:
         self._record = Record(identity)
         self._sent_at_s: float | None = None
         self._unsure = False
+        self._updates = False
         self._problem = ""
         self._log = log.bind(lease=str(self._key), identity=identity)
 
@@ -273,16 +277,39 @@ class LeaderElection:
                 body = {"apiVersion": LEASES.api_version, "kind": LEASES.kind, "metadata": meta, "spec": spec}
                 lease = await self._client.create(LEASES, body)
             else:
-                # A patch keeps fields that are not ours (preferredHolder, strategy); the version makes it an exchange.
-                meta = {"resourceVersion": self._record.version}
-                if self._labels:
-                    meta["labels"] = self._labels
-                lease = await self._client.patch(LEASES, self._key, {"metadata": meta, "spec": spec})
+                lease = await self._change(spec)
         except ApiError:
             self._unsure = False
             raise
         self._unsure = False
         return lease
+
+    async def _change(self, spec: Json) -> Lease:
+        """Write over the record that was seen, and no other. Roles made for operators in Go let update, not patch."""
+        meta: Json = {"resourceVersion": self._record.version}
+        if self._labels:
+            meta["labels"] = self._labels
+        if not self._updates:
+            try:
+                return await self._client.patch(LEASES, self._key, {"metadata": meta, "spec": spec})
+            except Forbidden as refusal:
+                with suppress(Forbidden):
+                    lease = await self._update(meta, spec)
+                    self._updates = True
+                    return lease
+                raise refusal from None
+        try:
+            return await self._update(meta, spec)
+        except Forbidden:
+            self._updates = False
+            raise
+
+    async def _update(self, meta: Json, spec: Json) -> Lease:
+        """Like a patch, keep fields that are not ours (preferredHolder, strategy)."""
+        whole = await self._client.get(_WHOLE, self._key.name, self._key.namespace)
+        labels = whole["metadata"].get("labels", {}) | self._labels
+        metadata = whole["metadata"] | meta | ({"labels": labels} if labels else {})
+        return await self._client.update(LEASES, whole | {"metadata": metadata, "spec": whole.get("spec", {}) | spec})
 
     async def _release(self) -> None:
         """Give the lease up, if it is ours. Nobody may write on its strength any more when this is called."""

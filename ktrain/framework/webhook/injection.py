@@ -18,7 +18,7 @@ import structlog
 from ktrain.api.core import CUSTOM_RESOURCE_DEFINITIONS, untyped
 from ktrain.api.meta import Json, JsonValue, Key, Object, Resource
 from ktrain.framework.client.client import PatchType
-from ktrain.framework.errors import FrameworkError, NotFound
+from ktrain.framework.errors import Forbidden, FrameworkError, NotFound
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -132,8 +132,13 @@ class Injector:
         for path, config, tests in entries:
             if self._address.leads_here(config) and config.get("caBundle") != encoded:
                 patch += [*tests, {"op": "add", "path": f"{path}/caBundle", "value": encoded}]
+                config["caBundle"] = encoded
         if patch:
-            await self._client.patch(resource, Key("", name), patch, type=PatchType.JSON)
+            try:
+                await self._client.patch(resource, Key("", name), patch, type=PatchType.JSON)
+            except Forbidden:
+                # Roles made for operators in Go let update, and not patch. It was just read, and its version is told.
+                await self._client.update(resource, registration)
             self._metrics.injected()
             log.info("webhook.ca_injected", kind=resource.kind, name=name)
 

@@ -311,3 +311,22 @@ def test_a_plugin_whose_kind_is_not_served_costs_only_the_jobs_that_need_it():
             assert "podgroups.scheduling.volcano.sh are not watched" in (await world.read()).status.diagnosis.message
 
     play(scenario)
+
+
+def test_the_empty_metadata_that_kubeflow_sends_with_templates_is_no_reason_to_write():
+    async def scenario(world: World) -> None:
+        async with world.operator():
+            await world.job(suspend=True)
+        stored = await world.user.get(core.untyped(jobset.JOBSETS), "job", NS)
+        for job in stored["spec"]["replicatedJobs"]:
+            job["template"]["spec"].pop("completionMode", None)  # is set by JobSet's webhook
+            job["template"]["spec"]["template"].setdefault("metadata", {})
+        meta = {key: stored["metadata"][key] for key in ("name", "namespace", "ownerReferences")}
+        body = {"apiVersion": stored["apiVersion"], "kind": "JobSet", "metadata": meta, "spec": stored["spec"]}
+        await world.user.apply(core.untyped(jobset.JOBSETS), body, field_manager=api.FIELD_MANAGER)
+        async with world.operator():
+            await world.settle(60)
+
+            assert world.counting.writes == []
+
+    play(scenario)

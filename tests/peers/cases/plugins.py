@@ -1,30 +1,8 @@
 """What plugins make of runtimes and TrainJobs."""
 
-from ..objects import Json, change, container, create, env, job, patch, patched, rjob, runtime
+from ..objects import Json, container, create, dev, env, field, job, of, res, rjob, runtime
 
 GPU = "nvidia.com/gpu"
-
-
-def res(limits: Json | None = None, **requests: str) -> Json:
-    """Resources."""
-    return ({"limits": limits} if limits else {}) | ({"requests": requests} if requests else {})
-
-
-def of(**resources: str) -> Json:
-    """A trainer that asks for limits."""
-    return {"resourcesPerNode": {"limits": resources}}
-
-
-def dev(name: str, count: str = "2", **others: str) -> Json:
-    return {"resourcesPerNode": {"limits": {name: count, **others}}}
-
-
-def field(name: str, **source: Json) -> Json:
-    return {"name": name, "valueFrom": source}
-
-
-def torch(*jobs: Json, **fields: Json) -> Json:
-    return runtime("rt", *jobs, ml={"numNodes": 1, "torch": {}} | fields.pop("ml", {}), **fields)
 
 
 def mpi(*jobs: Json, **policy: object) -> Json:
@@ -37,160 +15,14 @@ LAUNCHER_AND_NODE = (
     rjob("node", container("node", command=["/usr/sbin/sshd"], args=["-De"]), step="-"),
 )
 
-DEVICES = {
-    "amd": ("amd.com/gpu", "8"),
-    "intel": ("gpu.intel.com/i915", "3"),
-    "shared": ("nvidia.com/gpu.shared", "4"),
-    "mig": ("nvidia.com/mig-1g.5gb", "2"),
-    "mig-of-gpu": ("nvidia.com/mig-3g.20gb.gpu", "2"),
-    "tpu": ("google.com/tpu", "4"),
-    "neuron": ("aws.amazon.com/neuron", "2"),
-    "gaudi": ("habana.ai/gaudi", "8"),
-    "upper": ("Example.com/GPU-big", "2"),
-    "none": ("nvidia.com/gpu", "0"),
-}
-CPUS = {
-    "third": "333m", "one": "1", "thousand": "1000m", "above": "1001m", "dot": "2.5", "micro": "2500000u",
-    "below": "3999m", "exponent": "1e1", "many": "128", "zero": "0", "nano": "1n",
-}  # fmt: skip
-
 CASES = {
-    "torch-devices": [
-        create(torch(), *(job(name, trainer=dev(*device)) for name, device in DEVICES.items())),
-    ],
-    "torch-devices-and-cores": [
-        create(torch(), *(job(name, trainer=dev(*device, cpu="5")) for name, device in DEVICES.items())),
-    ],
-    "torch-devices-of-runtime": [
-        create(
-            *(
-                runtime(name, rjob("node", container(resources=res({dev_: n, "cpu": "6"}))), ml={"torch": {}})
-                for name, (dev_, n) in DEVICES.items()
-            ),
-            *(job(name, name, trainer={}) for name in DEVICES),
-        )
-    ],
-    "torch-cores": [create(torch(), *(job(name, trainer=of(cpu=cpu)) for name, cpu in CPUS.items()))],
-    "torch-cores-of-runtime": [
-        create(
-            *(runtime(n, rjob("node", container(resources=res({"cpu": cpu}))), ml={"torch": {}}) for n, cpu in CPUS.items()),
-            *(job(name, name, trainer={}) for name in CPUS),
-        )
-    ],
-    "torch-requests-before-limits": [
-        create(
-            torch(rjob("node", container(resources=res({"cpu": "9", "memory": "1.5Gi"}, cpu="3100m")))),
-            job("runtimes", trainer={"numNodes": 3}),
-            job("zero", trainer={"resourcesPerNode": res({"cpu": "2"}, cpu="0")}),
-            job("memory-only", trainer=of(memory="129e6")),
-            job("requests", trainer={"resourcesPerNode": res(None, cpu="1500m", memory="1G")}),
-            job("both", trainer={"resourcesPerNode": res({"cpu": "8", GPU: "2"}, cpu="7", **{GPU: "2"})}),
-            job("said", trainer={"numProcPerNode": 7, **of(cpu="2")}),
-            job("said-gpu", trainer={"numProcPerNode": 1, **dev(GPU, "4")}),
-        )
-    ],
-    "torch-nodes": [
-        create(
-            torch(ml={"numNodes": 5}),
-            job("runtimes"),
-            job("trainer", trainer={}),
-            job("fewer", trainer={"numNodes": 2}),
-            job("none", trainer={"numNodes": 0}),
-            job("large", trainer={"numNodes": 4096}),
-        )
-    ],
-    "torch-parallelism": [
-        create(
-            torch(
-                rjob("node", job={"parallelism": 7, "completions": 9, "completionMode": "NonIndexed"}),
-                rjob("side", job={"parallelism": 3, "completions": 2}),
-                rjob("wide", replicas=3),
-            ),
-            job("job", trainer={"numNodes": 2}),
-        )
-    ],
-    "torch-ports": [
-        create(
-            *(
-                runtime(name, rjob("node", container(ports=ports)), ml={"torch": {}})
-                for name, ports in {
-                    "named": [{"name": "metrics", "containerPort": 9100}],
-                    "same": [{"name": "rdzv", "containerPort": 29500}],
-                    "udp": [{"name": "u", "containerPort": 29500, "protocol": "UDP"}],
-                    "host": [{"name": "h", "containerPort": 29500, "hostPort": 29500}, {"name": "i", "containerPort": 80}],
-                    "unnamed-same": [{"containerPort": 29500, "hostPort": 1234}],
-                }.items()
-            ),
-            *(job(name, name, trainer={}) for name in ("named", "same", "udp", "host", "unnamed-same")),
-        )
-    ],
-    "torch-variables-of-runtime": [
-        create(
-            torch(
-                rjob(
-                    "node",
-                    container(
-                        env=[
-                            *env(A="1", PET_NNODES="9", PET_MASTER_PORT="1", B="2"),
-                            field("PET_NODE_RANK", fieldRef={"fieldPath": "metadata.name"}),
-                            field("POD", fieldRef={"fieldPath": "metadata.uid"}),
-                        ]
-                    ),
-                    container("side", env=env(PET_NNODES="x")),
-                )
-            ),
-            job("job", trainer={"numNodes": 2, "env": env(B="3", C="", A="4")}),
-            job("no-trainer"),
-        )
-    ],
-    "torch-injection": [
-        create(
-            torch(
-                rjob(
-                    "node",
-                    container(),
-                    container("log", env=env(PET_NNODES="8")),
-                    pod={"initContainers": [container("check"), container("wait", restartPolicy="Always")]},
-                ),
-                rjob("data", container("data"), container("log")),
-                ml={
-                    "numNodes": 3,
-                    "torch": {
-                        "envInjection": {
-                            "targets": [
-                                {"jobName": "data", "containerNames": ["log"]},
-                                {"jobName": "node", "containerNames": ["wait", "log", "check"]},
-                            ]
-                        }
-                    },
-                },
-            ),
-            job("said", trainer={"numNodes": 2, "numProcPerNode": 4}),
-            job("unsaid"),
-            job("reserved", trainer={"env": env(PET_NNODES="1")}),
-        )
-    ],
-    "torch-injection-missing": [
-        create(
-            torch(
-                ml={
-                    "torch": {
-                        "envInjection": {
-                            "targets": [
-                                {"jobName": "nobody", "containerNames": ["a", "b"]},
-                                {"jobName": "node", "containerNames": ["c"]},
-                            ]
-                        }
-                    }
-                }
-            ),
-            job(),
-            job("more", trainer={"env": env(PET_NODE_RANK="1", PET_MASTER_ADDR="a")}),
-        )
-    ],
     "jax": [
         create(
-            runtime("rt", rjob("node", container(env=env(JAX_PROCESS_ID="9"), ports=[{"name": "p", "containerPort": 1}])), ml={"jax": {}, "numNodes": 3}),
+            runtime(
+                "rt",
+                rjob("node", container(env=env(JAX_PROCESS_ID="9"), ports=[{"name": "p", "containerPort": 1}])),
+                ml={"jax": {}, "numNodes": 3},
+            ),
             job("runtimes"),
             job("empty", trainer={}),
             job("nodes", trainer={"numNodes": 6, **dev(GPU, "8")}),
@@ -199,7 +31,10 @@ CASES = {
                 "own",
                 trainer={
                     "numProcPerNode": 4,
-                    "env": [*env(JAX_COORDINATOR_ADDRESS="me:1", X="x"), field("JAX_PROCESS_ID", fieldRef={"fieldPath": "metadata.name"})],
+                    "env": [
+                        *env(JAX_COORDINATOR_ADDRESS="me:1", X="x"),
+                        field("JAX_PROCESS_ID", fieldRef={"fieldPath": "metadata.name"}),
+                    ],
                 },
             ),
         )
@@ -218,14 +53,23 @@ CASES = {
     ],
     "xgboost-gpus-of-runtime": [
         create(
-            runtime("rt", rjob("node", container(resources=res({"amd.com/gpu": "3"}))), ml={"xgboost": {}, "numNodes": 2}),
+            runtime(
+                "rt", rjob("node", container(resources=res({"amd.com/gpu": "3"}))), ml={"xgboost": {}, "numNodes": 2}
+            ),
             job("empty", trainer={"env": env(A="a")}),
             job("two", trainer=dev(GPU, "2")),
         )
     ],
     "plainml": [
         create(
-            runtime("rt", rjob("node", container(command=["a"], args=["b"], env=env(A="1", B="2"), workingDir="/w"), container("side", env=env(A="1")))),
+            runtime(
+                "rt",
+                rjob(
+                    "node",
+                    container(command=["a"], args=["b"], env=env(A="1", B="2"), workingDir="/w"),
+                    container("side", env=env(A="1")),
+                ),
+            ),
             job("program", trainer={"image": "own:2", "command": ["x", "y z"], "args": [""], "env": env(B="", C="3")}),
             job("args", trainer={"args": [], "env": []}),
             job("none", trainer={"command": []}),
@@ -234,7 +78,16 @@ CASES = {
     ],
     "plainml-sources": [
         create(
-            runtime("rt", rjob("node", container(env=[*env(A="1"), field("S", secretKeyRef={"name": "s", "key": "k"})], envFrom=[{"prefix": "P_", "configMapRef": {"name": "c", "optional": True}}]))),
+            runtime(
+                "rt",
+                rjob(
+                    "node",
+                    container(
+                        env=[*env(A="1"), field("S", secretKeyRef={"name": "s", "key": "k"})],
+                        envFrom=[{"prefix": "P_", "configMapRef": {"name": "c", "optional": True}}],
+                    ),
+                ),
+            ),
             job(
                 trainer={
                     "env": [
@@ -257,7 +110,12 @@ CASES = {
     ],
     "two-trainers": [
         create(
-            runtime("rt", rjob("node", container(env=env(A="1"))), rjob("second", container(), container("side"), step="trainer"), ml={"numNodes": 2}),
+            runtime(
+                "rt",
+                rjob("node", container(env=env(A="1"))),
+                rjob("second", container(), container("side"), step="trainer"),
+                ml={"numNodes": 2},
+            ),
             job(trainer={"numNodes": 3, "image": "own:2", "env": env(B="2"), **of(cpu="2")}),
         )
     ],
@@ -265,7 +123,10 @@ CASES = {
         create(
             mpi(numProcPerNode=4, sshAuthMountPath="/home/u/.ssh", runLauncherAsNode=True),
             *(job(f"n{n}", trainer={"numNodes": n, "env": env(A="1"), **of(cpu="3")}) for n in (0, 1, 2, 5)),
-            job("procs", trainer={"numNodes": 2, "numProcPerNode": 2, "image": "own:1", "command": ["mpirun"], "args": ["x"]}),
+            job(
+                "procs",
+                trainer={"numNodes": 2, "numProcPerNode": 2, "image": "own:1", "command": ["mpirun"], "args": ["x"]},
+            ),
             job("unsaid"),
         )
     ],
@@ -283,9 +144,27 @@ CASES = {
         create(
             runtime(
                 "rt",
-                rjob("node", container("node", env=env(N="1"), resources=res({GPU: "2"}), volumeMounts=[{"name": "d", "mountPath": "/root/.ssh"}]), step="-", replicas=2, job={"parallelism": 3}, pod={"volumes": [{"name": "d", "emptyDir": {}}]}),
+                rjob(
+                    "node",
+                    container(
+                        "node",
+                        env=env(N="1"),
+                        resources=res({GPU: "2"}),
+                        volumeMounts=[{"name": "d", "mountPath": "/root/.ssh"}],
+                    ),
+                    step="-",
+                    replicas=2,
+                    job={"parallelism": 3},
+                    pod={"volumes": [{"name": "d", "emptyDir": {}}]},
+                ),
                 rjob("extra", container("node"), step="-"),
-                rjob("launcher", container("node", env=env(OMPI_MCA_orte_set_default_slots="9")), container("side"), step="trainer", dependsOn=[{"name": "node", "status": "Ready"}]),
+                rjob(
+                    "launcher",
+                    container("node", env=env(OMPI_MCA_orte_set_default_slots="9")),
+                    container("side"),
+                    step="trainer",
+                    dependsOn=[{"name": "node", "status": "Ready"}],
+                ),
                 ml={"numNodes": 1, "mpi": {"runLauncherAsNode": True}},
                 jobset={"network": {"subdomain": "other", "publishNotReadyAddresses": True}},
             ),
@@ -295,10 +174,14 @@ CASES = {
     ],
     "mpi-unusual": [
         create(
-            runtime("no-node", rjob("launcher", container("node"), step="trainer"), ml={"mpi": {"runLauncherAsNode": True}}),
+            runtime(
+                "no-node", rjob("launcher", container("node"), step="trainer"), ml={"mpi": {"runLauncherAsNode": True}}
+            ),
             runtime("no-launcher", rjob("node", container("node")), ml={"mpi": {"runLauncherAsNode": True}}),
             runtime("others", rjob("a", container("node"), step="trainer"), rjob("b"), ml={"mpi": {}}),
-            runtime("names", rjob("launcher", container("mpi")), rjob("node", container("node"), step="-"), ml={"mpi": {}}),
+            runtime(
+                "names", rjob("launcher", container("mpi")), rjob("node", container("node"), step="-"), ml={"mpi": {}}
+            ),
             job("no-node", "no-node", trainer={"numNodes": 1}),
             job("no-node-two", "no-node", trainer={"numNodes": 2}),
             job("no-launcher", "no-launcher", trainer={"numNodes": 1}),
@@ -309,10 +192,24 @@ CASES = {
     ],
     "flux": [
         create(
-            runtime("rt", rjob("node", container(command=["lmp", "-v"], args=["tail"], env=env(FLUX_QUEUE_POLICY="easy", A="1"))), ml={"flux": {"numProcPerNode": 3}, "numNodes": 2}),
+            runtime(
+                "rt",
+                rjob("node", container(command=["lmp", "-v"], args=["tail"], env=env(FLUX_QUEUE_POLICY="easy", A="1"))),
+                ml={"flux": {"numProcPerNode": 3}, "numNodes": 2},
+            ),
             job("unsaid", trainer={"numNodes": 1}),
             job("args", trainer={"numNodes": 4, "args": ["x", "y"], **dev(GPU, "2")}),
-            job("program", trainer={"numNodes": 2, "numProcPerNode": 5, "command": ["a", "b"], "args": ["c"], "image": "own:1", "env": env(FLUX_VIEW_IMAGE="view:2", FLUX_NETWORK_DEVICE="ib0", Z="z")}),
+            job(
+                "program",
+                trainer={
+                    "numNodes": 2,
+                    "numProcPerNode": 5,
+                    "command": ["a", "b"],
+                    "args": ["c"],
+                    "image": "own:1",
+                    "env": env(FLUX_VIEW_IMAGE="view:2", FLUX_NETWORK_DEVICE="ib0", Z="z"),
+                },
+            ),
         )
     ],
     "flux-layout": [
@@ -320,7 +217,15 @@ CASES = {
             runtime(
                 "rt",
                 rjob("prepare", container("node")),
-                rjob("node", container("side"), container(volumeMounts=[{"name": "own", "mountPath": "/dev/shm"}]), pod={"initContainers": [container("own")], "volumes": [{"name": "own", "emptyDir": {}}, {"name": "flux-curve", "emptyDir": {}}]}),
+                rjob(
+                    "node",
+                    container("side"),
+                    container(volumeMounts=[{"name": "own", "mountPath": "/dev/shm"}]),
+                    pod={
+                        "initContainers": [container("own")],
+                        "volumes": [{"name": "own", "emptyDir": {}}, {"name": "flux-curve", "emptyDir": {}}],
+                    },
+                ),
                 ml={"flux": {}},
             ),
             job("job", trainer={"numNodes": 2}),
@@ -328,24 +233,46 @@ CASES = {
     ],
     "claims-of-jobset": [
         create(
-            runtime("rt", jobset={"volumeClaimPolicies": [{"templates": [{"metadata": {"name": "data"}, "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1.5Gi"}}}}], "retentionPolicy": {"whenDeleted": "Retain"}}]}),
+            runtime(
+                "rt",
+                rjob("node", container(volumeMounts=[{"name": "data", "mountPath": "/data"}])),
+                jobset={
+                    "volumeClaimPolicies": [
+                        {
+                            "templates": [
+                                {
+                                    "metadata": {"name": "data"},
+                                    "spec": {
+                                        "accessModes": ["ReadWriteOnce"],
+                                        "resources": {"requests": {"storage": "1.5Gi"}},
+                                    },
+                                }
+                            ],
+                            "retentionPolicy": {"whenDeleted": "Retain"},
+                        }
+                    ]
+                },
+            ),
             job("job", trainer={}),
         )
     ],
     "resources": [
         create(
-            runtime("rt", rjob("node", container(resources=res({"cpu": "4", "memory": "8Gi", "ephemeral-storage": "1G"}, cpu="1", memory="1Gi")), pod={"initContainers": [container("node-init", resources=res({"cpu": "1"}))]}), rjob("other", container("node", resources=res({"cpu": "1"})))),
+            runtime(
+                "rt",
+                rjob(
+                    "node",
+                    container(
+                        resources=res({"cpu": "4", "memory": "8Gi", "ephemeral-storage": "1G"}, cpu="1", memory="1Gi")
+                    ),
+                    pod={"initContainers": [container("node-init", resources=res({"cpu": "1"}))]},
+                ),
+                rjob("other", container("node", resources=res({"cpu": "1"}))),
+            ),
             job("limits", trainer=of(memory="0.5Gi", **{"hugepages-2Mi": "4Mi", "ephemeral-storage": "2000M"})),
             job("requests", trainer={"resourcesPerNode": res(None, cpu="500m")}),
             job("empty", trainer={"resourcesPerNode": {}}),
             job("spelling", trainer=of(cpu="0.50", memory="1048576Ki")),
         )
-    ],
-    "suspended-patched-torch": [
-        create(
-            torch(rjob("node", container(), container("side", env=env(A="1")))),
-            job(suspend=True, trainer={"numNodes": 2, "env": env(A="1")}, runtimePatches=[patch("acme.io/a", patched(nodeSelector={"a": "b"}, containers=[{"name": "side", "env": env(PET_NNODES="7", A="2")}]))]),
-        ),
-        change("job", {"spec": {"suspend": False}}),
     ],
 }
