@@ -4,13 +4,14 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 MPICH  := $(VENV)-mpich
 
-.PHONY: help demo examples test test-real test-gang test-sdk check bench docs clean
+.PHONY: help demo examples test test-real test-gang test-peers test-sdk check bench docs clean
 help:
 	@echo "make demo       train a real model with one command (installs PyTorch into $(VENV))"
 	@echo "make examples   run all of examples/: torch, elastic torch, JAX, XGBoost, MPI, S3, order (into $(VENV) and $(MPICH))"
 	@echo "make test       format, lint, types, layers and tests"
 	@echo "make test-real  the tests of tests/controlplane on a real kube-apiserver, built with Go if need be, and kubectl's"
 	@echo "make test-gang  gangs of two jobs on a real kube-scheduler"
+	@echo "make test-peers beside the real Kubeflow Trainer, JobSet operator and Kueue, built with Go: takes minutes"
 	@echo "make test-sdk   Kubeflow's SDK on ktrain up: its objects, and functions on PyTorch, JAX and MPI (into $(VENV))"
 	@echo "make bench      the benchmarks of benchmarks/"
 	@echo "make docs       the API reference, from the docstrings, into build/docs"
@@ -74,6 +75,12 @@ test-gang: $(VENV)/.installed-dev
 	  KUBEBUILDER_ASSETS=$$(hack/controlplane/build) || exit; export KUBEBUILDER_ASSETS; \
 	fi; \
 	$(BIN)/python -m pytest -rs tests/controlplane/gangs
+
+# Beside the programs that ktrain takes the place of, or works with. Names in the environment are not built.
+test-peers: $(VENV)/.installed-dev
+	@: "$${KUBEBUILDER_ASSETS:=$$(hack/controlplane/build)}" "$${KTRAIN_PEERS:=$$(hack/peers/build)}" \
+	   "$${PEER_ASSETS:=$$(hack/peers/kueue/build)}"; export KUBEBUILDER_ASSETS KTRAIN_PEERS PEER_ASSETS; \
+	$(BIN)/python -m pytest -rs tests/peers
 
 # With what the functions train on: PyTorch, JAX and MPI.
 test-sdk: $(VENV)/.installed-sdk $(VENV)/.installed-examples $(VENV)/.installed-demo

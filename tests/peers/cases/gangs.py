@@ -6,7 +6,9 @@ QUEUE = "scheduling.volcano.sh/queue-name"
 
 
 def asks(name: str = "node", limits: Json | None = None, **requests: str) -> Json:
-    return container(name, resources=({"requests": requests} if requests else {}) | ({"limits": limits} if limits else {}))
+    return container(
+        name, resources=({"requests": requests} if requests else {}) | ({"limits": limits} if limits else {})
+    )
 
 
 def gang(name: str, *jobs: Json, policy: Json | None = None, **fields: Json) -> Json:
@@ -16,7 +18,11 @@ def gang(name: str, *jobs: Json, policy: Json | None = None, **fields: Json) -> 
 SIDECAR = {"restartPolicy": "Always"}
 STEPS = (
     rjob("dataset-initializer", asks("dataset-initializer", cpu="1", memory="0.5Gi"), step="dataset-initializer"),
-    rjob("node", asks(cpu="1500m", memory="3Gi", limits={"nvidia.com/gpu": "2"}), asks("side", cpu="0.1", **{"ephemeral-storage": "1G"})),
+    rjob(
+        "node",
+        asks(cpu="1500m", memory="3Gi", limits={"nvidia.com/gpu": "2"}),
+        asks("side", cpu="0.1", **{"ephemeral-storage": "1G"}),
+    ),
     rjob("many", asks("x", cpu="250m", memory="100M"), step="-", replicas=3, job={"parallelism": 4}),
 )
 PODS = {
@@ -36,22 +42,47 @@ CASES = {
         create(
             gang("rt", *STEPS, policy={"coscheduling": {"scheduleTimeoutSeconds": 7}}, ml={"numNodes": 3}),
             job("unsaid"),
-            job("said", trainer={"numNodes": 5, "resourcesPerNode": {"requests": {"cpu": "2", "example.com/x": "1"}, "limits": {"example.com/x": "1"}}}),
+            job(
+                "said",
+                trainer={
+                    "numNodes": 5,
+                    "resourcesPerNode": {
+                        "requests": {"cpu": "2", "example.com/x": "1"},
+                        "limits": {"example.com/x": "1"},
+                    },
+                },
+            ),
             job("none", trainer={"numNodes": 0}),
         )
     ],
     "coscheduling-pods": [
-        create(*(gang(name, node, ml={"numNodes": 2}) for name, node in PODS.items()), *(job(name, name) for name in PODS)),
+        create(
+            *(gang(name, node, ml={"numNodes": 2}) for name, node in PODS.items()), *(job(name, name) for name in PODS)
+        ),
     ],
     "coscheduling-torch": [
         create(
-            gang("rt", rjob("node", asks(cpu="2"), pod_meta={"labels": {"scheduling.x-k8s.io/pod-group": "mine", "a": "b"}}, pod={"schedulerName": "scheduler-plugins-scheduler"}), ml={"torch": {}, "numNodes": 2}),
+            gang(
+                "rt",
+                rjob(
+                    "node",
+                    asks(cpu="2"),
+                    pod_meta={"labels": {"scheduling.x-k8s.io/pod-group": "mine", "a": "b"}},
+                    pod={"schedulerName": "scheduler-plugins-scheduler"},
+                ),
+                ml={"torch": {}, "numNodes": 2},
+            ),
             job(trainer={"numNodes": 4}),
         )
     ],
     "coscheduling-mpi": [
         create(
-            gang("rt", rjob("node", asks(cpu="2"), step="-"), rjob("launcher", asks(cpu="1"), step="trainer"), ml={"mpi": {"runLauncherAsNode": True}}),
+            gang(
+                "rt",
+                rjob("node", asks(cpu="2"), step="-"),
+                rjob("launcher", asks(cpu="1"), step="trainer"),
+                ml={"mpi": {"runLauncherAsNode": True}},
+            ),
             job(trainer={"numNodes": 4, "resourcesPerNode": {"requests": {"cpu": "3"}}}),
         )
     ],
@@ -64,21 +95,44 @@ CASES = {
     "volcano": [
         create(
             gang("rt", *STEPS, policy={"volcano": {}}, ml={"numNodes": 3}),
-            gang("soft", *STEPS, policy={"volcano": {"networkTopology": {"mode": "soft"}}}, meta={"annotations": {QUEUE: "q"}, "labels": {"l": "1"}}),
+            gang(
+                "soft",
+                *STEPS,
+                policy={"volcano": {"networkTopology": {"mode": "soft"}}},
+                meta={"annotations": {QUEUE: "q"}, "labels": {"l": "1"}},
+            ),
             gang("tier", policy={"volcano": {"networkTopology": {"highestTierAllowed": 4}}}),
             job("plain"),
             job("soft", "soft", meta={"annotations": {QUEUE: "mine"}}),
             job("tier", "tier", trainer={"numNodes": 9}),
-            job("patched", "soft", suspend=True, runtimePatches=[patch("a.io/b", patched(nodeSelector={"a": "b"}), metadata={"annotations": {QUEUE: "other"}})]),
-            job("emptied", "soft", suspend=True, runtimePatches=[patch("a.io/b", metadata={"annotations": {QUEUE: ""}})]),
+            job(
+                "patched",
+                "soft",
+                suspend=True,
+                runtimePatches=[
+                    patch("a.io/b", patched(nodeSelector={"a": "b"}), metadata={"annotations": {QUEUE: "other"}})
+                ],
+            ),
+            job(
+                "emptied", "soft", suspend=True, runtimePatches=[patch("a.io/b", metadata={"annotations": {QUEUE: ""}})]
+            ),
         ),
         change("patched", {"spec": {"suspend": False, "runtimePatches": []}}),
     ],
     "volcano-classes": [
         create(
-            {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": "golden-peers"}, "value": 7},
+            {
+                "apiVersion": "scheduling.k8s.io/v1",
+                "kind": "PriorityClass",
+                "metadata": {"name": "golden-peers"},
+                "value": 7,
+            },
             *(
-                gang(name, *(rjob(n, asks(cpu="1"), pod={"priorityClassName": c} if c else None) for n, c in classes.items()), policy={"volcano": {}})
+                gang(
+                    name,
+                    *(rjob(n, asks(cpu="1"), pod={"priorityClassName": c} if c else None) for n, c in classes.items()),
+                    policy={"volcano": {}},
+                )
                 for name, classes in {
                     "known": {"a": "golden-peers", "node": ""},
                     "system-last": {"a": "golden-peers", "node": "system-cluster-critical"},
@@ -88,10 +142,22 @@ CASES = {
                     "before-system": {"a": "nobody", "node": "system-node-critical"},
                 }.items()
             ),
-            *(job(name, name, suspend=True) for name in ("known", "system-last", "missing", "missing-twice", "after-system", "before-system")),
+            *(
+                job(name, name, suspend=True)
+                for name in ("known", "system-last", "missing", "missing-twice", "after-system", "before-system")
+            ),
         )
     ],
     "volcano-annotation-kept": [
-        create(gang("rt", rjob("node", asks(cpu="1"), pod_meta={"annotations": {"scheduling.k8s.io/group-name": "mine", "x": "y"}}), policy={"volcano": {}}), job(trainer={"env": env(A="1")})),
+        create(
+            gang(
+                "rt",
+                rjob(
+                    "node", asks(cpu="1"), pod_meta={"annotations": {"scheduling.k8s.io/group-name": "mine", "x": "y"}}
+                ),
+                policy={"volcano": {}},
+            ),
+            job(trainer={"env": env(A="1")}),
+        ),
     ],
 }

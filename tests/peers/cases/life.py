@@ -9,7 +9,9 @@ FIRST = {"backoffLimit": 0}
 
 def jobs(*names: str, **fields: Any) -> list[Json]:
     """Replicated jobs that fail with their first pod."""
-    return [rjob(name, container("node" if name == "node" else name), job=FIRST, **fields.get(name, {})) for name in names]
+    return [
+        rjob(name, container("node" if name == "node" else name), job=FIRST, **fields.get(name, {})) for name in names
+    ]
 
 
 def with_jobs(*names: str, nodes: int = 1, **jobset: Any) -> Json:
@@ -30,7 +32,10 @@ CASES = {
         change("job", {"metadata": {"labels": {"a": "b"}}}),
     ],
     "success-all-of-one": [
-        create(with_jobs("aux", "node", successPolicy={"operator": "All", "targetReplicatedJobs": ["node"]}, nodes=2), job()),
+        create(
+            with_jobs("aux", "node", successPolicy={"operator": "All", "targetReplicatedJobs": ["node"]}, nodes=2),
+            job(),
+        ),
         drive(node="running"),
         drive(node="succeeded"),
         delete("job", "JobSet"),
@@ -68,7 +73,18 @@ CASES = {
         wait(1),
     ],
     "depends-on": [
-        create(with_jobs("first", "second", "node", fields={"second": {"dependsOn": [{"name": "first", "status": "Complete"}]}, "node": {"dependsOn": [{"name": "second", "status": "Ready"}]}}), job()),
+        create(
+            with_jobs(
+                "first",
+                "second",
+                "node",
+                fields={
+                    "second": {"dependsOn": [{"name": "first", "status": "Complete"}]},
+                    "node": {"dependsOn": [{"name": "second", "status": "Ready"}]},
+                },
+            ),
+            job(),
+        ),
         drive(first="running"),
         drive(first="succeeded"),
         drive(second="running"),
@@ -109,7 +125,11 @@ CASES = {
         delete("job", "TrainingRuntime"),
     ],
     "deadline": [
-        create(with_jobs("aux", "node"), job(activeDeadlineSeconds=15), job("suspended", activeDeadlineSeconds=3, suspend=True)),
+        create(
+            with_jobs("aux", "node"),
+            job(activeDeadlineSeconds=15),
+            job("suspended", activeDeadlineSeconds=3, suspend=True),
+        ),
         drive(node="running"),
         wait(14),
         change("suspended", {"spec": {"suspend": False}}),
@@ -135,13 +155,36 @@ CASES = {
     ],
     "job-fields": [
         create(
-            runtime("rt", rjob("node", job={"backoffLimit": 3, "activeDeadlineSeconds": 600, "ttlSecondsAfterFinished": 60, "podReplacementPolicy": "Failed", "podFailurePolicy": {"rules": [{"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget"}]}]}}, pod={"restartPolicy": "Never", "hostNetwork": True, "dnsPolicy": "Default"})),
+            runtime(
+                "rt",
+                rjob(
+                    "node",
+                    job={
+                        "backoffLimit": 3,
+                        "activeDeadlineSeconds": 600,
+                        "ttlSecondsAfterFinished": 60,
+                        "podReplacementPolicy": "Failed",
+                        "podFailurePolicy": {
+                            "rules": [{"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget"}]}]
+                        },
+                    },
+                    pod={"restartPolicy": "Never", "hostNetwork": True, "dnsPolicy": "Default"},
+                ),
+            ),
             job(),
         ),
         drive(node="running"),
     ],
     "managed-elsewhere": [
-        create(with_jobs("node"), job(managedBy="kueue.x-k8s.io/multikueue", suspend=True, runtimePatches=[patch("a.io/b", patched(nodeSelector={"a": "b"}))]), job("refused", managedBy="kueue.x-k8s.io/multikueue", runtimePatches=[{"manager": "x"}])),
+        create(
+            with_jobs("node"),
+            job(
+                managedBy="kueue.x-k8s.io/multikueue",
+                suspend=True,
+                runtimePatches=[patch("a.io/b", patched(nodeSelector={"a": "b"}))],
+            ),
+            job("refused", managedBy="kueue.x-k8s.io/multikueue", runtimePatches=[{"manager": "x"}]),
+        ),
         change("job", {"spec": {"suspend": False}}),
         change("job", {"metadata": {"labels": {"a": "b"}}}),
     ],

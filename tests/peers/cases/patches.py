@@ -4,8 +4,20 @@ from typing import Any
 
 from ..objects import Json, change, container, create, drive, env, job, patch, patched, rjob, runtime, wait
 
-NODE_AFFINITY = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [{"matchExpressions": [{"key": "gpu", "operator": "Exists"}]}]}}}
-POD_AFFINITY = {"podAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 3, "podAffinityTerm": {"topologyKey": "rack", "labelSelector": {"matchLabels": {"a": "b"}}}}]}}
+NODE_AFFINITY = {
+    "nodeAffinity": {
+        "requiredDuringSchedulingIgnoredDuringExecution": {
+            "nodeSelectorTerms": [{"matchExpressions": [{"key": "gpu", "operator": "Exists"}]}]
+        }
+    }
+}
+POD_AFFINITY = {
+    "podAffinity": {
+        "preferredDuringSchedulingIgnoredDuringExecution": [
+            {"weight": 3, "podAffinityTerm": {"topologyKey": "rack", "labelSelector": {"matchLabels": {"a": "b"}}}}
+        ]
+    }
+}
 
 
 def rich() -> Json:
@@ -23,12 +35,29 @@ def rich() -> Json:
         "schedulingGates": [{"name": "acme.io/first"}],
         "nodeSelector": {"zone": "a", "pool": "x"},
         "tolerations": [{"key": "old", "operator": "Exists"}],
-        "securityContext": {"fsGroup": 1, "runAsUser": 2, "supplementalGroups": [3, 4], "sysctls": [{"name": "a", "value": "1"}]},
+        "securityContext": {
+            "fsGroup": 1,
+            "runAsUser": 2,
+            "supplementalGroups": [3, 4],
+            "sysctls": [{"name": "a", "value": "1"}],
+        },
         "terminationGracePeriodSeconds": 10,
         "affinity": NODE_AFFINITY,
     }
-    node = rjob("node", main, container("side", env=env(S="1")), pod=pod, meta={"labels": {"l": "1"}, "annotations": {"a": "1"}}, pod_meta={"labels": {"p": "1"}})
-    return runtime("rt", rjob("data", container("data", env=env(D="1"))), node, meta={"labels": {"tier": "gold"}, "annotations": {"note": "runtime"}})
+    node = rjob(
+        "node",
+        main,
+        container("side", env=env(S="1")),
+        pod=pod,
+        meta={"labels": {"l": "1"}, "annotations": {"a": "1"}},
+        pod_meta={"labels": {"p": "1"}},
+    )
+    return runtime(
+        "rt",
+        rjob("data", container("data", env=env(D="1"))),
+        node,
+        meta={"labels": {"tier": "gold"}, "annotations": {"note": "runtime"}},
+    )
 
 
 def patched_job(name: str, *patches: Json, **spec: Any) -> Json:
@@ -45,25 +74,93 @@ CASES = {
         create(
             rich(),
             one("account", serviceAccountName="own"),
-            one("volumes", volumes=[{"name": "new", "secret": {"secretName": "s"}}, {"name": "tmp", "emptyDir": {"medium": "Memory"}}]),
+            one(
+                "volumes",
+                volumes=[
+                    {"name": "new", "secret": {"secretName": "s"}},
+                    {"name": "tmp", "emptyDir": {"medium": "Memory"}},
+                ],
+            ),
             one("secrets", imagePullSecrets=[{"name": "three"}, {"name": "two"}]),
             one("gates", schedulingGates=[{"name": "acme.io/second"}, {"name": "acme.io/first"}]),
             one("selector", nodeSelector={"pool": "y", "new": ""}),
-            one("tolerations", tolerations=[{"key": "a", "operator": "Equal", "value": "b", "effect": "NoExecute", "tolerationSeconds": 30}]),
+            one(
+                "tolerations",
+                tolerations=[
+                    {"key": "a", "operator": "Equal", "value": "b", "effect": "NoExecute", "tolerationSeconds": 30}
+                ],
+            ),
             one("no-tolerations", tolerations=[], nodeSelector={}, volumes=[]),
-            one("context", securityContext={"fsGroup": 9, "supplementalGroups": [7], "runAsNonRoot": True, "sysctls": [{"name": "b", "value": "2"}], "seccompProfile": {"type": "RuntimeDefault"}}),
+            one(
+                "context",
+                securityContext={
+                    "fsGroup": 9,
+                    "supplementalGroups": [7],
+                    "runAsNonRoot": True,
+                    "sysctls": [{"name": "b", "value": "2"}],
+                    "seccompProfile": {"type": "RuntimeDefault"},
+                },
+            ),
             one("grace", terminationGracePeriodSeconds=0),
             one("affinity", affinity=POD_AFFINITY),
-            one("other-affinity", affinity={"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 1, "preference": {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n"]}]}}]}}),
+            one(
+                "other-affinity",
+                affinity={
+                    "nodeAffinity": {
+                        "preferredDuringSchedulingIgnoredDuringExecution": [
+                            {
+                                "weight": 1,
+                                "preference": {
+                                    "matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n"]}]
+                                },
+                            }
+                        ]
+                    }
+                },
+            ),
         )
     ],
     "patch-each-container-field": [
         create(
             rich(),
-            one("side-env", containers=[{"name": "side", "env": [*env(NEW="1", S="2"), {"name": "F", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}]}]),
-            one("init-env", initContainers=[{"name": "second", "env": env(B="", X="x")}, {"name": "first", "env": env(A="2")}]),
-            one("mounts", containers=[{"name": "node", "volumeMounts": [{"name": "tmp", "mountPath": "/data"}, {"name": "data", "mountPath": "/more", "subPath": "s"}]}]),
-            one("contexts", containers=[{"name": "node", "securityContext": {"runAsUser": 7, "privileged": False, "capabilities": {"drop": ["ALL"]}}}, {"name": "side", "securityContext": {"readOnlyRootFilesystem": True}}]),
+            one(
+                "side-env",
+                containers=[
+                    {
+                        "name": "side",
+                        "env": [
+                            *env(NEW="1", S="2"),
+                            {"name": "F", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}},
+                        ],
+                    }
+                ],
+            ),
+            one(
+                "init-env",
+                initContainers=[{"name": "second", "env": env(B="", X="x")}, {"name": "first", "env": env(A="2")}],
+            ),
+            one(
+                "mounts",
+                containers=[
+                    {
+                        "name": "node",
+                        "volumeMounts": [
+                            {"name": "tmp", "mountPath": "/data"},
+                            {"name": "data", "mountPath": "/more", "subPath": "s"},
+                        ],
+                    }
+                ],
+            ),
+            one(
+                "contexts",
+                containers=[
+                    {
+                        "name": "node",
+                        "securityContext": {"runAsUser": 7, "privileged": False, "capabilities": {"drop": ["ALL"]}},
+                    },
+                    {"name": "side", "securityContext": {"readOnlyRootFilesystem": True}},
+                ],
+            ),
             one("order", containers=[{"name": "side"}, {"name": "node"}]),
             one("empty-env", containers=[{"name": "node", "env": []}]),
         )
@@ -73,12 +170,36 @@ CASES = {
             rich(),
             patched_job(
                 "job",
-                patch("a.io/one", patched("node", meta={"labels": {"l": "2"}, "annotations": {"b": "2"}}, pod_meta={"labels": {"q": "1"}, "annotations": {"x": "y"}}), metadata={"labels": {"tier": "silver", "new": "l"}, "annotations": {"note": "one"}}),
-                patch("b.io/two", patched("data", pod_meta={"labels": {"d": "1"}}), patched("node", pod_meta={"labels": {"q": "2", "p": "9"}}), metadata={"labels": {"tier": "bronze"}}),
+                patch(
+                    "a.io/one",
+                    patched(
+                        "node",
+                        meta={"labels": {"l": "2"}, "annotations": {"b": "2"}},
+                        pod_meta={"labels": {"q": "1"}, "annotations": {"x": "y"}},
+                    ),
+                    metadata={"labels": {"tier": "silver", "new": "l"}, "annotations": {"note": "one"}},
+                ),
+                patch(
+                    "b.io/two",
+                    patched("data", pod_meta={"labels": {"d": "1"}}),
+                    patched("node", pod_meta={"labels": {"q": "2", "p": "9"}}),
+                    metadata={"labels": {"tier": "bronze"}},
+                ),
                 patch("c.io/three", metadata={"annotations": {"only": "three"}}),
                 meta={"labels": {"own": "label"}, "annotations": {"own": "annotation"}},
             ),
-            patched_job("names", patch("a.io/x", patched("node", meta={"name": "m", "finalizers": ["acme.io/f"]}, pod_meta={"name": "n", "namespace": "other"}), metadata={"name": "x", "finalizers": ["acme.io/g"]})),
+            patched_job(
+                "names",
+                patch(
+                    "a.io/x",
+                    patched(
+                        "node",
+                        meta={"name": "m", "finalizers": ["acme.io/f"]},
+                        pod_meta={"name": "n", "namespace": "other"},
+                    ),
+                    metadata={"name": "x", "finalizers": ["acme.io/g"]},
+                ),
+            ),
         )
     ],
     "patch-order-of-managers": [
@@ -86,10 +207,24 @@ CASES = {
             rich(),
             patched_job(
                 "job",
-                patch("z.io/first", patched(nodeSelector={"pool": "1", "a": "1"}, serviceAccountName="one", containers=[{"name": "side", "env": env(S="one", T="one")}])),
+                patch(
+                    "z.io/first",
+                    patched(
+                        nodeSelector={"pool": "1", "a": "1"},
+                        serviceAccountName="one",
+                        containers=[{"name": "side", "env": env(S="one", T="one")}],
+                    ),
+                ),
                 {"manager": "m.io/empty"},
                 {"manager": "m.io/nothing", "trainingRuntimeSpec": {"template": {"spec": {}}}},
-                patch("a.io/last", patched(nodeSelector={"pool": "2"}, tolerations=[{"key": "n"}], containers=[{"name": "side", "env": env(T="two", U="two")}])),
+                patch(
+                    "a.io/last",
+                    patched(
+                        nodeSelector={"pool": "2"},
+                        tolerations=[{"key": "n"}],
+                        containers=[{"name": "side", "env": env(T="two", U="two")}],
+                    ),
+                ),
                 trainer={"numNodes": 2, "env": env(A="own")},
             ),
         )
@@ -98,7 +233,9 @@ CASES = {
         create(
             rich(),
             one("main-env", containers=[{"name": "node", "env": env(A="2")}]),
-            patched_job("data-env", patch("acme.io/ops", patched("data", containers=[{"name": "data", "env": env(A="2")}]))),
+            patched_job(
+                "data-env", patch("acme.io/ops", patched("data", containers=[{"name": "data", "env": env(A="2")}]))
+            ),
             patched_job("no-domain", patch("ops", patched(nodeSelector={"a": "b"}))),
             patched_job("empty-path", patch("acme.io/")),
             patched_job("empty-host", patch("/ops")),
@@ -112,7 +249,15 @@ CASES = {
             patched_job("unknown-field", patch("acme.io/ops", patched(hostNetwork=True, nodeSelector={"a": "b"}))),
             one("image", containers=[{"name": "node", "image": "own:1", "command": ["x"]}]),
             one("grace", terminationGracePeriodSeconds=-1),
-            one("same-mounts", containers=[{"name": "node", "volumeMounts": [{"name": "data", "mountPath": "/1"}, {"name": "data", "mountPath": "/2"}]}]),
+            one(
+                "same-mounts",
+                containers=[
+                    {
+                        "name": "node",
+                        "volumeMounts": [{"name": "data", "mountPath": "/1"}, {"name": "data", "mountPath": "/2"}],
+                    }
+                ],
+            ),
             one("nameless", containers=[{"env": env(A="1")}]),
             one("long-account", serviceAccountName="a" * 254),
             one("bad-toleration", tolerations=[{"key": "a", "operator": "Sometimes"}]),
@@ -120,37 +265,131 @@ CASES = {
     ],
     "patch-initializer-env": [
         create(
-            runtime("rt", rjob("dataset-initializer", container("dataset-initializer"), container("side"), step="dataset-initializer"), rjob()),
-            patched_job("refused", patch("acme.io/ops", patched("dataset-initializer", containers=[{"name": "dataset-initializer", "env": env(A="2")}]))),
-            patched_job("side", patch("acme.io/ops", patched("dataset-initializer", nodeSelector={"a": "b"}, containers=[{"name": "side", "env": env(A="2")}]))),
+            runtime(
+                "rt",
+                rjob(
+                    "dataset-initializer",
+                    container("dataset-initializer"),
+                    container("side"),
+                    step="dataset-initializer",
+                ),
+                rjob(),
+            ),
+            patched_job(
+                "refused",
+                patch(
+                    "acme.io/ops",
+                    patched("dataset-initializer", containers=[{"name": "dataset-initializer", "env": env(A="2")}]),
+                ),
+            ),
+            patched_job(
+                "side",
+                patch(
+                    "acme.io/ops",
+                    patched(
+                        "dataset-initializer", nodeSelector={"a": "b"}, containers=[{"name": "side", "env": env(A="2")}]
+                    ),
+                ),
+            ),
         )
     ],
     "patch-changes": [
-        create(rich(), one("job", nodeSelector={"pool": "1"}), job("running", runtimePatches=[patch("acme.io/ops", patched(nodeSelector={"pool": "1"}))])),
-        change("job", {"spec": {"runtimePatches": [patch("acme.io/ops", patched(nodeSelector={"pool": "2"}, tolerations=[{"key": "k"}], schedulingGates=[{"name": "acme.io/g"}]))]}}),
+        create(
+            rich(),
+            one("job", nodeSelector={"pool": "1"}),
+            job("running", runtimePatches=[patch("acme.io/ops", patched(nodeSelector={"pool": "1"}))]),
+        ),
+        change(
+            "job",
+            {
+                "spec": {
+                    "runtimePatches": [
+                        patch(
+                            "acme.io/ops",
+                            patched(
+                                nodeSelector={"pool": "2"},
+                                tolerations=[{"key": "k"}],
+                                schedulingGates=[{"name": "acme.io/g"}],
+                            ),
+                        )
+                    ]
+                }
+            },
+        ),
         change("running", {"spec": {"runtimePatches": [patch("acme.io/ops", patched(nodeSelector={"pool": "2"}))]}}),
         change("running", {"spec": {"runtimePatches": []}}),
         change("running", {"metadata": {"labels": {"a": "b"}}}),
-        change("job", {"spec": {"suspend": False, "runtimePatches": [patch("acme.io/ops", patched(nodeSelector={"pool": "3"}, schedulingGates=[]))]}}),
+        change(
+            "job",
+            {
+                "spec": {
+                    "suspend": False,
+                    "runtimePatches": [patch("acme.io/ops", patched(nodeSelector={"pool": "3"}, schedulingGates=[]))],
+                }
+            },
+        ),
         change("job", {"spec": {"runtimePatches": [patch("acme.io/ops", patched(nodeSelector={"pool": "4"}))]}}),
-        change("job", {"spec": {"suspend": True, "runtimePatches": [patch("acme.io/ops", patched(nodeSelector={"pool": "5"}))]}}),
+        change(
+            "job",
+            {"spec": {"suspend": True, "runtimePatches": [patch("acme.io/ops", patched(nodeSelector={"pool": "5"}))]}},
+        ),
     ],
     "patch-while-active": [
         create(rich() | {"metadata": {"name": "rt"}}, job("job")),
         drive(node="running", data="running"),
-        change("job", {"spec": {"suspend": True, "runtimePatches": [patch("acme.io/ops", patched(nodeSelector={"pool": "1"}))]}}),
+        change(
+            "job",
+            {"spec": {"suspend": True, "runtimePatches": [patch("acme.io/ops", patched(nodeSelector={"pool": "1"}))]}},
+        ),
         change("job", {"spec": {"suspend": True}}),
         wait(1),
-        change("job", {"spec": {"runtimePatches": [patch("acme.io/ops", patched(nodeSelector={"pool": "1"}, tolerations=[]))]}}),
+        change(
+            "job",
+            {"spec": {"runtimePatches": [patch("acme.io/ops", patched(nodeSelector={"pool": "1"}, tolerations=[]))]}},
+        ),
         change("job", {"spec": {"suspend": False}}),
     ],
     "patch-immutable-parts": [
         create(
             rich(),
-            one("job", serviceAccountName="one", terminationGracePeriodSeconds=5, imagePullSecrets=[{"name": "s"}], volumes=[{"name": "v", "emptyDir": {}}], securityContext={"fsGroup": 1}, containers=[{"name": "side", "env": env(S="2")}], initContainers=[{"name": "first", "env": env(A="2")}]),
+            one(
+                "job",
+                serviceAccountName="one",
+                terminationGracePeriodSeconds=5,
+                imagePullSecrets=[{"name": "s"}],
+                volumes=[{"name": "v", "emptyDir": {}}],
+                securityContext={"fsGroup": 1},
+                containers=[{"name": "side", "env": env(S="2")}],
+                initContainers=[{"name": "first", "env": env(A="2")}],
+            ),
         ),
         *(
-            change("job", {"spec": {"runtimePatches": [patch("acme.io/ops", patched(**({**{"serviceAccountName": "one", "terminationGracePeriodSeconds": 5, "imagePullSecrets": [{"name": "s"}], "volumes": [{"name": "v", "emptyDir": {}}], "securityContext": {"fsGroup": 1}, "containers": [{"name": "side", "env": env(S="2")}], "initContainers": [{"name": "first", "env": env(A="2")}]}, **other})))]}})
+            change(
+                "job",
+                {
+                    "spec": {
+                        "runtimePatches": [
+                            patch(
+                                "acme.io/ops",
+                                patched(
+                                    **(
+                                        {
+                                            "serviceAccountName": "one",
+                                            "terminationGracePeriodSeconds": 5,
+                                            "imagePullSecrets": [{"name": "s"}],
+                                            "volumes": [{"name": "v", "emptyDir": {}}],
+                                            "securityContext": {"fsGroup": 1},
+                                            "containers": [{"name": "side", "env": env(S="2")}],
+                                            "initContainers": [{"name": "first", "env": env(A="2")}],
+                                            **other,
+                                        }
+                                    )
+                                ),
+                            )
+                        ]
+                    }
+                },
+            )
             for other in (
                 {"serviceAccountName": "two"},
                 {"terminationGracePeriodSeconds": 6},
@@ -166,17 +405,50 @@ CASES = {
     "patch-times": [
         create(
             rich(),
-            patched_job("job", {**patch("a.io/given", patched(nodeSelector={"a": "1"})), "time": "2020-01-02T03:04:05Z"}, {"manager": "b.io/none"}),
+            patched_job(
+                "job",
+                {**patch("a.io/given", patched(nodeSelector={"a": "1"})), "time": "2020-01-02T03:04:05Z"},
+                {"manager": "b.io/none"},
+            ),
             patched_job("zone", {"manager": "b.io/none", "time": "2020-01-02T03:04:05+02:00"}),
             patched_job("fraction", {"manager": "b.io/none", "time": "2020-01-02T03:04:05.678Z"}),
             patched_job("wrong", {"manager": "b.io/none", "time": "yesterday"}),
         ),
-        change("job", {"spec": {"runtimePatches": [{"manager": "b.io/none", "time": "2021-01-02T03:04:05Z"}, {**patch("a.io/given", patched(nodeSelector={"a": "2"})), "time": "2020-01-02T03:04:05Z"}]}}),
+        change(
+            "job",
+            {
+                "spec": {
+                    "runtimePatches": [
+                        {"manager": "b.io/none", "time": "2021-01-02T03:04:05Z"},
+                        {**patch("a.io/given", patched(nodeSelector={"a": "2"})), "time": "2020-01-02T03:04:05Z"},
+                    ]
+                }
+            },
+        ),
     ],
     "patch-volumes-both": [
         create(rich(), one("job", volumes=[{"name": "data", "configMap": {"name": "c"}}])),
     ],
     "patch-quantities": [
-        create(rich(), one("job", volumes=[{"name": "s", "emptyDir": {"sizeLimit": "1024Mi"}}, {"name": "e", "ephemeral": {"volumeClaimTemplate": {"spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "0.5Ti"}}}}}}])),
+        create(
+            rich(),
+            one(
+                "job",
+                volumes=[
+                    {"name": "s", "emptyDir": {"sizeLimit": "1024Mi"}},
+                    {
+                        "name": "e",
+                        "ephemeral": {
+                            "volumeClaimTemplate": {
+                                "spec": {
+                                    "accessModes": ["ReadWriteOnce"],
+                                    "resources": {"requests": {"storage": "0.5Ti"}},
+                                }
+                            }
+                        },
+                    },
+                ],
+            ),
+        ),
     ],
 }

@@ -73,7 +73,10 @@ CASES = {
     "torch-cores": [create(torch(), *(job(name, trainer=of(cpu=cpu)) for name, cpu in CPUS.items()))],
     "torch-cores-of-runtime": [
         create(
-            *(runtime(n, rjob("node", container(resources=res({"cpu": cpu}))), ml={"torch": {}}) for n, cpu in CPUS.items()),
+            *(
+                runtime(n, rjob("node", container(resources=res({"cpu": cpu}))), ml={"torch": {}})
+                for n, cpu in CPUS.items()
+            ),
             *(job(name, name, trainer={}) for name in CPUS),
         )
     ],
@@ -117,7 +120,10 @@ CASES = {
                     "named": [{"name": "metrics", "containerPort": 9100}],
                     "same": [{"name": "rdzv", "containerPort": 29500}],
                     "udp": [{"name": "u", "containerPort": 29500, "protocol": "UDP"}],
-                    "host": [{"name": "h", "containerPort": 29500, "hostPort": 29500}, {"name": "i", "containerPort": 80}],
+                    "host": [
+                        {"name": "h", "containerPort": 29500, "hostPort": 29500},
+                        {"name": "i", "containerPort": 80},
+                    ],
                     "unnamed-same": [{"containerPort": 29500, "hostPort": 1234}],
                 }.items()
             ),
@@ -190,7 +196,11 @@ CASES = {
     ],
     "jax": [
         create(
-            runtime("rt", rjob("node", container(env=env(JAX_PROCESS_ID="9"), ports=[{"name": "p", "containerPort": 1}])), ml={"jax": {}, "numNodes": 3}),
+            runtime(
+                "rt",
+                rjob("node", container(env=env(JAX_PROCESS_ID="9"), ports=[{"name": "p", "containerPort": 1}])),
+                ml={"jax": {}, "numNodes": 3},
+            ),
             job("runtimes"),
             job("empty", trainer={}),
             job("nodes", trainer={"numNodes": 6, **dev(GPU, "8")}),
@@ -199,7 +209,10 @@ CASES = {
                 "own",
                 trainer={
                     "numProcPerNode": 4,
-                    "env": [*env(JAX_COORDINATOR_ADDRESS="me:1", X="x"), field("JAX_PROCESS_ID", fieldRef={"fieldPath": "metadata.name"})],
+                    "env": [
+                        *env(JAX_COORDINATOR_ADDRESS="me:1", X="x"),
+                        field("JAX_PROCESS_ID", fieldRef={"fieldPath": "metadata.name"}),
+                    ],
                 },
             ),
         )
@@ -218,14 +231,23 @@ CASES = {
     ],
     "xgboost-gpus-of-runtime": [
         create(
-            runtime("rt", rjob("node", container(resources=res({"amd.com/gpu": "3"}))), ml={"xgboost": {}, "numNodes": 2}),
+            runtime(
+                "rt", rjob("node", container(resources=res({"amd.com/gpu": "3"}))), ml={"xgboost": {}, "numNodes": 2}
+            ),
             job("empty", trainer={"env": env(A="a")}),
             job("two", trainer=dev(GPU, "2")),
         )
     ],
     "plainml": [
         create(
-            runtime("rt", rjob("node", container(command=["a"], args=["b"], env=env(A="1", B="2"), workingDir="/w"), container("side", env=env(A="1")))),
+            runtime(
+                "rt",
+                rjob(
+                    "node",
+                    container(command=["a"], args=["b"], env=env(A="1", B="2"), workingDir="/w"),
+                    container("side", env=env(A="1")),
+                ),
+            ),
             job("program", trainer={"image": "own:2", "command": ["x", "y z"], "args": [""], "env": env(B="", C="3")}),
             job("args", trainer={"args": [], "env": []}),
             job("none", trainer={"command": []}),
@@ -234,7 +256,16 @@ CASES = {
     ],
     "plainml-sources": [
         create(
-            runtime("rt", rjob("node", container(env=[*env(A="1"), field("S", secretKeyRef={"name": "s", "key": "k"})], envFrom=[{"prefix": "P_", "configMapRef": {"name": "c", "optional": True}}]))),
+            runtime(
+                "rt",
+                rjob(
+                    "node",
+                    container(
+                        env=[*env(A="1"), field("S", secretKeyRef={"name": "s", "key": "k"})],
+                        envFrom=[{"prefix": "P_", "configMapRef": {"name": "c", "optional": True}}],
+                    ),
+                ),
+            ),
             job(
                 trainer={
                     "env": [
@@ -257,7 +288,12 @@ CASES = {
     ],
     "two-trainers": [
         create(
-            runtime("rt", rjob("node", container(env=env(A="1"))), rjob("second", container(), container("side"), step="trainer"), ml={"numNodes": 2}),
+            runtime(
+                "rt",
+                rjob("node", container(env=env(A="1"))),
+                rjob("second", container(), container("side"), step="trainer"),
+                ml={"numNodes": 2},
+            ),
             job(trainer={"numNodes": 3, "image": "own:2", "env": env(B="2"), **of(cpu="2")}),
         )
     ],
@@ -265,7 +301,10 @@ CASES = {
         create(
             mpi(numProcPerNode=4, sshAuthMountPath="/home/u/.ssh", runLauncherAsNode=True),
             *(job(f"n{n}", trainer={"numNodes": n, "env": env(A="1"), **of(cpu="3")}) for n in (0, 1, 2, 5)),
-            job("procs", trainer={"numNodes": 2, "numProcPerNode": 2, "image": "own:1", "command": ["mpirun"], "args": ["x"]}),
+            job(
+                "procs",
+                trainer={"numNodes": 2, "numProcPerNode": 2, "image": "own:1", "command": ["mpirun"], "args": ["x"]},
+            ),
             job("unsaid"),
         )
     ],
@@ -283,9 +322,27 @@ CASES = {
         create(
             runtime(
                 "rt",
-                rjob("node", container("node", env=env(N="1"), resources=res({GPU: "2"}), volumeMounts=[{"name": "d", "mountPath": "/root/.ssh"}]), step="-", replicas=2, job={"parallelism": 3}, pod={"volumes": [{"name": "d", "emptyDir": {}}]}),
+                rjob(
+                    "node",
+                    container(
+                        "node",
+                        env=env(N="1"),
+                        resources=res({GPU: "2"}),
+                        volumeMounts=[{"name": "d", "mountPath": "/root/.ssh"}],
+                    ),
+                    step="-",
+                    replicas=2,
+                    job={"parallelism": 3},
+                    pod={"volumes": [{"name": "d", "emptyDir": {}}]},
+                ),
                 rjob("extra", container("node"), step="-"),
-                rjob("launcher", container("node", env=env(OMPI_MCA_orte_set_default_slots="9")), container("side"), step="trainer", dependsOn=[{"name": "node", "status": "Ready"}]),
+                rjob(
+                    "launcher",
+                    container("node", env=env(OMPI_MCA_orte_set_default_slots="9")),
+                    container("side"),
+                    step="trainer",
+                    dependsOn=[{"name": "node", "status": "Ready"}],
+                ),
                 ml={"numNodes": 1, "mpi": {"runLauncherAsNode": True}},
                 jobset={"network": {"subdomain": "other", "publishNotReadyAddresses": True}},
             ),
@@ -295,10 +352,14 @@ CASES = {
     ],
     "mpi-unusual": [
         create(
-            runtime("no-node", rjob("launcher", container("node"), step="trainer"), ml={"mpi": {"runLauncherAsNode": True}}),
+            runtime(
+                "no-node", rjob("launcher", container("node"), step="trainer"), ml={"mpi": {"runLauncherAsNode": True}}
+            ),
             runtime("no-launcher", rjob("node", container("node")), ml={"mpi": {"runLauncherAsNode": True}}),
             runtime("others", rjob("a", container("node"), step="trainer"), rjob("b"), ml={"mpi": {}}),
-            runtime("names", rjob("launcher", container("mpi")), rjob("node", container("node"), step="-"), ml={"mpi": {}}),
+            runtime(
+                "names", rjob("launcher", container("mpi")), rjob("node", container("node"), step="-"), ml={"mpi": {}}
+            ),
             job("no-node", "no-node", trainer={"numNodes": 1}),
             job("no-node-two", "no-node", trainer={"numNodes": 2}),
             job("no-launcher", "no-launcher", trainer={"numNodes": 1}),
@@ -309,10 +370,24 @@ CASES = {
     ],
     "flux": [
         create(
-            runtime("rt", rjob("node", container(command=["lmp", "-v"], args=["tail"], env=env(FLUX_QUEUE_POLICY="easy", A="1"))), ml={"flux": {"numProcPerNode": 3}, "numNodes": 2}),
+            runtime(
+                "rt",
+                rjob("node", container(command=["lmp", "-v"], args=["tail"], env=env(FLUX_QUEUE_POLICY="easy", A="1"))),
+                ml={"flux": {"numProcPerNode": 3}, "numNodes": 2},
+            ),
             job("unsaid", trainer={"numNodes": 1}),
             job("args", trainer={"numNodes": 4, "args": ["x", "y"], **dev(GPU, "2")}),
-            job("program", trainer={"numNodes": 2, "numProcPerNode": 5, "command": ["a", "b"], "args": ["c"], "image": "own:1", "env": env(FLUX_VIEW_IMAGE="view:2", FLUX_NETWORK_DEVICE="ib0", Z="z")}),
+            job(
+                "program",
+                trainer={
+                    "numNodes": 2,
+                    "numProcPerNode": 5,
+                    "command": ["a", "b"],
+                    "args": ["c"],
+                    "image": "own:1",
+                    "env": env(FLUX_VIEW_IMAGE="view:2", FLUX_NETWORK_DEVICE="ib0", Z="z"),
+                },
+            ),
         )
     ],
     "flux-layout": [
@@ -320,7 +395,15 @@ CASES = {
             runtime(
                 "rt",
                 rjob("prepare", container("node")),
-                rjob("node", container("side"), container(volumeMounts=[{"name": "own", "mountPath": "/dev/shm"}]), pod={"initContainers": [container("own")], "volumes": [{"name": "own", "emptyDir": {}}, {"name": "flux-curve", "emptyDir": {}}]}),
+                rjob(
+                    "node",
+                    container("side"),
+                    container(volumeMounts=[{"name": "own", "mountPath": "/dev/shm"}]),
+                    pod={
+                        "initContainers": [container("own")],
+                        "volumes": [{"name": "own", "emptyDir": {}}, {"name": "flux-curve", "emptyDir": {}}],
+                    },
+                ),
                 ml={"flux": {}},
             ),
             job("job", trainer={"numNodes": 2}),
@@ -328,13 +411,41 @@ CASES = {
     ],
     "claims-of-jobset": [
         create(
-            runtime("rt", jobset={"volumeClaimPolicies": [{"templates": [{"metadata": {"name": "data"}, "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1.5Gi"}}}}], "retentionPolicy": {"whenDeleted": "Retain"}}]}),
+            runtime(
+                "rt",
+                jobset={
+                    "volumeClaimPolicies": [
+                        {
+                            "templates": [
+                                {
+                                    "metadata": {"name": "data"},
+                                    "spec": {
+                                        "accessModes": ["ReadWriteOnce"],
+                                        "resources": {"requests": {"storage": "1.5Gi"}},
+                                    },
+                                }
+                            ],
+                            "retentionPolicy": {"whenDeleted": "Retain"},
+                        }
+                    ]
+                },
+            ),
             job("job", trainer={}),
         )
     ],
     "resources": [
         create(
-            runtime("rt", rjob("node", container(resources=res({"cpu": "4", "memory": "8Gi", "ephemeral-storage": "1G"}, cpu="1", memory="1Gi")), pod={"initContainers": [container("node-init", resources=res({"cpu": "1"}))]}), rjob("other", container("node", resources=res({"cpu": "1"})))),
+            runtime(
+                "rt",
+                rjob(
+                    "node",
+                    container(
+                        resources=res({"cpu": "4", "memory": "8Gi", "ephemeral-storage": "1G"}, cpu="1", memory="1Gi")
+                    ),
+                    pod={"initContainers": [container("node-init", resources=res({"cpu": "1"}))]},
+                ),
+                rjob("other", container("node", resources=res({"cpu": "1"}))),
+            ),
             job("limits", trainer=of(memory="0.5Gi", **{"hugepages-2Mi": "4Mi", "ephemeral-storage": "2000M"})),
             job("requests", trainer={"resourcesPerNode": res(None, cpu="500m")}),
             job("empty", trainer={"resourcesPerNode": {}}),
@@ -344,7 +455,18 @@ CASES = {
     "suspended-patched-torch": [
         create(
             torch(rjob("node", container(), container("side", env=env(A="1")))),
-            job(suspend=True, trainer={"numNodes": 2, "env": env(A="1")}, runtimePatches=[patch("acme.io/a", patched(nodeSelector={"a": "b"}, containers=[{"name": "side", "env": env(PET_NNODES="7", A="2")}]))]),
+            job(
+                suspend=True,
+                trainer={"numNodes": 2, "env": env(A="1")},
+                runtimePatches=[
+                    patch(
+                        "acme.io/a",
+                        patched(
+                            nodeSelector={"a": "b"}, containers=[{"name": "side", "env": env(PET_NNODES="7", A="2")}]
+                        ),
+                    )
+                ],
+            ),
         ),
         change("job", {"spec": {"suspend": False}}),
     ],

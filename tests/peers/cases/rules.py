@@ -15,7 +15,14 @@ def named(name: str, obj: Json) -> Json:
 
 
 TUNE = ["tune", "run"]
-OVERRIDES = ["output_dir=/o", "tokenizer.path=/t", "seed=1", "tokenizer.merges_file=/m", "checkpointer.checkpoint_dir=/c", "output_dir.x=1"]
+OVERRIDES = [
+    "output_dir=/o",
+    "tokenizer.path=/t",
+    "seed=1",
+    "tokenizer.merges_file=/m",
+    "checkpointer.checkpoint_dir=/c",
+    "output_dir.x=1",
+]
 
 
 def tuning(name: str, gpus: str = "", nodes: int = 1, command: list[str] | None = None) -> Json:
@@ -34,8 +41,26 @@ QLORA = "model.quantize_base=True"
 CASES = {
     "initializers": [
         create(
-            runtime("rt", step("dataset-initializer", env=env(STORAGE_URI="hf://old", A="1"), envFrom=[{"configMapRef": {"name": "c"}}]), step("model-initializer"), rjob(job={"backoffLimit": 0})),
-            job("both", initializer={"dataset": {"storageUri": "s3://b/k", "env": env(A="2", B="3"), "secretRef": {"name": "s"}}, "model": {"storageUri": "hf://m/n", "env": [{"name": "T", "valueFrom": {"secretKeyRef": {"name": "s", "key": "k"}}}]}}),
+            runtime(
+                "rt",
+                step(
+                    "dataset-initializer",
+                    env=env(STORAGE_URI="hf://old", A="1"),
+                    envFrom=[{"configMapRef": {"name": "c"}}],
+                ),
+                step("model-initializer"),
+                rjob(job={"backoffLimit": 0}),
+            ),
+            job(
+                "both",
+                initializer={
+                    "dataset": {"storageUri": "s3://b/k", "env": env(A="2", B="3"), "secretRef": {"name": "s"}},
+                    "model": {
+                        "storageUri": "hf://m/n",
+                        "env": [{"name": "T", "valueFrom": {"secretKeyRef": {"name": "s", "key": "k"}}}],
+                    },
+                },
+            ),
             job("dataset", initializer={"dataset": {"secretRef": {"name": "s"}}}),
             job("model", initializer={"model": {"storageUri": "", "env": env(STORAGE_URI="x://y")}}),
             job("empty", initializer={}),
@@ -49,9 +74,32 @@ CASES = {
     "initializers-missing": [
         create(
             runtime("none"),
-            runtime("container", rjob("dataset-initializer", container("other"), step="-"), rjob("model-initializer", container("x"), step="-", pod={"initContainers": [container("model-initializer")]}), rjob()),
-            runtime("mount", rjob("dataset-initializer", container("dataset-initializer"), step="-"), rjob("model-initializer", container("model-initializer", volumeMounts=[{"name": "other", "mountPath": "/w"}]), step="-"), rjob()),
-            runtime("label", rjob("get", container("dataset-initializer", volumeMounts=INIT_MOUNT), step="dataset-initializer"), rjob()),
+            runtime(
+                "container",
+                rjob("dataset-initializer", container("other"), step="-"),
+                rjob(
+                    "model-initializer",
+                    container("x"),
+                    step="-",
+                    pod={"initContainers": [container("model-initializer")]},
+                ),
+                rjob(),
+            ),
+            runtime(
+                "mount",
+                rjob("dataset-initializer", container("dataset-initializer"), step="-"),
+                rjob(
+                    "model-initializer",
+                    container("model-initializer", volumeMounts=[{"name": "other", "mountPath": "/w"}]),
+                    step="-",
+                ),
+                rjob(),
+            ),
+            runtime(
+                "label",
+                rjob("get", container("dataset-initializer", volumeMounts=INIT_MOUNT), step="dataset-initializer"),
+                rjob(),
+            ),
             *(job(name, name, initializer={"dataset": {}, "model": {}}) for name in ("none", "container", "mount")),
             *(job(f"{name}-model", name, initializer={"model": {}}) for name in ("none", "container", "mount")),
             job("label", "label", initializer={"dataset": {}}),
@@ -59,7 +107,24 @@ CASES = {
     ],
     "initializers-by-label": [
         create(
-            runtime("rt", rjob("dataset-initializer", container("dataset-initializer", volumeMounts=INIT_MOUNT), step="-", job={"parallelism": 2}, replicas=2), rjob("get", container("dataset-initializer", env=env(X="1")), container("side"), step="dataset-initializer", job={"parallelism": 2}), rjob()),
+            runtime(
+                "rt",
+                rjob(
+                    "dataset-initializer",
+                    container("dataset-initializer", volumeMounts=INIT_MOUNT),
+                    step="-",
+                    job={"parallelism": 2},
+                    replicas=2,
+                ),
+                rjob(
+                    "get",
+                    container("dataset-initializer", env=env(X="1")),
+                    container("side"),
+                    step="dataset-initializer",
+                    job={"parallelism": 2},
+                ),
+                rjob(),
+            ),
             job(initializer={"dataset": {"storageUri": "hf://a/b", "env": env(A="a")}}),
         )
     ],
@@ -67,8 +132,14 @@ CASES = {
         create(
             runtime("two-replicas", rjob(replicas=2), step("model-initializer")),
             runtime("zero-replicas", rjob(replicas=0)),
-            runtime("no-node", rjob("a", container("main"), step="trainer"), rjob("b", container("x"), step="dataset-initializer", replicas=3)),
-            runtime("init-only", rjob("a", container("x"), step="trainer", pod={"initContainers": [container("node")]})),
+            runtime(
+                "no-node",
+                rjob("a", container("main"), step="trainer"),
+                rjob("b", container("x"), step="dataset-initializer", replicas=3),
+            ),
+            runtime(
+                "init-only", rjob("a", container("x"), step="trainer", pod={"initContainers": [container("node")]})
+            ),
             runtime("launcher", rjob("launcher", container("mpi"), step="trainer"), ml={"mpi": {}}),
             named("golden-cluster-steps", runtime("x", rjob(replicas=2), cluster=True)),
             runtime("empty-label", rjob("a", container("x"), meta={"labels": {STEP: ""}}, replicas=4), rjob()),
@@ -89,17 +160,37 @@ CASES = {
                         {"mpi": {"sshAuthMountPath": "/" + "a" * 4096}},
                         {"flux": {"numProcPerNode": 0}},
                         {"numNodes": "2"},
-                        {"torch": {"envInjection": {"targets": [{"jobName": "a", "containerNames": ["b"]}, {"jobName": "a", "containerNames": ["c"]}]}}},
+                        {
+                            "torch": {
+                                "envInjection": {
+                                    "targets": [
+                                        {"jobName": "a", "containerNames": ["b"]},
+                                        {"jobName": "a", "containerNames": ["c"]},
+                                    ]
+                                }
+                            }
+                        },
                         {"torch": {"envInjection": {"targets": [{"jobName": "", "containerNames": ["b"]}]}}},
                         {"torch": {"envInjection": {"targets": [{"jobName": "a", "containerNames": ["b", "b"]}]}}},
                         {"torch": {"envInjection": {"targets": [{"jobName": "a", "containerNames": ["x", "node"]}]}}},
-                        {"torch": {"envInjection": {"targets": [{"jobName": "a", "containerNames": [f"c{i}" for i in range(9)]}]}}},
+                        {
+                            "torch": {
+                                "envInjection": {
+                                    "targets": [{"jobName": "a", "containerNames": [f"c{i}" for i in range(9)]}]
+                                }
+                            }
+                        },
                     )
                 )
             ),
             runtime("timeout", gang={"coscheduling": {"scheduleTimeoutSeconds": "1"}}),
             runtime("topology", gang={"volcano": {"networkTopology": {"mode": "loose"}}}),
-            runtime("both-orders", rjob("a"), rjob(dependsOn=[{"name": "a", "status": "Complete"}]), jobset={"startupPolicy": {"startupPolicyOrder": "InOrder"}}),
+            runtime(
+                "both-orders",
+                rjob("a"),
+                rjob(dependsOn=[{"name": "a", "status": "Complete"}]),
+                jobset={"startupPolicy": {"startupPolicyOrder": "InOrder"}},
+            ),
             runtime("depends-on", rjob("a"), rjob(dependsOn=[{"name": "a", "status": "Started"}])),
             runtime("policy", jobset={"successPolicy": {"operator": "Some"}}),
             runtime("restarts", jobset={"failurePolicy": {"maxRestarts": 1, "restartStrategy": "Never"}}),
@@ -109,13 +200,31 @@ CASES = {
         ),
     ],
     "runtime-updates": [
-        create(runtime("rt", jobset={"successPolicy": {"operator": "All"}, "network": {"subdomain": "a"}}), named("golden-updates", runtime("x", cluster=True)), runtime("gone"), job("job"), job("of-gone", "gone", suspend=True)),
-        change("rt", [{"op": "replace", "path": "/spec/template/spec/replicatedJobs/0/replicas", "value": 2}], "TrainingRuntime"),
-        change("golden-updates", [{"op": "replace", "path": "/spec/template/spec/replicatedJobs/0/replicas", "value": 2}], "ClusterTrainingRuntime"),
+        create(
+            runtime("rt", jobset={"successPolicy": {"operator": "All"}, "network": {"subdomain": "a"}}),
+            named("golden-updates", runtime("x", cluster=True)),
+            runtime("gone"),
+            job("job"),
+            job("of-gone", "gone", suspend=True),
+        ),
+        change(
+            "rt",
+            [{"op": "replace", "path": "/spec/template/spec/replicatedJobs/0/replicas", "value": 2}],
+            "TrainingRuntime",
+        ),
+        change(
+            "golden-updates",
+            [{"op": "replace", "path": "/spec/template/spec/replicatedJobs/0/replicas", "value": 2}],
+            "ClusterTrainingRuntime",
+        ),
         change("rt", {"spec": {"template": {"spec": {"successPolicy": {"operator": "Any"}}}}}, "TrainingRuntime"),
         change("rt", {"spec": {"template": {"spec": {"network": {"subdomain": "b"}}}}}, "TrainingRuntime"),
         change("rt", {"spec": {"mlPolicy": {"numNodes": 4}}}, "TrainingRuntime"),
-        change("golden-updates", {"metadata": {"labels": {"trainer.kubeflow.org/support": "deprecated"}}}, "ClusterTrainingRuntime"),
+        change(
+            "golden-updates",
+            {"metadata": {"labels": {"trainer.kubeflow.org/support": "deprecated"}}},
+            "ClusterTrainingRuntime",
+        ),
         change("job", {"spec": {"suspend": True}}),
         delete("gone", "TrainingRuntime"),
         delete("of-gone"),
@@ -191,7 +300,10 @@ CASES = {
     "trainjob-names": [
         create(
             runtime("rt", rjob("node", job={"completionMode": "NonIndexed"})),
-            *(job(name, managedBy="kueue.x-k8s.io/multikueue") for name in ("x", "x--y", "x-1", "-x", "1x", "x_y", "X", "x.y", "a" * 63, "b" * 64, "ünder")),
+            *(
+                job(name, managedBy="kueue.x-k8s.io/multikueue")
+                for name in ("x", "x--y", "x-1", "-x", "1x", "x_y", "X", "x.y", "a" * 63, "b" * 64, "ünder")
+            ),
         )
     ],
     "trainjob-longest-names": [
@@ -204,8 +316,15 @@ CASES = {
     ],
     "trainjob-immutable": [
         create(
-            runtime("rt"), runtime("other"), runtime("steps", step("dataset-initializer"), rjob()),
-            job(suspend=True, trainer={"numNodes": 1, "env": env(A="1")}, activeDeadlineSeconds=600, managedBy="trainer.kubeflow.org/trainjob-controller"),
+            runtime("rt"),
+            runtime("other"),
+            runtime("steps", step("dataset-initializer"), rjob()),
+            job(
+                suspend=True,
+                trainer={"numNodes": 1, "env": env(A="1")},
+                activeDeadlineSeconds=600,
+                managedBy="trainer.kubeflow.org/trainjob-controller",
+            ),
             job("init", "steps", suspend=True, initializer={"dataset": {"storageUri": "a://b"}}),
         ),
         change("job", {"spec": {"trainer": {"numNodes": 2}}}),
@@ -222,10 +341,18 @@ CASES = {
     ],
     "torchtune": [
         create(
-            tuning("torchtune-llama3.2-3b", "1"), tuning("torchtune-qwen2.5-1.5b", "4"), tuning("torchtune-llama3.2-1b"), tuning("torchtune-llama3.3-70b", "8", nodes=2),
+            tuning("torchtune-llama3.2-3b", "1"),
+            tuning("torchtune-qwen2.5-1.5b", "4"),
+            tuning("torchtune-llama3.2-1b"),
+            tuning("torchtune-llama3.3-70b", "8", nodes=2),
             *(
                 item
-                for of in ("torchtune-llama3.2-3b", "torchtune-qwen2.5-1.5b", "torchtune-llama3.2-1b", "torchtune-llama3.3-70b")
+                for of in (
+                    "torchtune-llama3.2-3b",
+                    "torchtune-qwen2.5-1.5b",
+                    "torchtune-llama3.2-1b",
+                    "torchtune-llama3.3-70b",
+                )
                 for prefix in (of.split("-", 1)[1].replace(".", "-"),)
                 for item in (
                     tune(f"{prefix}-full", of, "epochs=1"),
@@ -244,22 +371,65 @@ CASES = {
     ],
     "torchtune-refused": [
         create(
-            tuning("torchtune-llama3.2-1b", "2"), tuning("torchtune-llama-3.2-1b"), tuning("torchtune-gemma2-2b"), tuning("tune"), tuning("my-llama3.2-1B".lower(), "1"),
-            tune("key", "torchtune-llama3.2-1b", "output_dir=/x", "epochs=1", "tokenizer.path=", "checkpointer.checkpoint_dir", "tokenizer.merges_file=1=2", "model.output_dir=1"),
-            tune("dashes", "torchtune-llama-3.2-1b"), tune("family", "torchtune-gemma2-2b", numNodes=2), tune("short", "tune", QLORA), tune("mine", "my-llama3.2-1b", QLORA, " model.quantize_base = TRUE "),
-            job("other-command", "torchtune-gemma2-2b", trainer={"command": ["tune", "run", "x"], "args": ["output_dir=1"]}),
+            tuning("torchtune-llama3.2-1b", "2"),
+            tuning("torchtune-llama-3.2-1b"),
+            tuning("torchtune-gemma2-2b"),
+            tuning("tune"),
+            tuning("my-llama3.2-1B".lower(), "1"),
+            tune(
+                "key",
+                "torchtune-llama3.2-1b",
+                "output_dir=/x",
+                "epochs=1",
+                "tokenizer.path=",
+                "checkpointer.checkpoint_dir",
+                "tokenizer.merges_file=1=2",
+                "model.output_dir=1",
+            ),
+            tune("dashes", "torchtune-llama-3.2-1b"),
+            tune("family", "torchtune-gemma2-2b", numNodes=2),
+            tune("short", "tune", QLORA),
+            tune("mine", "my-llama3.2-1b", QLORA, " model.quantize_base = TRUE "),
+            job(
+                "other-command",
+                "torchtune-gemma2-2b",
+                trainer={"command": ["tune", "run", "x"], "args": ["output_dir=1"]},
+            ),
             job("no-command", "torchtune-llama3.2-1b", trainer={"args": ["output_dir=1"]}),
         )
     ],
     "reserved-variables": [
         create(
-            runtime("torch", ml={"torch": {}}), runtime("mpi", rjob("launcher", container("node"), step="trainer"), ml={"mpi": {}}), runtime("jax", ml={"jax": {}}), runtime("plain"),
+            runtime("torch", ml={"torch": {}}),
+            runtime("mpi", rjob("launcher", container("node"), step="trainer"), ml={"mpi": {}}),
+            runtime("jax", ml={"jax": {}}),
+            runtime("plain"),
             *(
-                job(of, of, trainer={"env": env(PET_MASTER_PORT="", OMPI_MCA_orte_keep_fqdn_hostnames="1", OMPI_MCA_orte_set_default_slots="2", PET_NPROC_PER_NODE="3", JAX_NUM_PROCESSES="4", DMLC_TASK_ID="5")})
+                job(
+                    of,
+                    of,
+                    trainer={
+                        "env": env(
+                            PET_MASTER_PORT="",
+                            OMPI_MCA_orte_keep_fqdn_hostnames="1",
+                            OMPI_MCA_orte_set_default_slots="2",
+                            PET_NPROC_PER_NODE="3",
+                            JAX_NUM_PROCESSES="4",
+                            DMLC_TASK_ID="5",
+                        )
+                    },
+                )
                 for of in ("torch", "mpi", "jax", "plain")
             ),
             job("lower", "torch", trainer={"env": env(pet_nnodes="1")}),
-            job("patched", "torch", suspend=True, runtimePatches=[patch("a.io/b", patched(initContainers=[{"name": "x", "env": env(PET_NNODES="1")}]))][:0]),
+            job(
+                "patched",
+                "torch",
+                suspend=True,
+                runtimePatches=[patch("a.io/b", patched(initContainers=[{"name": "x", "env": env(PET_NNODES="1")}]))][
+                    :0
+                ],
+            ),
         )
     ],
 }
