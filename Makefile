@@ -11,7 +11,7 @@ help:
 	@echo "make test       format, lint, types, layers and tests"
 	@echo "make test-real  the tests of tests/controlplane on a real kube-apiserver, built with Go if need be, and kubectl's"
 	@echo "make test-gang  gangs of two jobs on a real kube-scheduler"
-	@echo "make test-peers beside the real Kubeflow Trainer, JobSet operator and Kueue, built with Go: takes minutes"
+	@echo "make test-peers beside the real Kubeflow Trainer, JobSet and Kueue, built with Go if need be"
 	@echo "make test-sdk   Kubeflow's SDK on ktrain up: its objects, and functions on PyTorch, JAX and MPI (into $(VENV))"
 	@echo "make bench      the benchmarks of benchmarks/"
 	@echo "make docs       the API reference, from the docstrings, into build/docs"
@@ -76,10 +76,11 @@ test-gang: $(VENV)/.installed-dev
 	fi; \
 	$(BIN)/python -m pytest -rs tests/controlplane/gangs
 
-# Beside the programs that ktrain takes the place of, or works with. Names in the environment are not built.
+# Beside the operators in Go that ktrain takes the place of, or works with.
 test-peers: $(VENV)/.installed-dev
-	@: "$${KUBEBUILDER_ASSETS:=$$(hack/controlplane/build)}" "$${KTRAIN_PEERS:=$$(hack/peers/build)}" \
-	   "$${PEER_ASSETS:=$$(hack/peers/kueue/build)}"; export KUBEBUILDER_ASSETS KTRAIN_PEERS PEER_ASSETS; \
+	@command -v go >/dev/null || { echo "the operators are built from Go modules: install Go" >&2; exit 1; }; \
+	if [ -z "$$KUBEBUILDER_ASSETS" ]; then KUBEBUILDER_ASSETS=$$(hack/controlplane/build) || exit; export KUBEBUILDER_ASSETS; fi; \
+	KTRAIN_PEERS=$$(hack/peers/build) && hack/peers/kueue/build >/dev/null || exit; export KTRAIN_PEERS; \
 	$(BIN)/python -m pytest -rs tests/peers
 
 # With what the functions train on: PyTorch, JAX and MPI.

@@ -75,9 +75,9 @@ class Recording:
         self,
         path: str,  # noqa: ARG002 -- a transport's
         *,
-        query: Query = (),  # noqa: ARG002
-        headers: Mapping[str, str] | None = None,  # noqa: ARG002
-        idle_timeout_s: float = 75.0,  # noqa: ARG002
+        query: Query = (),  # noqa: ARG002 -- as above
+        headers: Mapping[str, str] | None = None,  # noqa: ARG002 -- as above
+        idle_timeout_s: float = 75.0,  # noqa: ARG002 -- as above
     ) -> AsyncIterator[Stream]:
         yield Stream(200, {}, self._play())
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar
+from typing import Any, Final, Generic, NamedTuple, NoReturn, TypeAlias, TypeVar
 from urllib.parse import quote
 
 import msgspec
@@ -48,6 +48,23 @@ class OwnerReference(Struct, frozen=True):
     block_owner_deletion: bool = False
 
 
+class Nothing(dict[str, str]):
+    """The labels of what has none: one mapping for all objects, so nobody can write to it. `|` makes one of its own."""
+
+    __slots__ = ()
+
+    def _refuse(self, *_: object, **__: object) -> NoReturn:
+        raise TypeError("labels and annotations of objects are shared by many: make a new dict instead")
+
+    __setitem__ = _refuse
+    __ior__ = _refuse
+    setdefault = _refuse
+    update = _refuse
+
+
+NOTHING: Final = Nothing()
+
+
 class ObjectMeta(Struct, frozen=True):
     """The part of metadata that ktrain reads. `managedFields` is not declared, so it never reaches memory."""
 
@@ -60,8 +77,8 @@ class ObjectMeta(Struct, frozen=True):
     creation_timestamp: datetime | None = None
     deletion_timestamp: datetime | None = None
     deletion_grace_period_seconds: int | None = None
-    labels: dict[str, str] = {}
-    annotations: dict[str, str] = {}
+    labels: dict[str, str] = NOTHING
+    annotations: dict[str, str] = NOTHING
     finalizers: tuple[str, ...] = ()
     owner_references: tuple[OwnerReference, ...] = ()
 

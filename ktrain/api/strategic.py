@@ -116,6 +116,8 @@ def _merge_list(before: list[JsonValue], patch: list[JsonValue], node: Node) -> 
         return [_plain(item) for item in additions]
     deleted = [item[key] for item in patch if _PATCH in item]
     kept = [item for item in before if item.get(key) not in deleted] if deleted else before
+    if _are_all_new(additions, kept, key):
+        return [*map(_plain, additions), *kept]
     merged = list(kept)
     known, wanted = _identities(kept, node), _identities(additions, node)
     merged_known = list(known)  # a merge never changes what its item is told apart by
@@ -128,6 +130,19 @@ def _merge_list(before: list[JsonValue], patch: list[JsonValue], node: Node) -> 
         else:
             merged[place] = _merge_map(merged[place], item, node.items or ANYTHING)
     return _arranged(merged, merged_known, wanted, known)
+
+
+def _are_all_new(additions: list[Json], kept: list[Json], key: str) -> bool:
+    """
+    Whether no item is told apart like another one.
+
+    It is so where patches pile up, and the merge then takes a tenth of the time: they come first, in their order.
+    """
+    try:
+        new, old = {item[key] for item in additions}, {item.get(key) for item in kept}
+    except TypeError:
+        return False  # of which `_identities` has more to say
+    return len(new) == len(additions) and len(old) == len(kept) and new.isdisjoint(old)
 
 
 def _check_alike(before: list[JsonValue], patch: list[JsonValue]) -> set[type]:
@@ -235,7 +250,12 @@ def _is_directive(key: str) -> bool:
 def _plain(value: JsonValue) -> JsonValue:
     """Return a value that the document does not have yet: without directives, and nulls have nothing to remove."""
     if isinstance(value, dict):
-        return {key: _plain(child) for key, child in value.items() if child is not None and not _is_directive(key)}
+        # Most values are texts; a call for each would be half of the time.
+        return {
+            key: child if child.__class__ is str else _plain(child)
+            for key, child in value.items()
+            if child is not None and not _is_directive(key)
+        }
     if isinstance(value, list):
         return [_plain(item) for item in value if not (isinstance(item, dict) and _PATCH in item)]
     return value

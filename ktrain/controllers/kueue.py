@@ -1,45 +1,103 @@
 """
-What Kueue means by an update of a TrainJob.
+What is meant by an update of a TrainJob in a Kueue queue.
 
-It reads a job into the types of the Trainer that it was built with and writes the whole of it back, to suspend a job
-and before it admits one. What those types lack is gone then: the older shapes of overrides, what newer Trainers let
-patches set, what only ktrain has. Nobody meant that, and no JobSet lets its pods change so: the job would be stuck.
+Kueue reads a job into the types of the Trainer that it was built with and writes the whole of it back: when the job is
+made, to suspend it, and before it admits it. So it drops what those types lack (the older shapes of overrides, what
+newer Trainers let patches set, what only ktrain has), which no JobSet lets its pods change: the job would be stuck. And
+it spells quantities as Go does, so that the user's file, applied again, says `cpu: 1` where `cpu: "1"` is stored, a
+change of what cannot change. That file also knows nothing of Kueue's patch, without which Kueue cannot admit the job.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from ktrain.api import quantity
+
 if TYPE_CHECKING:
     from ktrain.api.meta import Json, JsonValue
 
 MANAGER: Final = "kueue.x-k8s.io/manager"
 """Of the patch that Kueue's webhook adds to every TrainJob."""
+QUEUE_LABEL: Final = "kueue.x-k8s.io/queue-name"
 _EMPTY: Final[tuple[Any, ...]] = ({}, [], "", None)
 """What Go writes where there was nothing."""
 
 
 def meant(job: Json, old: Json | None) -> Json:
     """
-    Return the TrainJob with what an update dropped beside what Kueue writes for: `suspend`, and its own patch.
+    Return an update of a TrainJob as it is meant; neither input is changed. Jobs without Kueue's patch stay as said.
 
-    An update that adds or changes anything else, or changes neither of the two, is somebody's own and counts as it is.
+    An update by others that only takes something away, or changes anything beside what Kueue writes, counts as it is.
     """
     new, before = _spec(job), _spec(old)
-    if _own(new) is None or _own(before) is None or _own(new) == _own(before):
+    if _own(before) is None or not new:
         return job
+    spec = _as_spelled(_in_queue(new, before, job), before)
+    spec = _undropped(spec, before)
+    return job if spec is new else job | {"spec": spec}
+
+
+def _in_queue(new: Json, before: Json, job: Json) -> Json:
+    """Put back Kueue's patch, which is Kueue's to take away, for as long as the job is in a queue."""
+    metadata, patches = job.get("metadata"), new.get("runtimePatches") or []
+    labels = metadata.get("labels") if isinstance(metadata, dict) else None
+    if not isinstance(labels, dict) or QUEUE_LABEL not in labels or not isinstance(patches, list):
+        return new
+    if any(map(_is_kueues, patches)):
+        return new
+    place = next(index for index, patch in enumerate(before["runtimePatches"]) if _is_kueues(patch))
+    return new | {"runtimePatches": [*patches[:place], before["runtimePatches"][place], *patches[place:]]}
+
+
+def _as_spelled(new: Json, before: Json) -> Json:
+    """Leave quantities that did not change as they are stored."""
+    trainer, stored = _within(new, "trainer"), _within(before, "trainer", "resourcesPerNode")
+    resources = _within(trainer, "resourcesPerNode")
+    spelled = {kind: _equal_as(amounts, _within(stored, kind)) for kind, amounts in resources.items()}
+    if spelled == resources:
+        return new
+    return new | {"trainer": trainer | {"resourcesPerNode": spelled}}
+
+
+def _equal_as(amounts: JsonValue, stored: Json) -> JsonValue:
+    if not isinstance(amounts, dict):
+        return amounts
+    return {
+        name: stored[name] if name in stored and _is_same(amount, stored[name]) else amount
+        for name, amount in amounts.items()
+    }
+
+
+def _is_same(amount: JsonValue, stored: JsonValue) -> bool:
+    try:
+        return quantity.parse(amount) == quantity.parse(stored)
+    except (ValueError, TypeError, ArithmeticError):
+        return False
+
+
+def _undropped(new: Json, before: Json) -> Json:
+    """Take from an update by Kueue only `suspend` and its own patch."""
+    if _own(new) is None or _own(new) == _own(before):
+        return new
     left, whole = _others(new), _others(before)
     if left == whole or not _is_within(left, whole):
-        return job
-    theirs = next(patch for patch in new["runtimePatches"] if _is_kueues(patch))
+        return new
+    theirs = next(filter(_is_kueues, new["runtimePatches"]))
     patches = [theirs if _is_kueues(patch) else patch for patch in before["runtimePatches"]]
     said = {key: new[key] for key in ("suspend",) if key in new}
-    return job | {"spec": {key: before[key] for key in before if key != "suspend"} | said | {"runtimePatches": patches}}
+    return {key: before[key] for key in before if key != "suspend"} | said | {"runtimePatches": patches}
+
+
+def _within(obj: JsonValue, *path: str) -> Json:
+    """The object at a path; an empty one where there is none."""
+    for key in path:
+        obj = obj.get(key) if isinstance(obj, dict) else None
+    return obj if isinstance(obj, dict) else {}
 
 
 def _spec(job: Json | None) -> Json:
-    spec = job.get("spec") if job else None
-    return spec if isinstance(spec, dict) else {}
+    return _within(job, "spec")
 
 
 def _own(spec: Json) -> tuple[JsonValue, Json] | None:

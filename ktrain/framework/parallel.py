@@ -33,8 +33,9 @@ async def run_all(calls: Iterable[Callable[[], Awaitable[Any]]], *, limit: int) 
                 errors.append(error)
 
     async with anyio.create_task_group() as tasks:
-        for _ in range(min(limit, len(queue))):
+        for _ in range(min(limit, len(queue)) - 1):
             tasks.start_soon(work)
+        await work()  # the first call begins at once
     if errors:
         raise errors[0]
 

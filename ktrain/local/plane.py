@@ -32,9 +32,11 @@ from .node_options import NodeOptions
 from .server import make_server
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Mapping
 
-    from ktrain.framework import Env, Transport
+    from anyio.abc import TaskGroup
+
+    from ktrain.framework import Env, EventRecorder, Transport
     from ktrain.local.apiserver.access.gate import Authorization
     from ktrain.local.apiserver.front.certificates import ServerIdentity
     from ktrain.local.apiserver.server import ApiServer
@@ -59,6 +61,16 @@ def _plugins() -> Registry:
         return Registry.load()
     except RegistryError as error:
         raise PlaneError(f"{error}; uninstall one of them") from error
+
+
+def _services(sockets: Sockets | None, reports: StatusService | None) -> dict[str, ServiceAddress]:
+    """Where pods find what serves them, by name."""
+    found = {} if sockets is None else {"kubernetes": sockets.service}
+    if reports is not None:
+        from .status_server import SERVICE
+
+        found[SERVICE] = reports.sockets.service
+    return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,8 +169,7 @@ class ControlPlane:
             transport = server.transport()
             client = Client(transport, self._env, field_manager=FIELD_MANAGER)
             await install(client)
-            services = {} if sockets is None else {"kubernetes": sockets.service}
-            controllers = self._controllers(client, registry, server, executor, services, reports)
+            controllers = self._controllers(client, registry, server, executor, _services(sockets, reports), reports)
             await stack.enter_async_context(controllers)
             plane = Plane(server, transport, notes, executor=executor)
             if sockets is not None and identity is not None:
@@ -245,17 +256,13 @@ class ControlPlane:
         registry: Registry,
         server: ApiServer,
         executor: Executor | None,
-        services: dict[str, ServiceAddress],
+        services: Mapping[str, ServiceAddress],
         reports: StatusService | None,
     ) -> AsyncIterator[None]:
         env = self._env
         # What would be programs of their own in a cluster, each with its own view of the same kinds, share one process.
         cache = Cache(client, env, warns_of_overlaps=False)
         gates = self._gates if self._jobsets else None
-        if reports is not None:
-            from .status_server import SERVICE
-
-            services = services | {SERVICE: reports.sockets.service}
         composed = await compose(
             client, cache, env, registry, jobsets=gates, places_pods=executor is not None, status_service=reports
         )
@@ -263,28 +270,38 @@ class ControlPlane:
             await managing.start(composed.manager.run)
             async with anyio.create_task_group() as nodes:
                 if executor is not None:
-                    from .nodes import NodeServices, start_kubelets
-
-                    directory = self._directory or Path.cwd()
-                    kubelets = Client(client.transport, env, field_manager="kubelet")
-                    state = None if self._state is None else self._state.absolute()
-                    services_of_nodes = NodeServices(
-                        kubelets,
-                        cache,
-                        env,
-                        composed.for_pods,
-                        executor,
-                        directory,
-                        claims=state and state / "claims",
-                        logs=state and state / "logs",
-                        services=services,
-                    )
-                    await start_kubelets(nodes, server.nodes, services_of_nodes, self._nodes)
+                    await self._start_nodes(nodes, server, client, cache, composed.for_pods, executor, services)
                 try:
                     yield
                 finally:
                     nodes.cancel_scope.cancel()
             managing.cancel_scope.cancel()
+
+    async def _start_nodes(
+        self,
+        group: TaskGroup,
+        server: ApiServer,
+        client: Client,
+        cache: Cache,
+        recorder: EventRecorder,
+        executor: Executor,
+        services: Mapping[str, ServiceAddress],
+    ) -> None:
+        from .nodes import NodeServices, start_kubelets
+
+        state = None if self._state is None else self._state.absolute()
+        shared = NodeServices(
+            Client(client.transport, self._env, field_manager="kubelet"),
+            cache,
+            self._env,
+            recorder,
+            executor,
+            self._directory or Path.cwd(),
+            claims=state and state / "claims",
+            logs=state and state / "logs",
+            services=services,
+        )
+        await start_kubelets(group, server.nodes, shared, self._nodes)
 
     async def _serve(
         self,

@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from ktrain.api.meta import JsonValue
+
 RUNTIME: Final = "runtime"
 TRAIN_JOB: Final = "TrainJob"
 
@@ -33,6 +35,13 @@ class Author(NamedTuple):
         return f"plugin {self.name}" if self.is_plugin else self.name
 
 
+class Patched(NamedTuple):
+    """A patch, and whose it is."""
+
+    author: Author
+    patch: JsonValue
+
+
 class FieldConflict(Exception):
     """Two plugins differ in a field. The runner turns it into a `PluginConflict` that also names hook and job."""
 
@@ -44,10 +53,16 @@ class FieldConflict(Exception):
 class Journal:
     """The last author of each written field. Fields nobody wrote come from the runtime."""
 
-    __slots__ = ("_author", "_entries")
+    __slots__ = ("_author", "_entries", "patches")
 
     def __init__(self) -> None:
         self._author = Author(RUNTIME)
+        self.patches: list[Patched] = []
+        """
+        What others than plugins laid over everything before any plugin wrote; it must not change.
+
+        A patch may have a hundred thousand fields, and hardly anybody asks who wrote them.
+        """
         # `Any`: the written values are JSON.
         self._entries: dict[str, tuple[Author, Any]] = {}
 
@@ -80,4 +95,22 @@ class Journal:
     @property
     def provenance(self) -> Mapping[str, str]:
         """Path of a field to its author, in the order of the writes."""
-        return {path: str(author) for path, (author, _) in self._entries.items()}
+        patched = {path: str(author) for author, patch in self.patches for path, _ in leaves(patch)}
+        return patched | {path: str(author) for path, (author, _) in self._entries.items()}
+
+
+def leaves(patch: JsonValue) -> Iterator[tuple[str, JsonValue]]:
+    """Yield paths of what a patch sets, in the journal's spelling, and the values."""
+    # No recursion: a patch may have a hundred thousand leaves, each of which every level above would hand on.
+    waiting: list[tuple[str, JsonValue]] = [("", patch)]
+    while waiting:
+        path, value = waiting.pop()
+        if isinstance(value, dict) and value:
+            before = f"{path}." if path else ""
+            waiting += [(f"{before}{key}", inner) for key, inner in reversed(value.items())]
+        elif isinstance(value, list) and value and all(isinstance(item, dict) and "name" in item for item in value):
+            for item in reversed(value):
+                rest = {key: inner for key, inner in item.items() if key != "name"}
+                waiting.append((f"{path}[{item['name']}]", rest))
+        else:
+            yield path, value

@@ -8,15 +8,15 @@ to the result of the one before. A patch adds and replaces; it has no way to del
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from ktrain.api.typed import as_typed
 
 from .errors import PlanError
-from .journal import Author
+from .journal import Author, Patched
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
     from ktrain.api.meta import Json
     from ktrain.api.schema import Schema
@@ -52,32 +52,13 @@ def apply_patches(spec: Json, patches: Sequence[tuple[str, Json]], journal: Jour
     position = {job.get("name"): index for index, job in enumerate(spec.get("replicatedJobs") or ())}
     for author, said in patches:
         patch = as_typed(said)
-        with journal.writing_as(Author(author)):
-            for path, value in leaves(patch):
-                journal.record(path, value)
+        journal.patches.append(Patched(Author(author), patch))
         spec = _merge(spec, patch, author)
     if "replicatedJobs" in spec:
         spec = spec | {
             "replicatedJobs": sorted(spec["replicatedJobs"], key=lambda job: position.get(job.get("name"), 0))
         }
     return spec
-
-
-def leaves(patch: Any) -> Iterator[tuple[str, Any]]:  # noqa: ANN401 -- a JSON value
-    """Yield paths of what a patch sets, in the journal's spelling, and the values."""
-    # No recursion: a patch may have a hundred thousand leaves, each of which every level above would hand on.
-    waiting: list[tuple[str, Any]] = [("", patch)]
-    while waiting:
-        path, value = waiting.pop()
-        if isinstance(value, dict) and value:
-            before = f"{path}." if path else ""
-            waiting += [(f"{before}{key}", inner) for key, inner in reversed(value.items())]
-        elif isinstance(value, list) and value and all(isinstance(item, dict) and "name" in item for item in value):
-            for item in reversed(value):
-                rest = {key: inner for key, inner in item.items() if key != "name"}
-                waiting.append((f"{path}[{item['name']}]", rest))
-        else:
-            yield path, value
 
 
 def _merge(spec: Json, patch: Json, author: str) -> Json:

@@ -23,6 +23,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypeVar, run
 
 import structlog
 
+from .prepare import Merged
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterator, Mapping, Sequence
     from datetime import datetime
@@ -77,6 +79,8 @@ class Context:
     """The configuration sections of the plugins, by plugin name."""
     kinds: Container[Resource[Any]] | None = None
     """What `lookup` can know about; None: every kind."""
+    merged: Merged = field(default_factory=Merged)
+    """What the phases of one pass have in common."""
 
     @classmethod
     def at_present(

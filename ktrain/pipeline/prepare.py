@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
@@ -11,12 +11,17 @@ from ktrain.api.quantity import canonical
 
 from .errors import PlanError
 from .info import Info, PodSet, Program
-from .journal import TRAIN_JOB, Author, Journal
+from .journal import TRAIN_JOB, Author, Journal, Patched
 from .older import PatchTemplate, patch_templates
 from .patches import apply_patches
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from ktrain.api.meta import Json
+
+_LARGE: Final = 64 << 10
+"""Bytes of patches."""
 
 
 class _Template(msgspec.Struct, frozen=True, gc=False, rename="camel"):
@@ -28,20 +33,57 @@ class _RuntimePatchSpec(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     template: _Template = _Template()
 
 
-def prepare(job: api.TrainJob, runtime: api.RuntimeSpec) -> Info:
+class Merged:
+    """
+    The template of a job with very large patches, from one phase of a pass to the next: merging takes far longer than
+    reading the result again. Each phase has a template of its own, since plugins write into it.
+    """
+
+    __slots__ = ("_job", "_patches", "_runtime", "_template")
+
+    def __init__(self) -> None:
+        self._job: api.TrainJob | None = None
+        self._runtime: api.RuntimeSpec | None = None
+        self._template = b""
+        self._patches: tuple[Patched, ...] = ()
+
+    def apply(
+        self,
+        job: api.TrainJob,
+        runtime: api.RuntimeSpec,
+        template: Json,
+        patches: Sequence[tuple[str, Json]],
+        journal: Journal,
+    ) -> Json:
+        """Do what `apply_patches` does."""
+        if sum(len(patch.training_runtime_spec) for patch in job.spec.runtime_patches) < _LARGE:
+            return apply_patches(template, patches, journal)
+        if self._job is job and self._runtime is runtime:
+            journal.patches.extend(self._patches)
+            again: Json = msgspec.json.decode(self._template)
+            return again
+        merged = apply_patches(template, patches, journal)
+        self._job, self._runtime = job, runtime
+        self._template, self._patches = msgspec.json.encode(merged), tuple(journal.patches)
+        return merged
+
+
+def prepare(job: api.TrainJob, runtime: api.RuntimeSpec, merged: Merged | None = None) -> Info:
     """
     Build the `Info`: patched template, metadata, pod sets with their counts, resources of the trainer.
+
+    `merged`: what an earlier phase of the same pass has left, and a later one will find.
 
     Raises:
         PlanError: The runtime's template or a patch does not have the shape of its schema, or does not fit.
     """
     try:
-        return _prepare(job, runtime)
+        return _prepare(job, runtime, merged or Merged())
     except (msgspec.MsgspecError, ValueError, TypeError, AttributeError, KeyError, RecursionError) as error:
         raise PlanError(f"the runtime's template or a patch of it is malformed: {error}") from error
 
 
-def _prepare(job: api.TrainJob, runtime: api.RuntimeSpec) -> Info:
+def _prepare(job: api.TrainJob, runtime: api.RuntimeSpec, merged: Merged) -> Info:
     journal = Journal()
     labels, annotations = dict(runtime.template.metadata.labels), dict(runtime.template.metadata.annotations)
     patches: list[tuple[str, Json]] = []
@@ -51,7 +93,7 @@ def _prepare(job: api.TrainJob, runtime: api.RuntimeSpec) -> Info:
         annotations |= patch.metadata.get("annotations") or {}
         if patch.spec:
             patches.append((patch.author, patch.spec))
-    template = apply_patches(template, patches, journal)
+    template = merged.apply(job, runtime, template, patches, journal)
     pod_sets = [PodSet(replicated_job, 1, journal) for replicated_job in template.get("replicatedJobs") or ()]
     info = Info(job, runtime, template, pod_sets, labels, annotations, journal=journal)
     if trainer := job.spec.trainer:

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     from .calls import FailureKind
     from .info import Info
+    from .journal import Journal
     from .points import Address, Component, Context, Gang, Plugin, Removal, Size
     from .registry import Registry
 
@@ -43,10 +44,14 @@ class Plan:
     """What should exist for a TrainJob."""
 
     components: tuple[Component, ...]
-    provenance: Mapping[str, str]
-    """Path of each field that was set to who set it. Fields not listed come from the runtime."""
+    journal: Journal
     durations: Mapping[str, float]
     """Seconds by plugin, all hooks together."""
+
+    @property
+    def provenance(self) -> Mapping[str, str]:
+        """Path of each field that was set to who set it. Fields not listed come from the runtime."""
+        return self.journal.provenance
 
 
 class _Caller:
@@ -145,7 +150,7 @@ def plan(registry: Registry, job: TrainJob, runtime: RuntimeSpec, ctx: Context) 
         PluginError: A plugin failed, or two contradict each other.
     """
     registry.slots.require(runtime)
-    info = prepare(job, runtime)
+    info = prepare(job, runtime, ctx.merged)
     caller = _Caller(registry, job, ctx, info)
     for gang in registry.pod_group_policies:
         caller.call(gang, "EnforcePodGroupPolicy", gang.enforce_pod_group_policy, info, ctx)
@@ -156,7 +161,7 @@ def plan(registry: Registry, job: TrainJob, runtime: RuntimeSpec, ctx: Context) 
     for network in registry.pod_networks:
         caller.call(network, "PodNetwork", network.pod_network, info, ctx)
     components = caller.every("ComponentBuilder", registry.builders, lambda builder: builder.build(info, ctx))
-    return Plan(components, info.journal.provenance, caller.durations)
+    return Plan(components, info.journal, caller.durations)
 
 
 def validate(
@@ -174,7 +179,7 @@ def validate(
         return untaken  # no plugin is asked about a configuration that its schema refuses
     info, malformed = None, ""
     try:
-        info = prepare(job, runtime) if runtime else None
+        info = prepare(job, runtime, ctx.merged) if runtime else None
     except PlanError as error:
         malformed = str(error)  # plugins tolerate an absent Info
     caller = _Caller(registry, job, ctx, info)

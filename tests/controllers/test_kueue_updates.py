@@ -1,4 +1,4 @@
-"""Updates by Kueue, which writes back what its own types of TrainJobs left of one."""
+"""Updates of TrainJobs by Kueue, which writes back what its own types left of one, and of those that it knows."""
 
 import copy
 
@@ -82,3 +82,42 @@ def test_an_update_by_kueue_drops_nothing(said, old, stored):
 )
 def test_what_others_say_counts_as_they_say_it(said, old):
     assert meant(said, old) is said
+
+
+QUEUED = {"name": "job", "labels": {"kueue.x-k8s.io/queue-name": "q"}}
+
+
+@pytest.mark.parametrize(
+    ("said", "stored"),
+    [
+        pytest.param({"cpu": 1}, {"cpu": "1"}, id="a number"),
+        pytest.param({"cpu": "0.5", "memory": "1024Mi"}, {"cpu": "500m", "memory": "1Gi"}, id="other units"),
+    ],
+)
+def test_a_file_that_is_applied_again_changes_nothing(said, stored):
+    def sized(requests, *patches):
+        trainer = {"numNodes": 2, "resourcesPerNode": {"requests": requests, "limits": {"gpu": "1"}}}
+        return job(trainer=trainer, runtimePatches=list(patches)) | {"metadata": QUEUED}
+
+    later = patch(tolerations=[]) | {"manager": "acme.io/later"}
+    live = sized(stored, OLDER, entry("x"), later)
+    assert meant(sized(said, OLDER, later), live) == live
+
+
+@pytest.mark.parametrize(
+    ("said", "stored"),
+    [
+        pytest.param({"requests": {"cpu": "2"}}, {"requests": {"cpu": "1"}}, id="another amount"),
+        pytest.param({"requests": {"cpu": 1}}, {"limits": {"cpu": "1"}}, id="of another kind"),
+        pytest.param({"requests": {"cpu": "much"}}, {"requests": {"cpu": "1"}}, id="no amount"),
+        pytest.param({"requests": 1}, {"requests": {"cpu": "1"}}, id="no amounts"),
+    ],
+)
+def test_other_resources_are_other_resources(said, stored):
+    new = job(trainer={"resourcesPerNode": said}, runtimePatches=[entry("x")])
+    assert meant(new, job(trainer={"resourcesPerNode": stored}, runtimePatches=[entry("x")])) is new
+
+
+def test_a_job_that_leaves_its_queue_leaves_kueues_patch():
+    new = job(runtimePatches=[OLDER])
+    assert meant(new, job(runtimePatches=[OLDER, entry()]) | {"metadata": QUEUED}) is new

@@ -1,6 +1,5 @@
 """config/trainer: what is to be applied to a cluster fits together, and an API server takes it."""
 
-import asyncio
 from pathlib import Path
 
 import yaml
@@ -8,6 +7,8 @@ from msgspec import json
 
 from ktrain.api.documents import resource_of
 from ktrain.cli.config import load
+
+from ..waiting import until
 
 CONFIG = Path(__file__).parents[2] / "config" / "trainer"
 FILES = ("operator.yaml", "rbac.yaml", "webhooks.yaml")
@@ -71,10 +72,8 @@ async def test_every_user_reads_the_version_as_kubeflows_sdk_does(control_plane)
         await client.apply(resource_of(document), document)
     user = await control_plane.add_user("somebody")
     where = "/api/v1/namespaces/kubeflow-system/configmaps/kubeflow-trainer-public"
-    async with asyncio.timeout(20):
-        # A server learns of rights in its own time.
-        while (found := await user.request("GET", where)).status == 403:  # noqa: ASYNC110
-            await asyncio.sleep(0.1)
+    # A server learns of rights in its own time.
+    found = await until(lambda: user.request("GET", where), lambda answer: answer.status != 403)
 
     assert json.decode(found.body)["data"] == {"kubeflow_trainer_version": "v2.3.0"}
     assert (await user.request("GET", f"{where}-other")).status == 403

@@ -166,8 +166,7 @@ def test_owned_objects_wake_their_owner_by_group_and_kind():
 
 
 def test_results_are_counted_under_the_names_of_controller_runtime():
-    prometheus = pytest.importorskip("prometheus_client")
-    registry = prometheus.CollectorRegistry()
+    registry = CollectorRegistry()
 
     async def scenario(env):
         async def reconcile(client, informer, key):

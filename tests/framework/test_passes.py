@@ -10,6 +10,7 @@ from itertools import pairwise
 import anyio
 import pytest
 import structlog
+from prometheus_client import CollectorRegistry
 from structlog.testing import capture_logs
 
 from ktrain.api.meta import Key
@@ -44,7 +45,7 @@ def value(registry, name, **labels):
 
 @pytest.fixture
 def registry():
-    return pytest.importorskip("prometheus_client").CollectorRegistry()
+    return CollectorRegistry()
 
 
 async def stray():

@@ -1,6 +1,6 @@
 """What a workqueue reports to whoever scrapes it."""
 
-import pytest
+from prometheus_client import CollectorRegistry
 
 from ktrain.framework.metrics import Metrics
 from ktrain.framework.metrics.queue import QueueMetrics
@@ -13,7 +13,7 @@ def series(registry, name, **labels):
 
 
 def test_depth_is_told_by_priority_and_ages_are_read_when_somebody_scrapes():
-    registry = pytest.importorskip("prometheus_client").CollectorRegistry()
+    registry = CollectorRegistry()
 
     async def scenario(env):
         queue = WorkQueue(env, metrics=QueueMetrics.of(Metrics(registry), "q"))
@@ -42,7 +42,7 @@ def test_depth_is_told_by_priority_and_ages_are_read_when_somebody_scrapes():
 
 
 def test_more_than_25_priorities_share_one_series():
-    registry = pytest.importorskip("prometheus_client").CollectorRegistry()
+    registry = CollectorRegistry()
 
     async def scenario(env):
         queue = WorkQueue(env, metrics=QueueMetrics.of(Metrics(registry), "q"))

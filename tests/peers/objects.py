@@ -19,7 +19,7 @@ def rjob(name: str = "node", *containers: Json, step: str = "", pod: Json | None
     """
     A replicated job; `node` is the trainer step unless `step` says another, and `-` says none.
 
-    `pod` are fields of the pod spec, `job` of the Job's, `meta` of the Job template's metadata, `pod_meta` of the pod's.
+    `pod` are fields of the pod spec, `job` of the Job's; `meta` is the Job template's metadata, `pod_meta` the pod's.
     """
     step = step or ("trainer" if name == "node" else "-")
     meta: Json = fields.pop("meta", {})
@@ -75,6 +75,26 @@ def patched(name: str = "node", meta: Json | None = None, pod_meta: Json | None 
 def env(**variables: str) -> list[Json]:
     """Literal variables in order."""
     return [{"name": name, "value": value} for name, value in variables.items()]
+
+
+def field(name: str, **source: Json) -> Json:
+    """A variable that comes from elsewhere."""
+    return {"name": name, "valueFrom": source}
+
+
+def res(limits: Json | None = None, **requests: str) -> Json:
+    """Resources."""
+    return ({"limits": limits} if limits else {}) | ({"requests": requests} if requests else {})
+
+
+def of(**resources: str) -> Json:
+    """What a trainer says that asks for limits."""
+    return {"resourcesPerNode": {"limits": resources}}
+
+
+def dev(name: str, count: str = "2", **others: str) -> Json:
+    """What a trainer says that asks for devices."""
+    return of(**{name: count, **others})
 
 
 def create(*objects: Json) -> Json:

@@ -95,7 +95,7 @@ def test_the_trainjob_wins_over_the_runtime_and_the_rest_passes_through(kit):
                 {"name": "EMPTY", "value": ""},
             ],
             "resources": {
-                "limits": {"nvidia.com/gpu": 1},
+                "limits": {"nvidia.com/gpu": "1"},
                 "requests": {"cpu": "4", "memory": "4Gi"},
                 "claims": [{"name": "g"}, {"name": "h"}],
             },

@@ -208,9 +208,9 @@ def test_what_a_trainjob_gives_reaches_nodes_only_beside_a_launcher_that_works(k
 
     assert (node["image"], node["command"]) == ("i", ["sshd", "-De"])
     assert (launcher["image"], launcher["command"]) == ("j", ["mpirun"])
-    assert launcher["resources"] == {"limits": {"cpu": 2}}
+    assert launcher["resources"] == {"limits": {"cpu": "2"}}
     assert (node.get("resources"), env(objects, "node")) == (
-        ({"limits": {"cpu": 2}}, {"E": "e"}) if reaches else (None, {})
+        ({"limits": {"cpu": "2"}}, {"E": "e"}) if reaches else (None, {})
     )
 
 

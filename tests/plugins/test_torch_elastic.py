@@ -302,10 +302,24 @@ def test_a_gang_waits_for_the_fewest_nodes_only(kit):
     assert (info.trainer.count, info.trainer.least) == (4, 2)
 
 
-def test_a_resize_in_a_queue_warns(kit):
+@pytest.mark.parametrize(
+    ("trainer", "before", "after", "counted"),
+    [
+        pytest.param("", 2, 4, 1, id="it grows"),
+        pytest.param("", None, 2, 1, id="it is new"),
+        pytest.param(", trainer: {numNodes: 3}", 3, 4, 3, id="beyond what it began with"),
+        pytest.param(", trainer: {numNodes: 4}", 2, 4, None, id="it began with as many"),
+        pytest.param("", 4, 3, None, id="it shrinks"),
+    ],
+)
+def test_nodes_that_a_queue_does_not_count_are_warned_of(kit, trainer, before, after, counted):
+    def queued(nodes):
+        text = sized(nodes, trainer, STATUS if before else "")
+        return kit.job(text.replace("uid: u-1", "uid: u-1, labels: {kueue.x-k8s.io/queue-name: q}"))
 
-    queued = sized(4).replace("uid: u-1", "uid: u-1, labels: {kueue.x-k8s.io/queue-name: q}")
-    findings = validate(kit.registry, kit.job(queued), kit.job(sized(2)), kit.runtime(RUNTIME % POLICY), kit.context)
+    old = queued(before) if before else None
+    findings = validate(kit.registry, queued(after), old, kit.runtime(RUNTIME % POLICY), kit.context)
 
+    text = f"spec.elasticNodes: queue q counts {counted} (spec.trainer.numNodes, or 1), and no nodes beyond"
     assert findings.errors == ()
-    assert findings.warnings == ("spec.elasticNodes: queue q admitted 2 nodes, and does not count those beyond",)
+    assert findings.warnings == ((text,) if counted else ())

@@ -7,7 +7,7 @@ What passes between sockets, and on a real server, is in `tests/controlplane/tes
 
 import pytest
 
-from ktrain.api.core import LEASES
+from ktrain.api.core import CONFIG_MAPS, LEASES
 from ktrain.api.jobset import JOBSETS
 from ktrain.api.trainer import TRAIN_JOBS
 from ktrain.framework.cache.silence import BOOKMARK_INTERVAL_S, GRACE_S
@@ -28,7 +28,7 @@ from .trainjobs import (
     runtimes,
 )
 
-NAMES = ("plain", "again", "mpi", "held", "endless")
+NAMES = ("first", "plain", "again", "mpi", "held", "endless")
 EXPECTED = {name: [("Complete", "AllJobsCompleted")] for name in NAMES} | {"endless": OUT_OF_TIME}
 
 
@@ -74,8 +74,14 @@ def ended(in_world):
     return run
 
 
-def test_a_death_at_any_write_changes_nothing_in_the_end(ended):
-    reference, writes = ended()
+def snapshots_late(faults):
+    """What is built from a snapshot is there before it, and is left alone when the operator dies between the two."""
+    faults.on("create", CONFIG_MAPS).delay(0.05)
+
+
+@pytest.mark.parametrize("weather", [None, snapshots_late], ids=["fine", "snapshots late"])
+def test_a_death_at_any_write_changes_nothing_in_the_end(ended, weather):
+    reference, writes = ended(weather=weather)
     assert {name: how for name, (how, *_) in reference[0].items()} == EXPECTED
     assert len(writes) > 20
 
@@ -83,7 +89,7 @@ def test_a_death_at_any_write_changes_nothing_in_the_end(ended):
     deaths = {Moment.AFTER_SEND: writes, Moment.BEFORE_SEND: writes[::4]}
     for moment, numbers in deaths.items():
         for number in numbers:
-            state, _ = ended(Crash(number, moment))
+            state, _ = ended(Crash(number, moment), weather)
             assert state == reference, f"after a death at call {number}, {moment.value}"
 
 

@@ -7,9 +7,12 @@ leaves out what is written already.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+import dataclasses
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final, NamedTuple
+
+import msgspec
+from msgspec.structs import replace
 
 from ktrain import pipeline
 from ktrain.api import trainer as api
@@ -43,8 +46,7 @@ Kueue patches a job and resumes it in the next request; that is one write of the
 """
 
 
-@dataclass(frozen=True, slots=True)
-class Decision:
+class Decision(msgspec.Struct, frozen=True):
     """What to do, in the order of the fields. The default is: nothing."""
 
     check: Check = Check.NONE
@@ -52,7 +54,7 @@ class Decision:
     built: tuple[Apply, ...] = ()
     """With `Check.COMPONENTS`: what to compare."""
     snapshot: Snapshot | None = None
-    """Create the snapshot."""
+    """Create the snapshot: one of the job's own beside what follows."""
     shared: bool = False
     """As a shared one."""
     applies: tuple[Apply, ...] = ()
@@ -232,6 +234,8 @@ def _base(observed: Observed) -> _Base:
 
 def _taken(observed: Observed, missing: str) -> Snapshot:
     ref = observed.job.spec.runtime_ref
+    if observed.taken is not None:
+        return observed.taken
     if observed.runtime is None:
         raise PlanError(f'{missing}{ref.kind}.{ref.api_group} "{ref.name}" not found')
     return snapshots.take(observed.runtime, shared=observed.shares)
@@ -320,4 +324,4 @@ def _marked(component: Component, base: _Base) -> Component:
     marked = {key: value for key, value in metadata.items() if key != "annotations"}
     if annotations:
         marked["annotations"] = annotations
-    return replace(component, body=component.body | {"metadata": marked})
+    return dataclasses.replace(component, body=component.body | {"metadata": marked})

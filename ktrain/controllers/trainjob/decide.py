@@ -15,11 +15,11 @@ The rules, in the order in which they are asked (Kubeflow Trainer's reconciler, 
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
 import msgspec
+from msgspec.structs import replace
 
 from ktrain import pipeline
 from ktrain.api import trainer as api
@@ -55,7 +55,7 @@ def decide(observed: Observed, registry: Registry) -> Decision:
     except PluginError as error:
         return Decision(failure=Failure.of(error))
     idle = ended or job.metadata.deletion_timestamp
-    building = Decision() if idle else stalls.beside(observed, build(observed, registry))
+    building = _last(observed) if idle else stalls.beside(observed, build(observed, registry))
     if building.size:
         status = msgspec.structs.replace(status, elastic=building.size.status)
     removals = (*building.removals, *_overdue(observed, status), *removals)
@@ -65,6 +65,13 @@ def decide(observed: Observed, registry: Registry) -> Decision:
         removals=tuple(removal for removal in removals if removal.uid not in observed.memory.deleted),
         requeue_after_s=None if ended else _next_look_s(observed, status, building),
     )
+
+
+def _last(observed: Observed) -> Decision:
+    """Decide what to write for a job that ends: what it ran on, if that is not stored yet. After its end, nothing."""
+    job = observed.job
+    is_over = job.is_finished or job.metadata.deletion_timestamp is not None or observed.snapshot is not None
+    return Decision(snapshot=None if is_over else observed.taken)
 
 
 def _next_look_s(observed: Observed, status: api.TrainJobStatus, building: Decision) -> float | None:

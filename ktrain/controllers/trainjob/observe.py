@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import Flag, auto
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import msgspec
 
 from ktrain.api import trainer as api
 from ktrain.api.meta import Object, Resource
@@ -25,7 +27,7 @@ if TYPE_CHECKING:
 SNAPSHOT_METADATA: Final = Resource("", "v1", "ConfigMap", "configmaps", namespaced=True, type=Object)
 """
 Snapshots in the cache, by metadata only: who owns them and at which version they are. Their content is kept once for
-all jobs of a runtime; other people's ConfigMaps cost their metadata. (A label to select by would show: Go's have none.)
+all jobs of a runtime. (A label to select them by would show: Go's have none. So those that TrainJobs control are held.)
 """
 
 RUNTIMES: Final = {
@@ -84,14 +86,13 @@ class Applied(NamedTuple):
     generation: int
 
 
-@dataclass(frozen=True, slots=True)
-class Memory:
-    """What this process remembers of one TrainJob (by UID). Losing it costs reads, never a wrong write."""
+class Memory(msgspec.Struct, frozen=True, gc=False):
+    """What this process remembers of one TrainJob. Losing it costs reads, never a wrong write."""
 
     snapshot: Snapshot | PlanError | None = None
     """The content of the ConfigMap the job runs on, its own at `snapshot_version`, or why it cannot be used."""
     snapshot_version: str = ""
-    applied: Mapping[str, Applied] = field(default_factory=dict)
+    applied: Mapping[str, Applied] = {}
     """By kind and name of the component."""
     kept: bytes = b""
     """If the JobSet is kept as Kubeflow made it: what of ours it is kept instead of."""
@@ -130,8 +131,7 @@ class Memory:
         return new.metadata.resource_version == self.status_version and _said(old) == _said(new)
 
 
-@dataclass(frozen=True, slots=True)
-class Observed:
+class Observed(msgspec.Struct, frozen=True):
     """Everything `decide` sees. `job_set` and `snapshot` are whatever has the name: they may be somebody else's."""
 
     job: api.TrainJob
@@ -145,11 +145,24 @@ class Observed:
     checked: Check = Check.NONE
     shared: Key | None = None
     """The shared snapshot that the job runs on, if it does."""
+    taken: Snapshot | None = None
+    """What was taken from the runtime for this job, if it is not known to be stored."""
     shares: bool = False
     """Whether it gets a shared one if it has none yet."""
 
 
-def _said(job: api.TrainJob) -> tuple[object, ...]:
-    """What users say of a job; its generation stands for its spec."""
-    meta = job.metadata
+def _said(obj: Object) -> tuple[object, ...]:
+    """What users say of an object; its generation stands for its spec."""
+    meta = obj.metadata
     return meta.generation, meta.labels, meta.annotations, meta.finalizers, meta.deletion_timestamp
+
+
+def only_counted(old: JobSetState, new: JobSetState) -> bool:
+    """Whether the counters of its jobs are all that changed of a JobSet."""
+    return (
+        old.status is not None
+        and new.status is not None
+        and old.spec == new.spec
+        and _said(old) == _said(new)
+        and old.status == msgspec.structs.replace(new.status, replicated_jobs_status=old.status.replicated_jobs_status)
+    )

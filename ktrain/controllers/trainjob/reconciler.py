@@ -1,13 +1,14 @@
 """
 One pass over one TrainJob: observe from caches, decide, act with the fewest calls, in order.
 
-The order of writes is what makes a crash between any two of them harmless: the snapshot before what is built from it;
-the status before the deletion that it announces; a child only ever under its owner's UID.
+The order of writes is what makes a crash between any two of them harmless: what pods mount before the JobSet; the
+status before the deletion that it announces; a child only ever under its owner's UID. The snapshot of a job's own has
+no place in it: it goes beside what is built from it (`own_snapshots.py` says why it may). A shared one comes first.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -15,9 +16,9 @@ import structlog
 
 from ktrain.api import core
 from ktrain.api import trainer as api
-from ktrain.api.meta import Key
 from ktrain.framework.client.client import PatchType
 from ktrain.framework.errors import ApiError, Conflict, FrameworkError, NotFound
+from ktrain.framework.parallel import run_all
 from ktrain.framework.workqueue.delays import Delays
 from ktrain.pipeline.errors import PlanError
 from ktrain.pipeline.points import Context
@@ -30,21 +31,22 @@ from .build import Decision, runtime_key
 from .complaints import Complaints
 from .decide import decide, replace_status
 from .lookups import Lookups
-from .observe import RUNTIMES, SNAPSHOT_METADATA, Applied, Check, Failure, Memory, Observed
+from .memories import Memories
+from .observe import RUNTIMES, SNAPSHOT_METADATA, Applied, Check, Failure, Observed
+from .own_snapshots import OwnSnapshots
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from ktrain.api.meta import Json, Object, Resource
+    from ktrain.api.meta import Json, Key, Resource
     from ktrain.framework.cache.informer import Informer
     from ktrain.framework.client.client import Client
     from ktrain.framework.env import Env
     from ktrain.framework.events import EventRecorder
     from ktrain.pipeline import Registry, Removal, Size
-    from ktrain.plugins.jobset import JobSetState
 
+    from .observe import Memory
     from .shared import SharedSnapshots
-    from .snapshot import Snapshot
     from .stalls import Stall
     from .writing import Apply
 
@@ -52,10 +54,7 @@ log = structlog.get_logger(__name__)
 
 COALESCE_S: Final = 0.5
 """Counters that change within this time go out in one write."""
-DIAGNOSE_AFTER_S: Final = 2.5
-"""A failure that passes sooner is not worth a status write: a runtime may be applied just after its job."""
 _MAX_NOTE: Final = 950
-_MAX_DIAGNOSIS: Final = 1024
 
 
 class JobFailed(FrameworkError):
@@ -88,12 +87,12 @@ class Reconciler:
         self._registry = registry
         self._informers = informers
         self._config = config
+        self._own = OwnSnapshots(client)
         self._shared = shared
         self._wake = wake
         self._complaints = Complaints(client, env)
         self._looks: Delays[Key] = Delays(env, lambda key: wake(key, 0))
-        self._memories: dict[str, Memory] = {}
-        self._uids: dict[Key, str] = {}
+        self.memories = Memories(env)
 
     async def reconcile(self, key: Key) -> None:
         """
@@ -106,6 +105,7 @@ class Reconciler:
         job = self._current(key)
         if job is None:
             return
+        self.memories.begin(job.metadata.uid)
         try:
             await self._pass(job)
         except FrameworkError:
@@ -115,13 +115,21 @@ class Reconciler:
             self._note_failure(job, failure)
             await self._write_status(job, Decision(failure=failure))
             raise
+        finally:
+            if self.memories.end(job.metadata.uid):
+                self._wake(key, 0)
 
     async def _pass(self, job: api.TrainJob) -> None:
         decision, cause = await self._decide(job)
         if decision is None:
             return
+        ends = job.is_finished or bool(decision.status and replace_status(job, decision.status).is_finished)
         if cause is None:
             cause = await self._write_components(job, decision)
+        if cause and ends:
+            if refusals.may_pass(cause):
+                raise cause
+            cause = None
         if self._memory(job).is_incomplete is not bool(cause):
             self._remember(job, is_incomplete=bool(cause))
         failure = self._refusal(job, decision.size, cause) if cause else decision.failure
@@ -131,8 +139,9 @@ class Reconciler:
         for removal in decision.removals:
             await self._delete(removal)
             self._remember(job, deleted=self._memory(job).deleted | {removal.uid})
-        if job.is_finished or (decision.status and replace_status(job, decision.status).is_finished):
+        if ends:
             self._shared.release(job.metadata.uid)
+            self._own.forget(job.metadata.uid)
             if self._memory(job).applied:
                 self._remember(job, snapshot=None, applied={})
         if failure and failure.again_s is not None:
@@ -141,51 +150,21 @@ class Reconciler:
         if failure and not (failure.is_final and (cause is None or decision.resize)):
             raise cause if isinstance(cause, ApiError) else JobFailed(failure.message)
 
-    # A handler of JobSets
-
-    def on_add(self, obj: JobSetState, *, initial: bool) -> None:
-        """Its owner has a pass of its own."""
-
-    def on_update(self, old: JobSetState, new: JobSetState) -> None:
-        """Its owner has a pass of its own."""
-
-    def on_delete(self, obj: JobSetState) -> None:
-        """Remember how it ended: the pass to come finds it gone, and must not take finished work for lost."""
-        owner = obj.metadata.controller
-        if owner and owner.uid == self._uids.get(obj.key) and obj.has_ended:
-            self._memories[owner.uid] = replace(self._memories.get(owner.uid, _BLANK), ended=obj)
-
-    # Which events are news
-
-    def is_news_of_job(self, old: api.TrainJob, new: api.TrainJob) -> bool:
-        """Whether a change of a TrainJob is more than what we wrote."""
-        return not self._memories.get(new.metadata.uid, _BLANK).only_wrote_status(old, new)
-
-    def is_news_of_child(self, child: Object) -> bool:
-        """Whether a new JobSet or snapshot is another than what we made."""
-        owner = child.metadata.controller
-        return owner is None or not self._memories.get(owner.uid, _BLANK).made(child)
-
     # Observe and decide
 
     def _current(self, key: Key) -> api.TrainJob | None:
         """Return the job of this name, and forget an earlier one."""
         job: api.TrainJob | None = self._informers[api.TRAIN_JOBS].get(key)
-        uid = job.metadata.uid if job else ""
-        known = self._uids.get(key, "")
-        if known != uid:
-            self._memories.pop(known, None)
-            self._shared.release(known)
-            self._uids.pop(key, None)
-            if uid:
-                self._uids[key] = uid
+        if earlier := self.memories.meet(key, job.metadata.uid if job else ""):
+            self._shared.release(earlier)
+            self._own.forget(earlier)
         return job
 
     def _memory(self, job: api.TrainJob) -> Memory:
-        return self._memories.get(job.metadata.uid, _BLANK)
+        return self.memories.of(job.metadata.uid)
 
-    def _remember(self, job: api.TrainJob, **changes: Any) -> None:  # noqa: ANN401 -- checked by `replace`
-        self._memories[job.metadata.uid] = replace(self._memory(job), **changes)
+    def _remember(self, job: api.TrainJob, **changes: Any) -> None:  # noqa: ANN401 -- checked by `Memories`
+        self.memories.change(job.metadata.uid, **changes)
 
     def _lookup(self, resource: Resource[Any], key: Key) -> Any:  # noqa: ANN401 -- any kind
         informer = self._informers.get(resource)
@@ -207,8 +186,8 @@ class Reconciler:
         context = Context.at_present(self._env, lookup, self._config, self._informers)
         runtime = self._lookup(resource, where) if resource and where else None
         shared, shares = self._shared.of(job, job_set), self._shared.for_new_jobs and job_set is None
-        memory, kinds = self._memory(job), self._informers
-        return Observed(job, runtime, snapshot, job_set, memory, context, kinds, checked, shared, shares=shares)
+        memory, kinds, taken = self._memory(job), self._informers, self._own.taken(job.metadata.uid)
+        return Observed(job, runtime, snapshot, job_set, memory, context, kinds, checked, shared, taken, shares=shares)
 
     async def _decide(self, job: api.TrainJob) -> tuple[Decision | None, ApiError | PlanError | None]:
         """
@@ -270,6 +249,7 @@ class Reconciler:
         found = await self._client.get(core.CONFIG_MAPS, key.name, key.namespace)
         version = found.metadata.resource_version
         self._remember(job, snapshot=snapshots.read(found, job), snapshot_version=version)
+        self._own.forget(job.metadata.uid)
 
     async def _compare(self, job: api.TrainJob, built: Sequence[Apply]) -> None:
         """Remember components as written if writing them would change nothing: a settled world stays unwritten."""
@@ -286,8 +266,6 @@ class Reconciler:
     async def _write_components(self, job: api.TrainJob, decision: Decision) -> ApiError | PlanError | None:
         """Write what is to be written. Returns the refusal that ended it."""
         try:
-            if decision.snapshot:
-                await self._write_snapshot(job, decision.snapshot, shared=decision.shared)
             await self._write_all(job, decision)
         except PlanError as error:
             return error
@@ -297,24 +275,29 @@ class Reconciler:
             return error
         return None
 
-    async def _write_snapshot(self, job: api.TrainJob, snapshot: Snapshot, *, shared: bool) -> None:
-        if shared:
-            namespace = job.metadata.namespace
-            self._shared.bind(job.metadata.uid, Key(namespace, snapshot.shared_name))
-            self._remember(job, snapshot=snapshot)
-            try:
-                await self._shared.ensure(namespace, snapshot)
-            except PlanError:
-                self._shared.release(job.metadata.uid)
-                self._remember(job, snapshot=None)
-                raise
+    async def _write_all(self, job: api.TrainJob, decision: Decision) -> None:
+        writes = (partial(self._write_snapshot, job, decision), partial(self._write_built, job, decision))
+        taken = None if decision.shared else decision.snapshot
+        together = taken and decision.applies and self._own.are_accepted(job.metadata.namespace)
+        if taken and (together or self._lookup(JOB_SET_STATES, job.key)):
+            self._own.remember(job.metadata.uid, taken)
+        if together:
+            await run_all(writes, limit=2)
+        else:
+            for write in writes:
+                await write()
+
+    async def _write_snapshot(self, job: api.TrainJob, decision: Decision) -> None:
+        if (snapshot := decision.snapshot) is None:
             return
-        # Created, not applied: if somebody else's has the name, which the cache may not show yet, this fails.
-        written = await self._client.create(SNAPSHOT_METADATA, snapshots.config_map(job, snapshot))
-        version = written.metadata.resource_version
+        if decision.shared:
+            self._remember(job, snapshot=snapshot)
+            await self._shared.put(job, snapshot)
+            return
+        version = await self._own.create(job, snapshot)
         self._remember(job, snapshot=snapshot, snapshot_version=version, had_children=True)
 
-    async def _write_all(self, job: api.TrainJob, decision: Decision) -> None:
+    async def _write_built(self, job: api.TrainJob, decision: Decision) -> None:
         for apply in decision.applies:
             component = apply.component
             body = await comparing.to_write(self._client, apply, self._memory(job).kept)
@@ -330,8 +313,7 @@ class Reconciler:
         job_set = self._lookup(JOB_SET_STATES, job.key)
         if isinstance(cause, PlanError) or job_set is None or size is None:
             return refusals.failure(cause)
-        refused = elastic.refused(job, job_set, size, self._memory(job), cause)
-        if refused is None:
+        if (refused := elastic.refused(job, job_set, size, self._memory(job), cause)) is None:
             return refusals.failure(cause)
         self._remember(job, refused_nodes=size.status.desired_nodes)
         return refused
@@ -361,7 +343,7 @@ class Reconciler:
         now = self._env.clock.now()
         self._remember(job, failure=failure, failing_since=memory.failing_since or now, told=now)
         if not failure.at_once:
-            self._wake(job.key, DIAGNOSE_AFTER_S)
+            self._wake(job.key, statuses.DIAGNOSE_AFTER_S)
         text = failure.message if len(failure.message) <= _MAX_NOTE else f"{failure.message[:_MAX_NOTE]} ..."
         self._recorder.event(
             api.TRAIN_JOBS,
@@ -372,24 +354,12 @@ class Reconciler:
             action="Reconciling",
         )
 
-    def _diagnosis(self, job: api.TrainJob) -> api.Diagnosis | None:
-        """Return what the status should say about failures."""
-        memory, shown = self._memory(job), job.status.diagnosis
-        failure, since = memory.failure, memory.failing_since
-        if failure is None or since is None:
-            return None
-        message = failure.message[:_MAX_DIAGNOSIS]
-        same = shown and (shown.reason, shown.message) == (failure.reason, message)
-        age_s = (self._env.clock.now() - since).total_seconds()
-        if same or memory.diagnosed == failure or not (failure.at_once or age_s >= DIAGNOSE_AFTER_S):
-            return shown
-        return api.Diagnosis(failure.reason, message, since)
-
     async def _write_status(self, job: api.TrainJob, decision: Decision) -> None:
         """Write the status if it changed, or see to it that it is written later if that is better."""
         if decision.status is None and decision.failure is None and self._memory(job).failure is None:
             return
-        status = msgspec.structs.replace(decision.status or job.status, diagnosis=self._diagnosis(job))
+        diagnosis = statuses.diagnosis(job, self._memory(job), self._env.clock.now())
+        status = msgspec.structs.replace(decision.status or job.status, diagnosis=diagnosis)
         patch = statuses.merge_patch(job, status)
         memory, now_s = self._memory(job), self._env.clock.monotonic()
         if patch and not statuses.is_urgent(job.status, status):
@@ -412,6 +382,3 @@ class Reconciler:
             await self._client.delete(removal.resource, removal.key, uid=removal.uid, propagation="Background")
         except (NotFound, Conflict):
             log.debug("child.gone", kind=removal.resource.kind, child=str(removal.key))
-
-
-_BLANK: Final = Memory()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from ktrain.framework.errors import ApiError, ApplyConflict, Conflict
+from ktrain.framework.errors import ApiError, ApplyConflict, Conflict, ServerError, TooManyRequests
 from ktrain.pipeline.errors import PlanError
 
 from .observe import REFUSED, Failure
@@ -18,6 +18,11 @@ _TOO_LARGE: Final = ("request is too large", "Request entity too large")
 def is_behind(error: ApiError) -> bool:
     """Whether it was only our caches that were behind; then the next pass sees what is there."""
     return isinstance(error, Conflict) and not isinstance(error, ApplyConflict)
+
+
+def may_pass(error: ApiError | PlanError) -> bool:
+    """Whether the API server, or what it asks, only has too much to do or is down."""
+    return isinstance(error, TooManyRequests | ServerError)
 
 
 def failure(error: ApiError | PlanError) -> Failure:

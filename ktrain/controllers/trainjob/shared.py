@@ -109,6 +109,21 @@ class SharedSnapshots:
 
     # ConfigMaps
 
+    async def put(self, job: api.TrainJob, snapshot: Snapshot) -> None:
+        """
+        Put a job on a snapshot, and see to it that this is there.
+
+        Raises:
+            PlanError, FrameworkError: As `ensure`. After a PlanError the job is on none.
+        """
+        namespace, uid = job.metadata.namespace, job.metadata.uid
+        self.bind(uid, Key(namespace, snapshot.shared_name))
+        try:
+            await self.ensure(namespace, snapshot)
+        except PlanError:
+            self.release(uid)
+            raise
+
     async def ensure(self, namespace: str, snapshot: Snapshot) -> None:
         """
         See to it that the ConfigMap is there: no call if it is known to be, else one, however many jobs ask at once.

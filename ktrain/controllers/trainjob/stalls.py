@@ -9,9 +9,10 @@ ever more rarely. The look is due at a time that the next status moves, so a job
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final, NamedTuple
+
+from msgspec.structs import replace
 
 from ktrain.api import jobset
 from ktrain.api.meta import is_condition_true

@@ -18,9 +18,14 @@ from ktrain.api.meta import Condition, condition_json, find_condition, format_ti
 if TYPE_CHECKING:
     from ktrain.api.meta import Json
 
+    from .observe import Memory
+
 REASON_DEADLINE: Final = "DeadlineExceeded"
 REASON_UNSUPPORTED: Final = "TrainingRuntimeNotSupported"
 
+DIAGNOSE_AFTER_S: Final = 2.5
+"""A failure that passes sooner is not worth a status write: a runtime may be applied just after its job."""
+_MAX_DIAGNOSIS: Final = 1024
 _SUSPENDED: Final = ("True", "Suspended", "TrainJob is suspended")
 _RESUMED: Final = ("False", "Resumed", "TrainJob is resumed")
 
@@ -78,6 +83,19 @@ def running_since(job: api.TrainJob, conditions: tuple[Condition, ...]) -> datet
     if resumed and resumed.status == "False":
         return resumed.last_transition_time
     return job.metadata.creation_timestamp
+
+
+def diagnosis(job: api.TrainJob, memory: Memory, now: datetime) -> api.Diagnosis | None:
+    """Return what the status should say about failures."""
+    failure, since = memory.failure, memory.failing_since
+    if failure is None or since is None:
+        return None
+    shown, message = job.status.diagnosis, failure.message[:_MAX_DIAGNOSIS]
+    same = shown and (shown.reason, shown.message) == (failure.reason, message)
+    lasts = failure.at_once or (now - since).total_seconds() >= DIAGNOSE_AFTER_S
+    if same or memory.diagnosed == failure or not lasts:
+        return shown
+    return api.Diagnosis(failure.reason, message, since)
 
 
 def is_urgent(old: api.TrainJobStatus, new: api.TrainJobStatus) -> bool:

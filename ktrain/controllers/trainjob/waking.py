@@ -3,8 +3,8 @@ Who is woken by what: the TrainJobs that a change concerns.
 
 - A job is woken by its own changes, but for those that its last pass wrote.
 - A runtime wakes the jobs that may wait for it.
-- A snapshot and a JobSet wake the job that owns them; once gone, also the one that has their name, which they may have
-  kept from having its own.
+- A snapshot and a JobSet wake the job that owns them, but for what brings nothing new (`memories.py`); once gone, also
+  the one that has their name, which they may have kept from having its own.
 - A shared snapshot that is gone wakes the jobs that run on it.
 - Of what plugins watch, the plugin says whom it wakes.
 """
@@ -50,19 +50,21 @@ def wake_by_changes(
 ) -> None:
     """Have changes wake the jobs that they concern; *informers* are of all that passes read, *watches* among it."""
     # First of all, before the handlers that wake the owner.
-    shared.job_sets.add_handler(reconciler)
+    memories = reconciler.memories
+    shared.job_sets.add_handler(memories)
     jobs: Informer[api.TrainJob] = informers[api.TRAIN_JOBS]
-    controller.watches(jobs, predicate=Events(updated=reconciler.is_news_of_job))
+    controller.watches(jobs, predicate=Events(updated=memories.is_news_of_job))
     _by_runtimes(controller, jobs, [informers[resource] for resource in RUNTIMES.values()])
-    made_by_others: Events[Any] = Events(added=reconciler.is_news_of_child)
+    made_by_others: Events[Any] = Events(added=memories.is_news_of_child)
+    of_job_sets: Events[Any] = Events(added=memories.is_news_of_child, updated=memories.is_news_of_job_set)
+    predicates: Mapping[Resource[Any], Events[Any]] = {JOB_SET_STATES: of_job_sets, SNAPSHOT_METADATA: made_by_others}
     controller.owns(informers[SNAPSHOT_METADATA], owner=api.TRAIN_JOBS, predicate=made_by_others)
     controller.watches(shared.config_maps, partial(_on_shared, shared), predicate=_SHARED_GONE)
     for children in (shared.job_sets, informers[SNAPSHOT_METADATA]):
         controller.watches(children, partial(_with_name, jobs), predicate=_GONE)
     jobs.add_index(_SUSPENDED, _where_suspended)
     for watch in dict.fromkeys(watches):  # two plugins may want the same
-        predicate = made_by_others if watch.resource in (JOB_SET_STATES, SNAPSHOT_METADATA) else None
-        _as_plugins_say(controller, jobs, watch, informers[watch.resource], predicate)
+        _as_plugins_say(controller, jobs, watch, informers[watch.resource], predicates.get(watch.resource))
 
 
 def _by_runtimes(

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from enum import Enum, auto
-from typing import TYPE_CHECKING, Final, Generic, TypeVar
+from typing import TYPE_CHECKING, Final, Generic, Protocol, TypeVar
 
 import structlog
 
@@ -29,10 +29,11 @@ from .replays import version_number
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger
 
-    from ktrain.api.meta import Resource
+    from ktrain.api.meta import Key, Resource
+    from ktrain.framework.errors import FrameworkError
 
+    from .names import Names
     from .record import WatchRecord
-    from .reflector import Sink
 
 T = TypeVar("T")
 
@@ -55,6 +56,28 @@ class Taken(Enum):
     BOOKMARK = auto()
     INITIAL_END = auto()
     """The bookmark that completes the initial events: `content` is to be installed."""
+
+
+class Sink(Protocol[T]):
+    """Where content goes. Calls that do not wait take effect at once; none raises."""
+
+    async def replace(self, objects: dict[Key, T], version: int, left_out: Names | None = None) -> None:
+        """Make this, which is the sink's from now on, the whole content."""
+
+    def put(self, key: Key, obj: T, version: int) -> None:
+        """Add or change an object."""
+
+    def leave_out(self, key: Key, version: int) -> None:
+        """Hold an object no more, or not at all, although it is there."""
+
+    def remove(self, key: Key, last: T | None, version: int) -> None:
+        """Remove an object; `last` is its final state, if it could be read and was to be held."""
+
+    def reached(self, version: int) -> None:
+        """The content is complete up to this version."""
+
+    def failed(self, error: FrameworkError) -> None:
+        """The API server cannot be followed at the moment (`KindMissing`: it has no such kind); it is tried again."""
 
 
 class Intake(Generic[T]):

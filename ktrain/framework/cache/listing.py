@@ -22,7 +22,7 @@ from ktrain.framework.errors import Gone
 from .names import Names
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from ktrain.api.meta import Key, Resource
     from ktrain.framework.client.transport import Query
@@ -101,18 +101,23 @@ async def list_all(
             continue
         codec = codec_for(resource)
         metadata, raws = codec.split_page(response.body)
-        for number, raw in enumerate(raws, 1):
-            item = codec.decode_item(raw)
-            kept = item if isinstance(item, BadObject) else keep(item)
-            if isinstance(kept, BadObject):
-                content.add_bad(kept)
-            else:
-                content.add(metadata_of(item).key, kept)
-            if number % ITEMS_PER_TURN == 0:
-                await asyncio.sleep(0)
+        await _take_in(content, map(codec.decode_item, raws), keep)
         content.resource_version = metadata.resource_version
         if not metadata.continue_:
             return content
         # A continued list has its version inside the token; sending one beside it is refused. Pages may come although
         # none were asked for: a server without a watch cache answers so.
         query = [("limit", str(PAGE_SIZE)), ("continue", metadata.continue_)]
+
+
+async def _take_in(
+    content: Content[T], items: Iterable[T | BadObject], keep: Callable[[T], T | BadObject | None]
+) -> None:
+    for number, item in enumerate(items, 1):
+        kept = item if isinstance(item, BadObject) else keep(item)
+        if isinstance(kept, BadObject):
+            content.add_bad(kept)
+        else:
+            content.add(metadata_of(item).key, kept)
+        if number % ITEMS_PER_TURN == 0:
+            await asyncio.sleep(0)

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Final, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
 import structlog
 
@@ -41,7 +41,7 @@ from ktrain.framework.errors import (
     is_version_too_large,
 )
 
-from .intake import Holds, Intake, Taken, Transform
+from .intake import Holds, Intake, Sink, Taken, Transform
 from .listing import Content, list_all
 from .record import WatchRecord
 from .replays import version_number
@@ -52,11 +52,10 @@ if TYPE_CHECKING:
 
     from structlog.typing import FilteringBoundLogger
 
-    from ktrain.api.meta import Key, Resource
+    from ktrain.api.meta import Resource
     from ktrain.framework.client.transport import Stream
     from ktrain.framework.env import Env
 
-    from .names import Names
 
 T = TypeVar("T")
 
@@ -76,28 +75,6 @@ SLOW_LIST_S: Final = 10.0
 EVENTS_PER_TURN: Final = 64
 BYTES_PER_TURN: Final = 256 << 10
 """Buffered events are decoded without waiting; after so many, or so much, others have a turn (some milliseconds)."""
-
-
-class Sink(Protocol[T]):
-    """Where content goes. Calls that do not wait take effect at once; none raises."""
-
-    async def replace(self, objects: dict[Key, T], version: int, left_out: Names | None = None) -> None:
-        """Make this, which is the sink's from now on, the whole content."""
-
-    def put(self, key: Key, obj: T, version: int) -> None:
-        """Add or change an object."""
-
-    def leave_out(self, key: Key, version: int) -> None:
-        """Hold an object no more, or not at all, although it is there."""
-
-    def remove(self, key: Key, last: T | None, version: int) -> None:
-        """Remove an object; `last` is its final state, if it could be read and was to be held."""
-
-    def reached(self, version: int) -> None:
-        """The content is complete up to this version."""
-
-    def failed(self, error: FrameworkError) -> None:
-        """The API server cannot be followed at the moment (`KindMissing`: it has no such kind); it is tried again."""
 
 
 class Reflector(Generic[T]):

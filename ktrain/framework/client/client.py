@@ -122,7 +122,7 @@ class Client:
         """
         other = copy.copy(self)
         other._options = override(self._options, options)  # noqa: SLF001 - it is this class
-        other._namespace = namespace or self._namespace  # noqa: SLF001
+        other._namespace = namespace or self._namespace  # noqa: SLF001 - as above
         return other
 
     # Reading

@@ -17,7 +17,7 @@ from typing import Any, Final, Generic, TypeVar, cast
 import msgspec
 from msgspec import inspect
 
-from ktrain.api.meta import Json, Key, Object, ObjectMeta, Resource, Struct
+from ktrain.api.meta import NOTHING, Json, Key, Object, ObjectMeta, Resource, Struct
 from ktrain.framework.deepjson import cut
 from ktrain.framework.errors import DecodeError, Status
 
@@ -212,9 +212,9 @@ def _share(metadata: ObjectMeta) -> None:
     put(metadata, "name", intern(metadata.name))
     put(metadata, "uid", intern(metadata.uid))
     if not metadata.labels:
-        put(metadata, "labels", _NONE)
+        put(metadata, "labels", NOTHING)
     if not metadata.annotations:
-        put(metadata, "annotations", _NONE)
+        put(metadata, "annotations", NOTHING)
     for owner in metadata.owner_references:
         for name in _NAMES_OF_OWNERS:
             put(owner, name, intern(getattr(owner, name)))
@@ -311,7 +311,6 @@ def _detach_fields(fields: list[tuple[str, Detach]]) -> Detach:
     return detach
 
 
-_NONE: Final[dict[str, str]] = {}
 _NAMES_OF_OWNERS: Final = ("api_version", "kind", "name", "uid")
 # One codec per resource for the life of the process; resources are constants, so this does not grow.
 _codecs: Final[dict[Resource[Any], Codec[Any]]] = {}

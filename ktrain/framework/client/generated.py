@@ -31,7 +31,7 @@ from .codec import UNFIT
 from .recording import note_deletion, note_write
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Mapping, Sequence
 
     from kubernetes_asyncio.client import ApiClient
 
@@ -111,7 +111,8 @@ class _Rest:
     async def close(self) -> None:
         """Nothing is open."""
 
-    def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - GET, POST, ... as the generated code calls them
+    def __getattr__(self, name: str) -> Callable[..., Awaitable[Answer]]:
+        """GET, POST, ... as the generated code calls them."""
         if name not in {"GET", "HEAD", "OPTIONS", "POST", "PUT", "PATCH", "DELETE"}:
             raise AttributeError(name)
         return lambda url, **arguments: self.request(name, url, **arguments)
@@ -120,7 +121,7 @@ class _Rest:
 class Answer:
     """An answer as the generated code reads it. `data` is bytes, until that has decoded it."""
 
-    def __init__(self, status: int, reason: str, headers: Mapping[str, str], data: Any) -> None:  # noqa: ANN401
+    def __init__(self, status: int, reason: str, headers: Mapping[str, str], data: object) -> None:
         self.status = status
         self.reason = reason
         self.data = data

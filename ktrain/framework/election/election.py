@@ -30,13 +30,14 @@ import anyio
 import structlog
 
 from ktrain.api.core import LEASES, Lease, LeaseSpec
-from ktrain.api.meta import Json, Key, Resource, format_micro_time
+from ktrain.api.meta import Json, Key, format_micro_time
 from ktrain.framework.cache.reflector import Reflector
-from ktrain.framework.errors import ApiError, Conflict, Forbidden, FrameworkError, LeadershipLost, NotFound
+from ktrain.framework.errors import ApiError, Conflict, FrameworkError, LeadershipLost, NotFound
 from ktrain.framework.metrics import Metrics
 from ktrain.framework.metrics.election import ElectionMetrics
 
 from .lease import RELEASED_S, Record, own_namespace
+from .writes import LeaseWrites
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Mapping
@@ -50,9 +51,6 @@ if TYPE_CHECKING:
 
 log: FilteringBoundLogger = structlog.get_logger("ktrain.framework.election")
 
-_WHOLE: Final[Resource[Json]] = Resource(
-    LEASES.group, LEASES.version, LEASES.kind, LEASES.plural, namespaced=True, type=dict
-)
 ACQUIRE_JITTER: Final = 1.2
 EXPIRY_JITTER: Final = 0.2
 """Candidates that see one lease expire come apart by so much of a retry period."""
@@ -119,13 +117,12 @@ class LeaderElection:
         self._identity = identity
         self._timing = timing or Timing()
         self._attempt_s = self._timing.renew_deadline_s / 3
-        self._labels = dict(labels or {})
+        self._writes = LeaseWrites(client, self._key, dict(labels or {}))
         self._recorder = recorder
         self._metrics = ElectionMetrics.of(metrics or Metrics(), name)
         self._record = Record(identity)
         self._sent_at_s: float | None = None
         self._unsure = False
-        self._updates = False
         self._problem = ""
         self._log = log.bind(lease=str(self._key), identity=identity)
 
@@ -270,46 +267,12 @@ class LeaderElection:
         """Write the record, if it is still the one that was seen. What no answer tells is looked up later."""
         self._record.claimed = self._unsure = True
         try:
-            if create:
-                meta: Json = {"name": self._key.name, "namespace": self._key.namespace}
-                if self._labels:
-                    meta["labels"] = self._labels
-                body = {"apiVersion": LEASES.api_version, "kind": LEASES.kind, "metadata": meta, "spec": spec}
-                lease = await self._client.create(LEASES, body)
-            else:
-                lease = await self._change(spec)
+            lease = await (self._writes.create(spec) if create else self._writes.change(spec, self._record.version))
         except ApiError:
             self._unsure = False
             raise
         self._unsure = False
         return lease
-
-    async def _change(self, spec: Json) -> Lease:
-        """Write over the record that was seen, and no other. Roles made for operators in Go let update, not patch."""
-        meta: Json = {"resourceVersion": self._record.version}
-        if self._labels:
-            meta["labels"] = self._labels
-        if not self._updates:
-            try:
-                return await self._client.patch(LEASES, self._key, {"metadata": meta, "spec": spec})
-            except Forbidden as refusal:
-                with suppress(Forbidden):
-                    lease = await self._update(meta, spec)
-                    self._updates = True
-                    return lease
-                raise refusal from None
-        try:
-            return await self._update(meta, spec)
-        except Forbidden:
-            self._updates = False
-            raise
-
-    async def _update(self, meta: Json, spec: Json) -> Lease:
-        """Like a patch, keep fields that are not ours (preferredHolder, strategy)."""
-        whole = await self._client.get(_WHOLE, self._key.name, self._key.namespace)
-        labels = whole["metadata"].get("labels", {}) | self._labels
-        metadata = whole["metadata"] | meta | ({"labels": labels} if labels else {})
-        return await self._client.update(LEASES, whole | {"metadata": metadata, "spec": whole.get("spec", {}) | spec})
 
     async def _release(self) -> None:
         """Give the lease up, if it is ours. Nobody may write on its strength any more when this is called."""

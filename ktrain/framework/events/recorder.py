@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from anyio.abc import TaskStatus
     from structlog.typing import FilteringBoundLogger
 
+    from ktrain.api.meta import ObjectMeta
     from ktrain.framework.client.client import Client
     from ktrain.framework.env import Env
 
@@ -133,21 +134,9 @@ class EventRecorder:
         if not self._correlation.may_begin(identity, now_s):
             self._metrics.dropped("spam")  # not logged: that would be the next flood
             return
-        body: Json = {
-            "apiVersion": EVENTS.api_version,
-            "kind": EVENTS.kind,
-            "metadata": {"name": self._name(meta.name), "namespace": meta.namespace or "default"},
-            "eventTime": stamp,
-            "reportingController": self._component,
-            "reportingInstance": self._instance,
-            "regarding": _reference(resource, obj),
-            **({"related": other} if other else {}),
-            "type": type,
-            "reason": reason,
-            "action": action,
-            "note": _cut(note),
-        }
-        series = Series(subject, body, now_s, stamp)
+        told: Json = {"type": type, "reason": reason, "action": action, "note": _cut(note)}
+        about: Json = {"regarding": _reference(resource, obj)} | ({"related": other} if other else {})
+        series = Series(subject, self._body(meta, stamp) | about | told, now_s, stamp)
         self._correlation.begin(series)
         self._enqueue(series)
 
@@ -166,6 +155,17 @@ class EventRecorder:
             for series in self._queue:
                 self._lose(series, "stopped", "")
             self._queue.clear()
+
+    def _body(self, meta: ObjectMeta, stamp: str) -> Json:
+        """Return an event without what it is about, and what it tells."""
+        return {
+            "apiVersion": EVENTS.api_version,
+            "kind": EVENTS.kind,
+            "metadata": {"name": self._name(meta.name), "namespace": meta.namespace or "default"},
+            "eventTime": stamp,
+            "reportingController": self._component,
+            "reportingInstance": self._instance,
+        }
 
     async def _wait(self) -> None:
         """Wait for an event, or until the count of a series should be written."""

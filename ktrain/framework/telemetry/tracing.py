@@ -111,11 +111,11 @@ class Tracing:
     def reconcile(
         self,
         controller: str,  # noqa: ARG002 - of those who trace
-        key: Key,  # noqa: ARG002
+        key: Key,  # noqa: ARG002 - as above
         *,
-        reason: str,  # noqa: ARG002
-        reconcile_id: str,  # noqa: ARG002
-        cause: Cause | None,  # noqa: ARG002
+        reason: str,  # noqa: ARG002 - as above
+        reconcile_id: str,  # noqa: ARG002 - as above
+        cause: Cause | None,  # noqa: ARG002 - as above
     ) -> AbstractContextManager[Span]:
         """Be current during one pass over a key; calls inside become children."""
         return _NO_SPAN

@@ -96,7 +96,7 @@ def validity(certificate: bytes) -> Validity:
             ]
         )
     except x509.ExtensionNotFound:
-        pass
+        pass  # It is for nobody by name.
     return Validity(loaded.not_valid_before_utc, loaded.not_valid_after_utc, names)
 
 

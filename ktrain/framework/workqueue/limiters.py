@@ -122,7 +122,7 @@ class Bucket:
     def forget(self, key: Hashable) -> None:
         """Do nothing: tokens come back by themselves."""
 
-    def failures(self, key: Hashable) -> int:  # noqa: ARG002
+    def failures(self, key: Hashable) -> int:  # noqa: ARG002 - as above
         """Return 0: it knows no keys."""
         return 0
 

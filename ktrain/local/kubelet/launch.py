@@ -224,5 +224,5 @@ def _make_room(log: Path, message: Path, temporary: Path) -> None:
     for path in (log, message):
         container, number, suffix = path.name.rsplit(".", 2)
         if (former := int(number) - KEPT_ATTEMPTS) > 0:
-            with suppress(OSError):
+            with suppress(OSError):  # It goes with its pod at the latest.
                 path.with_name(f"{container}.{former}.{suffix}").unlink()

@@ -164,7 +164,7 @@ async def _outlive(process: Process, connection: socket.socket) -> wire.Frame | 
         return {"code": ended.result()} if ended.done() else None
     finally:
         if not ended.done():
-            with suppress(SandboxError):
+            with suppress(SandboxError):  # The pod is gone, and it with it.
                 process.signal(signal.SIGKILL)
         for waiting in (ended, gone):
             waiting.cancel()

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from ktrain.pipeline.findings import FieldError, forbidden, invalid
+from ktrain.pipeline.journal import leaves
 from ktrain.pipeline.older import OVERRIDES, overrides, patch_templates, pod_patch, targets
-from ktrain.pipeline.patches import leaves
 
 from .pods import pod_patch_errors
 

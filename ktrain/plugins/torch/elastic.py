@@ -131,10 +131,11 @@ def check_patches(info: Info) -> Iterator[FieldError]:
                     yield forbidden("spec.runtimePatches", detail)
 
 
-def admitted_size(job: api.TrainJob, old: api.TrainJob | None) -> Iterator[str]:
-    """Warn of a job that grows beyond what its queue has admitted."""
-    before, after = old.asked_nodes if old else None, job.asked_nodes
-    if before is None or after is None or after <= before or job.is_suspended:
+def beyond_the_queue(job: api.TrainJob, old: api.TrainJob | None) -> Iterator[str]:
+    """Warn of nodes that the job's queue does not count: Kueue knows `trainer.numNodes`, and 1 where it is unset."""
+    queue, nodes = job.metadata.labels.get(_QUEUE_LABEL), job.asked_nodes
+    if not queue or nodes is None or (old and nodes <= (old.asked_nodes or 0)):
         return
-    if queue := job.metadata.labels.get(_QUEUE_LABEL):
-        yield f"{ELASTIC_NODES}: queue {queue} admitted {before} nodes, and does not count those beyond"
+    counted = (job.spec.trainer.num_nodes if job.spec.trainer else None) or 1
+    if nodes > counted:
+        yield f"{ELASTIC_NODES}: queue {queue} counts {counted} (spec.trainer.numNodes, or 1), and no nodes beyond"

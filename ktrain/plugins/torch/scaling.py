@@ -86,7 +86,7 @@ class ElasticTorch:
     ) -> Findings:
         """Refuse sizes out of range, and what cannot be elastic."""
         policy = info.runtime.elastic_policy if info else None
-        findings = Findings(tuple(elastic.check_size(job, old, policy)), tuple(elastic.admitted_size(job, old)))
+        findings = Findings(tuple(elastic.check_size(job, old, policy)), tuple(elastic.beyond_the_queue(job, old)))
         if info is None or policy is None:
             return findings
         new = elastic.check_new(info, policy) if old is None else ()

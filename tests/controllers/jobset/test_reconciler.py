@@ -11,7 +11,7 @@ import anyio
 import msgspec
 
 from ktrain.api import assets
-from ktrain.api.core import EVENTS, PODS, untyped
+from ktrain.api.core import EVENTS, PODS, SERVICES, untyped
 from ktrain.api.jobset import CHILD_JOBS, JOBSETS
 from ktrain.api.meta import Key
 from ktrain.controllers.jobset import make_controllers
@@ -227,6 +227,20 @@ def test_a_job_of_somebody_else_blocks_its_slot_with_a_warning_until_it_goes():
 
     text = 'job "js-a-0" creation failed with error: jobs.batch "js-a-0" already exists'
     assert simulate(scenario) == ({("JobCreationFailed", text)}, True)
+
+
+def test_a_service_of_somebody_else_under_its_subdomain_is_known_and_left_as_it_is():
+    async def scenario(env):
+        async with running(env) as world:
+            foreign = {"metadata": {"name": "js", "namespace": NAMESPACE}, "spec": {"clusterIP": "None"}}
+            await world.client.create(SERVICES, {"apiVersion": "v1", "kind": "Service", **foreign})
+            await env.clock.sleep(1)
+            await world.create("a")
+            await world.wait_for_jobs("a-0")
+            found = await world.client.get(SERVICES, "js", NAMESPACE)
+            return world.wire.calls["POST", "services"], found.metadata.owner_references
+
+    assert simulate(scenario) == (0, ())
 
 
 def test_a_job_that_exists_because_an_answer_was_lost_is_ours_and_no_failure():

@@ -1,10 +1,10 @@
 """What is decided in every situation a TrainJob can be in."""
 
-from dataclasses import replace
 from datetime import timedelta
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from ktrain.api import trainer as api
 from ktrain.api.meta import Condition, Object
@@ -26,7 +26,7 @@ def conditions(decision):
 # Building
 
 
-def test_a_new_job_gets_its_snapshot_and_then_its_jobset(fresh):
+def test_a_new_job_gets_its_snapshot_and_its_jobset(fresh):
     decision = fresh.decide()
 
     assert decision.snapshot.name == "rt"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from contextlib import asynccontextmanager
-from zlib import crc32
 
 import pytest
 
@@ -16,7 +15,7 @@ from ktrain.testing.time import simulate
 
 from .conftest import NOW, RUNTIME
 from .elastic_world import OFF, ElasticWorld
-from .world import NS
+from .world import NS, own_seed
 
 QUOTAS = Resource("", "v1", "ResourceQuota", "resourcequotas", namespaced=True, type=dict)
 PLAIN = {"numNodes": 2}
@@ -79,13 +78,13 @@ async def refusing(world: StallWorld, what: str, *others: dict):
         yield
 
 
-def run(scenario, *parameters: object) -> None:
+def run(scenario) -> None:
     async def whole(env) -> None:
         world = StallWorld(env, OFF)
         async with world.server.running(), world.cluster():
             await scenario(world)
 
-    simulate(whole, seed=crc32(repr((scenario.__qualname__, parameters)).encode()))
+    simulate(whole, seed=own_seed())
 
 
 @pytest.mark.parametrize(("what", "reason", "words"), REFUSED)
@@ -106,7 +105,7 @@ def test_what_is_refused_behind_the_job_set_is_told_until_it_is_allowed(what, re
             assert await world.told() is None
             assert len(await world.pods()) == 2
 
-    run(scenario, what)
+    run(scenario)
 
 
 def test_a_step_that_is_refused_while_others_have_ended_is_told_too():
@@ -144,7 +143,7 @@ def test_while_it_lasts_events_are_read_ever_more_rarely_and_the_status_is_writt
             assert world.counting.writes.count("PATCH jobsets/job") == 1
             assert world.counting.reads == []
 
-    run(scenario, hours)
+    run(scenario)
 
 
 def test_however_often_it_was_looked_the_next_look_is_half_an_hour_away():

@@ -26,16 +26,26 @@ STEPS = (
     rjob("many", asks("x", cpu="250m", memory="100M"), step="-", replicas=3, job={"parallelism": 4}),
 )
 PODS = {
-    "init-larger": rjob("node", asks(cpu="1", memory="2Gi"), pod={"initContainers": [asks("i", cpu="3"), asks("j", memory="1Gi")]}),
-    "sidecar-first": rjob("node", asks(cpu="1"), pod={"initContainers": [asks("s", cpu="500m") | SIDECAR, asks("i", cpu="2")]}),
-    "sidecar-last": rjob("node", asks(cpu="1"), pod={"initContainers": [asks("i", cpu="2"), asks("s", cpu="500m", memory="64Mi") | SIDECAR]}),
+    "init-larger": rjob(
+        "node", asks(cpu="1", memory="2Gi"), pod={"initContainers": [asks("i", cpu="3"), asks("j", memory="1Gi")]}
+    ),
+    "sidecar-first": rjob(
+        "node", asks(cpu="1"), pod={"initContainers": [asks("s", cpu="500m") | SIDECAR, asks("i", cpu="2")]}
+    ),
+    "sidecar-last": rjob(
+        "node",
+        asks(cpu="1"),
+        pod={"initContainers": [asks("i", cpu="2"), asks("s", cpu="500m", memory="64Mi") | SIDECAR]},
+    ),
     "overhead": rjob("node", asks(cpu="1"), pod={"overhead": {"cpu": "250m", "memory": "120Mi"}}),
-    "pod-level": rjob("node", asks(cpu="1", memory="1Gi"), pod={"resources": {"requests": {"cpu": "4"}, "limits": {"memory": "8Gi"}}}),
+    "pod-level": rjob(
+        "node", asks(cpu="1", memory="1Gi"), pod={"resources": {"requests": {"cpu": "4"}, "limits": {"memory": "8Gi"}}}
+    ),
     "nothing": rjob("node"),
     "limits-only": rjob("node", asks(limits={"cpu": "2", "nvidia.com/gpu": "1"})),
     "huge": rjob("node", asks(limits={"hugepages-2Mi": "6Mi", "cpu": "1"}, cpu="1", **{"hugepages-2Mi": "6Mi"})),
     "odd": rjob("node", asks(cpu="333m", memory="1e3"), asks("b", memory="1.5Ki", cpu="1u")),
-}  # fmt: skip
+}
 
 CASES = {
     "coscheduling": [

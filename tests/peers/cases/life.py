@@ -95,7 +95,7 @@ CASES = {
         create(with_jobs("first", "node", startupPolicy={"startupPolicyOrder": "InOrder"}), job()),
         drive(first="running"),
         drive(node="running"),
-        drive(first="failed"),
+        drive(node="succeeded", first="succeeded"),
     ],
     "suspended-and-resumed": [
         create(with_jobs("aux", "node", nodes=2), job(suspend=True, trainer={"numNodes": 3})),
@@ -203,5 +203,3 @@ CASES = {
         change("suspended", {"spec": {"suspend": False}}, "JobSet"),
     ],
 }
-for case in CASES.values():
-    assert isinstance(case, list)

@@ -8,7 +8,7 @@ from ktrain.api import quantity
 from ktrain.api.selectors import label_key_errors, label_value_errors
 from ktrain.local.apiserver import causes
 from ktrain.local.apiserver.builtins.values.addresses import read_network, validate_network
-from ktrain.local.apiserver.builtins.volumes.amounts import canonicalise
+from ktrain.local.apiserver.builtins.values.amounts import canonicalise
 from ktrain.local.apiserver.strategy import Strategy
 
 if TYPE_CHECKING:

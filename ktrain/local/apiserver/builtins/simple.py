@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Final
 from ktrain.local.apiserver import causes, names
 from ktrain.local.apiserver.builtins.pods.validation.resources import validate_resources
 from ktrain.local.apiserver.builtins.pods.validation.tolerations import validate_tolerations
+from ktrain.local.apiserver.builtins.values.amounts import canonicalise
 from ktrain.local.apiserver.builtins.values.selectors import validate_labels
-from ktrain.local.apiserver.builtins.volumes.amounts import canonicalise
 from ktrain.local.apiserver.strategy import Strategy
 
 if TYPE_CHECKING:

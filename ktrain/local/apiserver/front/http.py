@@ -72,21 +72,7 @@ async def serve_http(
     if not token:
         raise ValueError("the embedded API server needs a token")
     server.accept_token(token)
-    respond = _responder(server)
-
-    def upgrades() -> Upgrades:
-        # aiohttp is a fifth of an empty server's memory, and few of its clients ever ask for a WebSocket.
-        from ktrain.local.apiserver.front.upgrades import Upgrades
-
-        return Upgrades(respond)
-
-    listener = Listener(
-        respond,
-        now=server.now,
-        too_large=server.failure(StatusError(413, "RequestEntityTooLarge", _TOO_LARGE)),
-        too_slow=server.failure(StatusError(408, "Timeout", _TOO_SLOW)),
-        upgrades=upgrades,
-    )
+    listener = _listener(server)
     bound = list(sockets) or [_bind(host, port)]
     bound_host, bound_port = bound[0].getsockname()[:2]
     shown = f"[{bound_host}]" if ":" in bound_host else bound_host
@@ -97,6 +83,24 @@ async def serve_http(
             await stack.enter_async_context(listener.listening(one, context))
         stack.callback(server.end_streams)
         yield f"{'https' if tls else 'http'}://{shown}:{bound_port}"
+
+
+def _listener(server: ApiServer) -> Listener:
+    respond = _responder(server)
+
+    def upgrades() -> Upgrades:
+        # aiohttp is a fifth of an empty server's memory, and few of its clients ever ask for a WebSocket.
+        from ktrain.local.apiserver.front.upgrades import Upgrades
+
+        return Upgrades(respond)
+
+    return Listener(
+        respond,
+        now=server.now,
+        too_large=server.failure(StatusError(413, "RequestEntityTooLarge", _TOO_LARGE)),
+        too_slow=server.failure(StatusError(408, "Timeout", _TOO_SLOW)),
+        upgrades=upgrades,
+    )
 
 
 def _bind(host: str, port: int) -> socket.socket:

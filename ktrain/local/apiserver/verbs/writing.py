@@ -19,8 +19,10 @@ from ktrain.local.apiserver.admission.chain import REQUEST_LIMIT_S, AdmissionReq
 from ktrain.local.apiserver.builtins.quotas import admission as quota_admission
 from ktrain.local.apiserver.errors import StatusError, already_exists, bad_request, forbidden, invalid, not_found
 from ktrain.local.apiserver.fields import apply, decoding
+from ktrain.local.apiserver.storage import limits
 from ktrain.local.apiserver.storage.store import Item, RevisionMismatch, encode
 from ktrain.local.apiserver.verbs import accepting
+from ktrain.local.apiserver.verbs.patches import APPLY_PATCH
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -111,7 +113,7 @@ async def commit_create(backend: Backend, call: Call, obj: Json, options: WriteO
     if options.dry_run:
         return Item(obj, 0, resource.schema)
     try:
-        return await _put(backend, resource, key, obj, 0)
+        return await _put(backend, call, key, obj, 0)
     except RevisionMismatch:
         raise _taken(call, key, backend.collection(resource).get(key)) from None
 
@@ -173,7 +175,7 @@ async def commit_update(
     if is_finished(resource, obj):
         backend.store.remove(resource.collection, key, expected=old.revision)
         return Item(obj, old.revision, resource.schema)
-    return await _put(backend, resource, key, obj, old.revision)
+    return await _put(backend, call, key, obj, old.revision)
 
 
 def _settled(resource: ServedResource, obj: Json) -> Json:
@@ -257,12 +259,18 @@ def _track(backend: Backend, call: Call, old: Json | None, obj: Json, options: W
     )
 
 
-async def _put(backend: Backend, resource: ServedResource, key: Key, obj: Json, expected: int) -> Item:
+async def _put(backend: Backend, call: Call, key: Key, obj: Json, expected: int) -> Item:
+    resource = call.resource
     if resource.strategy.converts:
         return backend.store.put(resource.collection, key, resource.strategy.to_storage(obj), expected=expected)
     stored, schema = await backend.conversions.stored(resource, obj)
+    stored = limits.fitted(resource, key, stored, is_new=not expected, is_applied=_is_apply(call))
     item = backend.store.put(resource.collection, key, stored, expected=expected, schema=schema)
     return await backend.conversions.item(resource, item)
+
+
+def _is_apply(call: Call) -> bool:
+    return call.request.method == "PATCH" and call.header("content-type").startswith(APPLY_PATCH)
 
 
 async def _admit(backend: Backend, call: Call, obj: Json, old: Json | None, options: WriteOptions) -> Json:

@@ -13,6 +13,7 @@ from ktrain.api import quantity
 from ktrain.local.apiserver.builtins.pods.images import pull_policy
 from ktrain.local.apiserver.builtins.pods.shares import default_shares
 from ktrain.local.apiserver.builtins.pods.volume_defaults import default_volume
+from ktrain.local.apiserver.builtins.values.amounts import canonicalise
 
 if TYPE_CHECKING:
     from ktrain.api.meta import Json
@@ -125,8 +126,7 @@ def _default_lifecycle(container: Json) -> None:
 
 def _default_divisor(ref: Json) -> None:
     ref.setdefault("divisor", "0")
-    with suppress(ValueError):  # validation names the field
-        ref["divisor"] = quantity.canonical(ref["divisor"])
+    canonicalise(ref, "divisor")
 
 
 def _default_http(action: Json) -> None:

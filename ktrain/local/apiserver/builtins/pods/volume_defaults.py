@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
-from ktrain.api import quantity
 from ktrain.local.apiserver.builtins.pods.images import pull_policy
+from ktrain.local.apiserver.builtins.values.amounts import canonicalise
 from ktrain.local.apiserver.builtins.volumes.claim_specs import default_claim
 
 if TYPE_CHECKING:
@@ -50,8 +49,7 @@ def default_volume(volume: Json) -> None:
         default_claim(template)
     if "image" in volume:
         volume["image"].setdefault("pullPolicy", pull_policy(volume["image"].get("reference", "")))
-    if "sizeLimit" in volume.get("emptyDir", {}):
-        _canonicalise(volume["emptyDir"], "sizeLimit")
+    canonicalise(volume.get("emptyDir", {}), "sizeLimit")
 
 
 def _default_sources(sources: Iterable[Json]) -> None:
@@ -70,9 +68,4 @@ def _default_told(items: Iterable[Json]) -> None:
             item["fieldRef"].setdefault("apiVersion", "v1")
         if "resourceFieldRef" in item:
             item["resourceFieldRef"].setdefault("divisor", "0")
-            _canonicalise(item["resourceFieldRef"], "divisor")
-
-
-def _canonicalise(owner: Json, name: str) -> None:
-    with suppress(ValueError):  # validation names the field
-        owner[name] = quantity.canonical(owner[name])
+            canonicalise(item["resourceFieldRef"], "divisor")

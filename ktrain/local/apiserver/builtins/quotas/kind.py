@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 from ktrain.api import quantity
 from ktrain.api.selectors import label_key_errors
 from ktrain.local.apiserver import causes
+from ktrain.local.apiserver.builtins.values.amounts import canonicalise
 from ktrain.local.apiserver.strategy import Strategy
 
 if TYPE_CHECKING:
@@ -75,12 +76,7 @@ class QuotaStrategy(Strategy):
 
     def default(self, obj: Json) -> None:
         """Write amounts canonically."""
-        hard = obj.setdefault("spec", {}).get("hard") or {}
-        for name, value in hard.items():
-            try:
-                hard[name] = quantity.canonical(value)
-            except ValueError:
-                continue  # validation names the field
+        canonicalise(obj.setdefault("spec", {}).get("hard") or {})
 
     def prepare_create(self, obj: Json, backend: Backend) -> None:
         """Start with nothing counted."""

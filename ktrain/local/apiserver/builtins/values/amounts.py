@@ -1,7 +1,8 @@
-"""What pods ask for, added up: requests and limits of their containers as exact numbers."""
+"""Quantities in fields: written canonically; and what pods ask for, added up, as exact numbers."""
 
 from __future__ import annotations
 
+from contextlib import suppress
 from fractions import Fraction
 from typing import TYPE_CHECKING, Literal
 
@@ -12,6 +13,14 @@ if TYPE_CHECKING:
 
 Part = Literal["requests", "limits"]
 Amounts = dict[str, Fraction]
+
+
+def canonicalise(amounts: Json, *names: str) -> None:
+    """Write quantities as typed encoding does: all of them, or those of these names that are there."""
+    for name in names or amounts:
+        if name in amounts:
+            with suppress(ValueError):  # validation names the field
+                amounts[name] = quantity.canonical(amounts[name])
 
 
 def read(amounts: Json | None) -> Amounts:

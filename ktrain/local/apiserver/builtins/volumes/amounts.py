@@ -41,15 +41,6 @@ def validate_class(name: str | None, field: str) -> Iterator[Cause]:
         yield from (causes.invalid(field, name, text) for text in names.subdomain(name))
 
 
-def canonicalise(amounts: Json) -> None:
-    """Write quantities as typed encoding does."""
-    for name, value in amounts.items():
-        try:
-            amounts[name] = quantity.canonical(value)
-        except ValueError:
-            continue  # validation names the field
-
-
 def amount(size: object) -> Fraction:
     """Return a quantity as a number, which may be larger than floats go; -1 for what is none."""
     try:

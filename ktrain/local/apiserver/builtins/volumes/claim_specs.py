@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from ktrain.local.apiserver import causes, names
+from ktrain.local.apiserver.builtins.values.amounts import canonicalise
 from ktrain.local.apiserver.builtins.values.selectors import validate_selector
 from ktrain.local.apiserver.builtins.volumes.amounts import (
     NOT_POSITIVE,
     amount,
-    canonicalise,
     validate_class,
     validate_modes,
 )

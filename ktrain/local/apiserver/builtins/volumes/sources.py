@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from ktrain.local.apiserver import causes, names
 from ktrain.local.apiserver.builtins.pods.validation.volumes import disks
+from ktrain.local.apiserver.builtins.pods.validation.volumes.paths import HOST_TYPES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -69,16 +70,6 @@ _GONE: Final = {
     "scaleIO": "deprecated in v1.16, non-functional in v1.22+",
     "storageos": "deprecated in v1.22, non-functional in v1.25+",
 }
-_HOST_TYPES: Final = (
-    "",
-    "BlockDevice",
-    "CharDevice",
-    "Directory",
-    "DirectoryOrCreate",
-    "File",
-    "FileOrCreate",
-    "Socket",
-)
 _SECRETS: Final = (
     "controllerPublishSecretRef",
     "controllerExpandSecretRef",
@@ -129,8 +120,8 @@ def source_warnings(spec: Json) -> Iterator[str]:
 
 def _validate_host_path(source: Json, field: str) -> Iterator[Cause]:
     yield from _validate_no_way_back(source, field)
-    if (kind := source.get("type") or "") not in _HOST_TYPES:
-        yield causes.not_supported(f"{field}.type", kind, _HOST_TYPES)
+    if (kind := source.get("type") or "") not in HOST_TYPES:
+        yield causes.not_supported(f"{field}.type", kind, HOST_TYPES)
 
 
 def _validate_no_way_back(source: Json, field: str) -> Iterator[Cause]:

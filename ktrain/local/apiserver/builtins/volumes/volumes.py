@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Final
 from ktrain.api.meta import format_time
 from ktrain.api.selectors import label_key_errors
 from ktrain.local.apiserver import causes, names
+from ktrain.local.apiserver.builtins.values.amounts import canonicalise
 from ktrain.local.apiserver.builtins.values.node_selectors import validate_node_selector
 from ktrain.local.apiserver.builtins.volumes.amounts import (
     NOT_POSITIVE,
     amount,
-    canonicalise,
     class_warnings,
     validate_class,
     validate_modes,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from ktrain.api import quantity
 from ktrain.local.apiserver import causes, names
+from ktrain.local.apiserver.builtins.values.amounts import canonicalise
 from ktrain.local.apiserver.builtins.volumes.amounts import amount
 from ktrain.local.apiserver.strategy import Strategy
 
@@ -52,12 +52,12 @@ class AutoscalerStrategy(Strategy):
             spec["metrics"] = [{"type": "Resource", "resource": {"name": "cpu", "target": target}}]
         for metric in spec["metrics"]:
             for source in _SOURCES.values():
-                _canonicalise((metric.get(source) or {}).get("target") or {})
+                canonicalise((metric.get(source) or {}).get("target") or {}, "value", "averageValue")
         if (behavior := spec.get("behavior")) is not None:
             behavior["scaleUp"] = {**_SCALE_UP, **behavior.get("scaleUp", {})}
             behavior["scaleDown"] = {**_SCALE_DOWN, **behavior.get("scaleDown", {})}
             for rules in behavior.values():
-                _canonicalise(rules)
+                canonicalise(rules, "tolerance")
         obj["status"] = {"desiredReplicas": 0, "currentMetrics": None, **obj.get("status", {})}
 
     def prepare_create(self, obj: Json, backend: Backend) -> None:
@@ -210,12 +210,3 @@ def _validate_rules(rules: Json, field: str) -> Iterator[Cause]:
         if policy.get("periodSeconds", 0) > _MAX_PERIOD_S:
             detail = f"must be less than or equal to {_MAX_PERIOD_S}"
             yield causes.invalid(f"{path}.periodSeconds", policy["periodSeconds"], detail)
-
-
-def _canonicalise(target: Json) -> None:
-    for name in ("value", "averageValue", "tolerance"):
-        if name in target:
-            try:
-                target[name] = quantity.canonical(target[name])
-            except ValueError:
-                continue  # validation names the field

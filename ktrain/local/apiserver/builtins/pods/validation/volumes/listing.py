@@ -13,7 +13,7 @@ from ktrain.local.apiserver.builtins.pods.validation.volumes.claims import (
     validate_ephemeral_volume,
 )
 from ktrain.local.apiserver.builtins.pods.validation.volumes.downward import validate_downward
-from ktrain.local.apiserver.builtins.pods.validation.volumes.paths import validate_items, validate_mode
+from ktrain.local.apiserver.builtins.pods.validation.volumes.paths import HOST_TYPES, validate_items, validate_mode
 from ktrain.local.apiserver.builtins.pods.validation.volumes.projected import validate_projected
 
 if TYPE_CHECKING:
@@ -22,16 +22,6 @@ if TYPE_CHECKING:
     from ktrain.api.meta import Json
     from ktrain.api.schema import Cause
 
-_HOST_TYPES: Final = (
-    "",
-    "BlockDevice",
-    "CharDevice",
-    "Directory",
-    "DirectoryOrCreate",
-    "File",
-    "FileOrCreate",
-    "Socket",
-)
 _PULL_POLICIES: Final = ("Always", "IfNotPresent", "Never")
 _MAX_PORTAL: Final = 64
 _PORTAL_TEXT: Final = (
@@ -97,7 +87,7 @@ def _validate_host_path(source: Json, field: str) -> Iterator[Cause]:
         return
     if ".." in path.split("/"):
         yield causes.invalid(f"{field}.path", path, "must not contain '..'")
-    yield from enumerated(source, "type", _HOST_TYPES, field)
+    yield from enumerated(source, "type", HOST_TYPES, field)
 
 
 def _validate_git(source: Json, field: str) -> Iterator[Cause]:

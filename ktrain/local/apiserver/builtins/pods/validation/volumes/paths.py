@@ -12,6 +12,17 @@ if TYPE_CHECKING:
     from ktrain.api.meta import Json
     from ktrain.api.schema import Cause
 
+HOST_TYPES: Final = (
+    "",
+    "BlockDevice",
+    "CharDevice",
+    "Directory",
+    "DirectoryOrCreate",
+    "File",
+    "FileOrCreate",
+    "Socket",
+)
+"""What a path of the node may have to be."""
 _MOST: Final = 0o777
 
 

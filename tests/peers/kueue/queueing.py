@@ -1,5 +1,5 @@
 """
-Kueue's own manager beside `ktrain operator`, on a real kube-apiserver.
+Kueue's own manager beside `ktrain operator`, on a real kube-apiserver, with JobSets by ktrain or by their own operator.
 
 Kueue is set up as its project does it: its definitions, its webhooks by their Service, certificates that it makes
 itself. What a cluster would add is done here: the Service leads to this machine, and the Secret with the certificate
@@ -11,16 +11,13 @@ from __future__ import annotations
 import base64
 import json
 import os
-import socket
 import subprocess
-import sys
 import threading
 import time
 import urllib.request
-from contextlib import contextmanager
-from datetime import UTC, datetime
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import anyio
 import yaml
@@ -28,17 +25,20 @@ import yaml
 from ktrain.api import core
 from ktrain.api.documents import resource_of
 from ktrain.framework import Client, connect, system_env
-from ktrain.local.apiserver.front.certificates import self_signed
 from ktrain.testing.crds import serve_crds
 from ktrain.testing.planes import install_crds
 from ktrain.testing.realserver import RealServer, real_server
 
+from ..stack import Operator, free_ports, peers, point_webhooks_at
+from ..stack import missing as others_missing
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from ktrain.api.meta import Json
     from ktrain.testing.envtest import Binaries
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 HOST = "127.0.0.1"
 NAMESPACE, SERVICE, SECRET = "kueue-system", "kueue-webhook-service", "kueue-webhook-server-cert"
 CONVERTED = ("localqueues", "clusterqueues", "cohorts", "workloads", "multikueueclusters")
@@ -47,10 +47,19 @@ READY_WITHIN_S = 120.0
 WRITES = ("create", "update", "patch", "delete")
 
 
-def built() -> Path | None:
-    """The directory where hack/peers/kueue/build left Kueue, if it did."""
-    directory = os.environ.get("PEER_ASSETS")
-    return Path(directory) if directory and (Path(directory) / "kueue-manager").exists() else None
+def built() -> Path:
+    """The directory with Kueue, beside the other operators."""
+    directory = peers()
+    assert directory is not None
+    return directory
+
+
+def missing() -> str:
+    """Say what these tests need and is not there; nothing if all is."""
+    found = others_missing()
+    return found or (
+        "" if (built() / "kueue-manager").exists() else "needs Kueue: hack/peers/kueue/build (Go, minutes)"
+    )
 
 
 class Plane:
@@ -60,9 +69,13 @@ class Plane:
         self.server = server
         self._directory = directory
 
-    def log(self, name: str) -> str:
-        """What `operator` or `kueue` has said."""
-        return (self._directory / f"{name}.log").read_text()
+    def portable_kubeconfig(self) -> str:
+        """Return a kubeconfig that names no file."""
+        config = yaml.safe_load(self.server.kubeconfig.read_text())
+        cluster = config["clusters"][0]["cluster"]
+        authority = Path(cluster.pop("certificate-authority")).read_bytes()
+        cluster["certificate-authority-data"] = base64.b64encode(authority).decode()
+        return yaml.safe_dump(config)
 
     def writes(self, agent: str, namespace: str) -> list[tuple[str, str, str, int]]:
         """Who sends this user agent wrote, in a namespace: verb, plural with subresource, name, HTTP status."""
@@ -78,78 +91,74 @@ class Plane:
         return found
 
 
+class Trainer(Operator):
+    """`ktrain operator` where others see to JobSets."""
+
+    @property
+    def webhooks(self) -> tuple[str, ...]:
+        """Whose webhooks it serves."""
+        return ("trainer",)
+
+    def _configuration(self) -> dict[str, Any]:
+        return super()._configuration() | {"jobset": {"enable": False}}
+
+
 @contextmanager
-def plane(binaries: Binaries, kueue: Path, directory: Path, **configuration: object) -> Iterator[Plane]:
-    """Run everything; `configuration` is laid over Kueue's."""
+def plane(binaries: Binaries, directory: Path, configuration: Json, *, own_jobsets: bool) -> Iterator[Plane]:
+    """Run everything; `configuration` is laid over Kueue's. Without `own_jobsets` JobSet's own operator runs."""
     policy = {"apiVersion": "audit.k8s.io/v1", "kind": "Policy", "omitStages": ["RequestReceived"]}
     rules = {"rules": [{"level": "None", "verbs": ["get", "list", "watch"]}, {"level": "Metadata"}]}
     (directory / "policy.yaml").write_text(yaml.safe_dump(policy | rules))
     audit = [f"--audit-policy-file={directory / 'policy.yaml'}", f"--audit-log-path={directory / 'audit.log'}"]
-    ports = {name: free_port() for name in ("operator", "operator health", "kueue", "kueue health")}
+    ports = free_ports(2)
+    operators = (
+        [Operator(directory, "ktrain")]
+        if own_jobsets
+        else [Trainer(directory, "ktrain"), Operator(directory, "jobset")]
+    )
 
     def prepare(server: RealServer) -> None:
+        (directory / "kubeconfig").write_text(server.kubeconfig.read_text())
         anyio.run(install_crds, server)
-        anyio.run(_install, server, kueue, directory, ports)
+        anyio.run(_install, server, ports[0])
+        for operator in operators:
+            anyio.run(point_webhooks_at, server.kubeconfig, operator)
 
-    with (
-        real_server(binaries, prepare, arguments={"kube-apiserver": audit}) as server,
-        _operator(server, directory, ports),
-        _mounting(server, directory / "kueue"),
-        _kueue(server, kueue, directory, ports, configuration),
-    ):
+    with ExitStack() as stack:
+        server = stack.enter_context(real_server(binaries, prepare, arguments={"kube-apiserver": audit}))
+        for operator in operators:
+            stack.callback(operator.stop)
+            operator.start()
+        stack.enter_context(_mounting(server, directory / "kueue"))
+        stack.enter_context(_kueue(server, directory, ports, configuration))
         yield Plane(server, directory)
 
 
 @contextmanager
-def _operator(server: RealServer, directory: Path, ports: dict[str, int]) -> Iterator[None]:
-    configuration = {
-        "apiVersion": "config.trainer.kubeflow.org/v1alpha1",
-        "kind": "Configuration",
-        "jobset": {"enable": True},
-        "metrics": {"bindAddress": "0"},
-        "health": {"healthProbeBindAddress": f"{HOST}:{ports['operator health']}"},
-        "webhook": {"enable": True, "host": HOST, "port": ports["operator"], "certDir": str(directory)},
-    }
-    (directory / "operator.yaml").write_text(yaml.safe_dump(configuration))
-    options = ["--config", str(directory / "operator.yaml"), "--kubeconfig", str(server.kubeconfig)]
-    command = [sys.executable, "-m", "ktrain", "operator", *options]
-    with _program("operator", command, directory, ports["operator health"], {}):
-        yield
-
-
-@contextmanager
-def _kueue(
-    server: RealServer, kueue: Path, directory: Path, ports: dict[str, int], more: dict[str, object]
-) -> Iterator[None]:
+def _kueue(server: RealServer, directory: Path, ports: list[int], more: Json) -> Iterator[None]:
     configuration = {
         "apiVersion": "config.kueue.x-k8s.io/v1beta2",
         "kind": "Configuration",
         "namespace": NAMESPACE,
-        "health": {"healthProbeBindAddress": f"{HOST}:{ports['kueue health']}"},
+        "health": {"healthProbeBindAddress": f"{HOST}:{ports[1]}"},
         "metrics": {"bindAddress": "0"},
         "leaderElection": {"leaderElect": False},
-        "webhook": {"host": HOST, "port": ports["kueue"], "certDir": str(directory / "kueue")},
+        "webhook": {"host": HOST, "port": ports[0], "certDir": str(directory / "kueue")},
         "internalCertManagement": {"enable": True, "webhookServiceName": SERVICE, "webhookSecretName": SECRET},
         "integrations": {"frameworks": ["batch/job", "jobset.x-k8s.io/jobset", "trainer.kubeflow.org/trainjob"]},
         "featureGates": {"VisibilityOnDemand": False},
     }
     (directory / "kueue.yaml").write_text(yaml.safe_dump(configuration | more))
-    command = [str(kueue / "kueue-manager"), "--config", str(directory / "kueue.yaml"), "--zap-log-level=3"]
-    with _program("kueue", command, directory, ports["kueue health"], {"KUBECONFIG": str(server.kubeconfig)}):
-        yield
-
-
-@contextmanager
-def _program(name: str, command: list[str], directory: Path, port: int, environment: dict[str, str]) -> Iterator[None]:
-    """Run a manager from its readiness to its end."""
-    with (directory / f"{name}.log").open("ab") as log:
-        process = subprocess.Popen(command, cwd=ROOT, stdout=log, stderr=log, env=os.environ | environment)
+    command = [str(built() / "kueue-manager"), "--config", str(directory / "kueue.yaml"), "--zap-log-level=3"]
+    environment = {**os.environ, "KUBECONFIG": str(server.kubeconfig)}
+    with (directory / "kueue.log").open("ab") as log:
+        process = subprocess.Popen(command, cwd=ROOT, stdout=log, stderr=log, env=environment)
     try:
         deadline = time.monotonic() + READY_WITHIN_S
-        while not _is_ready(port):
+        while not _is_ready(ports[1]):
             if process.poll() is not None or time.monotonic() > deadline:
-                said = (directory / f"{name}.log").read_text()[-3000:]
-                raise AssertionError(f"{name} is not ready (exit code {process.poll()}):\n{said}")
+                said = (directory / "kueue.log").read_text()[-3000:]
+                raise AssertionError(f"Kueue is not ready (exit code {process.poll()}):\n{said}")
             time.sleep(0.1)
         yield
     finally:
@@ -198,12 +207,9 @@ def _mounting(server: RealServer, directory: Path) -> Iterator[None]:
         thread.join()
 
 
-async def _install(server: RealServer, kueue: Path, directory: Path, ports: dict[str, int]) -> None:
-    """Create Kueue's kinds, its Service, and the webhooks of both."""
-    documents = [found for found in yaml.safe_load_all((kueue / "kueue.yaml").read_text()) if found]
-    identity = self_signed(HOST, now=datetime.now(UTC))
-    (directory / "tls.crt").write_bytes(identity.certificate)
-    (directory / "tls.key").write_bytes(identity.key)
+async def _install(server: RealServer, port: int) -> None:
+    """Create Kueue's kinds, its Service, and its webhooks."""
+    documents = [found for found in yaml.safe_load_all((built() / "kueue.yaml").read_text()) if found]
     transport = await connect(str(server.kubeconfig))
     try:
         client = Client(transport, system_env(), field_manager="installer")
@@ -219,26 +225,19 @@ async def _install(server: RealServer, kueue: Path, directory: Path, ports: dict
         ):
             await client.create(resource_of(document), document)
         definitions = [each for each in documents if each["kind"] == "CustomResourceDefinition"]
-        await serve_crds(client, system_env(), [_converted(each, ports["kueue"]) for each in definitions])
+        await serve_crds(client, system_env(), [_converted(each, port) for each in definitions])
         for configuration in documents:
             if configuration not in definitions:
-                await client.create(resource_of(configuration), _renamed(configuration, ports["kueue"]))
-        for file in ("trainer", "jobset"):
-            for found in yaml.safe_load_all((ROOT / "config" / file / "webhooks.yaml").read_text()):
-                for webhook in found["webhooks"]:
-                    url = f"https://{HOST}:{ports['operator']}{webhook['clientConfig']['service']['path']}"
-                    ca = base64.b64encode(identity.certificate).decode()
-                    webhook["clientConfig"] = {"url": url, "caBundle": ca}
-                await client.create(resource_of(found), found)
+                await client.create(resource_of(configuration), _renamed(configuration, port))
     finally:
         await transport.aclose()
 
 
-def _service(path: str, port: int) -> dict[str, object]:
+def _service(path: str, port: int) -> Json:
     return {"service": {"namespace": NAMESPACE, "name": SERVICE, "path": path, "port": port}}
 
 
-def _converted(definition: dict, port: int) -> dict:
+def _converted(definition: Json, port: int) -> Json:
     """Have Kueue convert between versions, as its kustomization says."""
     if definition["spec"]["names"]["plural"] not in CONVERTED:
         return definition
@@ -246,7 +245,7 @@ def _converted(definition: dict, port: int) -> dict:
     return definition | {"spec": definition["spec"] | {"conversion": {"strategy": "Webhook", "webhook": webhook}}}
 
 
-def _renamed(configuration: dict, port: int) -> dict:
+def _renamed(configuration: Json, port: int) -> Json:
     """Put in the names that the kustomization puts in."""
     metadata = {"name": f"kueue-{configuration['metadata']['name']}"}
     webhooks = [
@@ -254,8 +253,3 @@ def _renamed(configuration: dict, port: int) -> dict:
         for webhook in configuration["webhooks"]
     ]
     return configuration | {"metadata": metadata, "webhooks": webhooks}
-
-
-def free_port() -> int:
-    with socket.create_server((HOST, 0)) as one:
-        return int(one.getsockname()[1])

@@ -1,0 +1,77 @@
+"""
+Snapshots of jobs' own, on their way to the API server.
+
+A job should not wait for two writes where one does, so the snapshot goes out together with what is built from it. In
+what order the two arrive nobody knows, and only one of them may. Why that does no harm:
+
+- The process dies, and only the JobSet is there. The next one takes the snapshot anew from the runtime, as it does when
+  somebody deletes a snapshot. Only if the runtime was edited between the two is that another one, and then a running
+  job is left alone, one that is suspended follows its snapshot.
+- The snapshot is refused, or its answer is lost. What was taken is remembered until it is known to be stored, so the
+  next attempt writes what the JobSet was built from, whatever has become of the runtime.
+- The job ends before its snapshot is stored. The end is told after it, as long as whatever hinders may pass: what has
+  ended is the same in good and in bad weather, and nothing is written after an end.
+- Snapshots are refused here as a rule: a quota, a policy, a right that is missing. Then no job may start without one.
+  So they go out together only where the last one was accepted; the first of a namespace goes alone.
+- Somebody else's ConfigMap has the name. If the cache shows it, nothing is written. One that came with the job, before
+  the cache could show it, keeps the first job of a namespace from starting, and is left alone in any case.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from . import snapshot as snapshots
+from .observe import SNAPSHOT_METADATA
+
+if TYPE_CHECKING:
+    from ktrain.api import trainer as api
+    from ktrain.framework.client.client import Client
+
+    from .snapshot import Snapshot
+
+
+class OwnSnapshots:
+    """Creates the snapshots of jobs' own."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self._accepting: set[str] = set()
+        """Namespaces whose last snapshot was accepted."""
+        self._taken: dict[str, Snapshot] = {}
+        """By UID of the job: what may not be stored although a JobSet was built from it. Most often empty."""
+
+    def taken(self, uid: str) -> Snapshot | None:
+        """Return what was taken for a job, if it is not known to be stored."""
+        return self._taken.get(uid)
+
+    def remember(self, uid: str, snapshot: Snapshot) -> None:
+        """Remember what was taken for a job, until it is known to be stored."""
+        self._taken[uid] = snapshot
+
+    def forget(self, uid: str) -> None:
+        """Forget what was taken for a job: it is stored, or is not needed any more."""
+        self._taken.pop(uid, None)
+
+    def are_accepted(self, namespace: str) -> bool:
+        """Whether one more is likely to be accepted."""
+        return namespace in self._accepting
+
+    async def create(self, job: api.TrainJob, snapshot: Snapshot) -> str:
+        """
+        Create a job's snapshot; returns its resource version.
+
+        Created, not applied: if somebody else's has the name, which the cache may not show yet, this fails.
+
+        Raises:
+            FrameworkError: The API server refused, or could not be reached.
+        """
+        namespace = job.metadata.namespace
+        try:
+            written = await self._client.create(SNAPSHOT_METADATA, snapshots.config_map(job, snapshot))
+        except BaseException:
+            self._accepting.discard(namespace)
+            raise
+        self._accepting.add(namespace)
+        self.forget(job.metadata.uid)
+        return written.metadata.resource_version

@@ -1,0 +1,82 @@
+"""
+The same inputs on Kubeflow Trainer with the JobSet operator, and on ktrain, each on a real control plane of its own:
+what is answered and what there is after each step is the same, but for what is listed here with its reason.
+
+    export KUBEBUILDER_ASSETS=$(hack/controlplane/build)
+    hack/peers/build
+    python -m pytest tests/peers/test_same_as_go.py [-k torch]
+"""
+
+import re
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+
+import pytest
+
+from .cases import gangs, life, patch_rules, patches, plugins, rules, torch, torchtune
+from .differences import compare
+from .runner import Plane
+from .stack import missing, running
+
+MODULES = (torch, torchtune, plugins, patches, patch_rules, rules, gangs, life)
+CASES = {name: steps for module in MODULES for name, steps in module.CASES.items()}
+AT_A_TIME = 6
+
+DECODER = (
+    "Go's decoder refuses what is of another type than its fields (400); here the schema does, with the path (422)"
+)
+LATER = "a release after 2.3.0 does as ktrain does"
+RANDOM = "the order of XGBoost's and the user's variables is that of a hash in Go"
+KNOWN = {
+    "patch-quantities": ("0/TrainJob/job/spec/runtimePatches", "Go's webhook writes a user's patches anew"),
+    "patch-times": ("0 answers", DECODER),
+    "trainjob-schema": ("0 answers", DECODER),
+    "runtime-schema": ("0 answers", LATER),
+    "ttl-failed": ("[23]/", LATER),
+    "volcano": ("1/VolcanoPodGroup/patched/spec/queue", "a resumed job's PodGroup follows it"),
+}
+SOMETIMES = {name: (r"\d/JobSet/.*/env", RANDOM) for name in CASES if name.startswith("xgboost")}
+"""What differs, as the beginning of its place, and why."""
+
+
+def is_known(case, line):
+    place, _ = KNOWN.get(case) or SOMETIMES.get(case) or ("(?!)", "")
+    return bool(re.match(place, line))
+
+
+@pytest.fixture(scope="session")
+def planes(tmp_path_factory):
+    """Go's and ours."""
+    if why := missing():
+        pytest.skip(why)
+    with ExitStack() as stack:
+        found = []
+        for name in ("go", "ktrain"):
+            directory = tmp_path_factory.mktemp(name)
+            stack.enter_context(running(directory, ktrain=name == "ktrain"))
+            found.append(Plane(directory / "kubeconfig"))
+        yield found
+
+
+@pytest.fixture(scope="session")
+def outcomes(planes, request):
+    """What became of the cases that were chosen. They mostly wait, so several run at a time."""
+    names = [item.callspec.params["case"] for item in request.session.items if item.originalname == TEST]
+
+    def one(name):
+        return compare(planes, name, CASES[name], lambda line: is_known(name, line))
+
+    with ThreadPoolExecutor(AT_A_TIME) as pool:
+        return dict(zip(names, pool.map(one, names), strict=True))
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_the_same_comes_of_the_same(outcomes, case):
+    found = outcomes[case]
+    unknown = [line for line in found if not is_known(case, line)]
+
+    assert not unknown, "\n".join(unknown)
+    assert bool(found) or case not in KNOWN, f"{case} does not differ any more"
+
+
+TEST = test_the_same_comes_of_the_same.__name__
