@@ -14,7 +14,8 @@ from ktrain.framework import Client, HttpTransport, system_env
 from ktrain.testing.envtest import Settings
 from ktrain.testing.realserver import real_server as started
 
-from .installation import Audit, Stack
+from .audit import Audit
+from .installation import Stack
 from .scene import Scene
 from .stack import missing, peers
 

@@ -18,17 +18,17 @@ import urllib.request
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 
-import msgspec
 import trustme
 import yaml
 
 from ktrain.api import assets
 from ktrain.api.core import SECRETS, untyped
 
+from .audit import ACCOUNT
+
 ROOT = Path(__file__).parents[2]
 PATIENCE_S = 90
 SYSTEM = "kubeflow-system"
-ACCOUNT = "kubeflow-trainer-controller-manager"
 SERVICE = ACCOUNT
 RBAC = "rbac.authorization.k8s.io"
 LEASE = "trainer.kubeflow.org"
@@ -231,8 +231,8 @@ class Stack:
             yield await exits.enter_async_context(running)
 
     @asynccontextmanager
-    async def ktrain(self, *, manages=False, **more):
-        """Run `ktrain operator` with Kubeflow's file, and what it says `more`."""
+    async def ktrain(self, *, manages=False, leads=True, **more):
+        """Run `ktrain operator` with Kubeflow's file, and what it says `more`; wait until it `leads`."""
         health, port = free_ports(2)
         configuration = self.configuration(health, port, manages=manages) | more
         configuration["webhook"] |= {"certDir": str(self.certificates(SYSTEM, SERVICE))}
@@ -241,6 +241,9 @@ class Stack:
         command += ["--zap-encoder=json", "--kubeconfig", self.user()]
         environment = {"POD_NAMESPACE": SYSTEM, "PYTHONPATH": str(ROOT)}
         async with self._run("ktrain", command, health, environment, (SYSTEM, SERVICE, port)) as program:
+            async with asyncio.timeout(PATIENCE_S):
+                while leads and "election.won" not in program.log.read_text():  # noqa: ASYNC110 -- another process
+                    await asyncio.sleep(0.2)
             yield program
 
     @asynccontextmanager
@@ -296,50 +299,6 @@ class Stack:
         file = self.directory / name
         file.write_text(yaml.safe_dump(document))
         return file
-
-
-class Audit:
-    """What the API server was asked to write."""
-
-    POLICY = {
-        "apiVersion": "audit.k8s.io/v1",
-        "kind": "Policy",
-        "omitStages": ["RequestReceived", "ResponseStarted", "Panic"],
-        "rules": [{"level": "None", "verbs": ["get", "list", "watch"]}, {"level": "Metadata"}],
-    }
-    UNCOUNTED = ("events", "leases", "tokenreviews", "subjectaccessreviews")
-
-    def __init__(self, file):
-        self.file = file
-        self.policy = file.with_suffix(".policy")
-        self.policy.write_text(yaml.safe_dump(self.POLICY))
-
-    @property
-    def options(self):
-        return [f"--audit-policy-file={self.policy}", f"--audit-log-path={self.file}"]
-
-    def now(self):
-        """Return a mark for `writes`."""
-        return self.file.stat().st_size
-
-    def writes(self, since=0, agent="", user=ACCOUNT):
-        """
-        Return the writes of a service account, as (verb, kind, name); events, leases and dry runs are nothing.
-
-        `agent` is part of the program's name for itself.
-        """
-        with self.file.open("rb") as log:
-            log.seek(since)
-            events = [msgspec.json.decode(line) for line in log if line.endswith(b"\n")]
-        return [
-            (one["verb"], "/".join(filter(None, (ref["resource"], ref.get("subresource")))), ref.get("name", ""))
-            for one in events
-            if one["user"]["username"].endswith(f":{user}")
-            and (ref := one.get("objectRef"))
-            and ref["resource"] not in self.UNCOUNTED
-            and "dryRun" not in one["requestURI"]
-            and agent in one.get("userAgent", "")
-        ]
 
 
 TRAINER_NAMES = {

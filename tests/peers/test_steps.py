@@ -42,7 +42,7 @@ async def test_one_works_while_the_other_waits_and_takes_over_when_it_ends(stack
     async with stack.jobsets(), first, second:
         await first.enter_async_context(stack.kubeflow())
         await scene.prepare()
-        waiting = await second.enter_async_context(stack.ktrain())
+        waiting = await second.enter_async_context(stack.ktrain(leads=False))
         await a_job_lives(scene, "one")
         assert stack.audit.writes(agent=KTRAIN) == [], waiting.last_words()
 

@@ -94,6 +94,8 @@ class Memory(msgspec.Struct, frozen=True, gc=False):
     snapshot_version: str = ""
     applied: Mapping[str, Applied] = {}
     """By kind and name of the component."""
+    kept: bytes = b""
+    """If the JobSet is kept as Kubeflow made it: what of ours it is kept instead of."""
     job_set_version: str = ""
     status_version: str = ""
     """Resource versions of the JobSet and of the TrainJob after our last write; their events bring nothing new."""

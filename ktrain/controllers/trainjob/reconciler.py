@@ -16,7 +16,7 @@ import structlog
 
 from ktrain.api import core
 from ktrain.api import trainer as api
-from ktrain.framework.client.client import APPLY_TYPE, PatchType
+from ktrain.framework.client.client import PatchType
 from ktrain.framework.errors import ApiError, Conflict, FrameworkError, NotFound
 from ktrain.framework.parallel import run_all
 from ktrain.framework.workqueue.delays import Delays
@@ -24,7 +24,7 @@ from ktrain.pipeline.errors import PlanError
 from ktrain.pipeline.points import Context
 from ktrain.plugins.jobset import JOB_SET_STATES
 
-from . import elastic, refusals, stalls
+from . import comparing, elastic, refusals, stalls
 from . import snapshot as snapshots
 from . import status as statuses
 from .build import Decision, runtime_key
@@ -34,10 +34,9 @@ from .lookups import Lookups
 from .memories import Memories
 from .observe import RUNTIMES, SNAPSHOT_METADATA, Applied, Check, Failure, Observed
 from .own_snapshots import OwnSnapshots
-from .writing import is_same
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from ktrain.api.meta import Json, Key, Resource
     from ktrain.framework.cache.informer import Informer
@@ -225,8 +224,8 @@ class Reconciler:
             await self._read_snapshot(job)
         if decision.check is Check.EVENTS and decision.stall:
             await self._listen(job, decision.stall)
-        for apply in decision.built:
-            await self._compare(job, apply)
+        if decision.built:
+            await self._compare(job, decision.built)
         return True
 
     async def _listen(self, job: api.TrainJob, stall: Stall) -> None:
@@ -252,22 +251,15 @@ class Reconciler:
         self._remember(job, snapshot=snapshots.read(found, job), snapshot_version=version)
         self._own.forget(job.metadata.uid)
 
-    async def _compare(self, job: api.TrainJob, apply: Apply) -> None:
-        """
-        Remember a component as written if writing it would change nothing, so that a settled world stays unwritten.
-
-        Only the API server can tell: it knows what it, and the webhooks behind it, fill in, and which fields are left
-        over from an earlier version of us that sent more.
-        """
-        resource = core.untyped(apply.component.resource)
-        live = await self._client.get(resource, apply.key.name, apply.key.namespace)
-        query = [("fieldManager", self._client.field_manager), ("force", "true"), ("dryRun", "All")]
-        headers = {"Content-Type": APPLY_TYPE}
-        answer = await self._client.raw(
-            "PATCH", resource.path(*apply.key), query=query, body=apply.component.body, headers=headers
+    async def _compare(self, job: api.TrainJob, built: Sequence[Apply]) -> None:
+        """Remember components as written if writing them would change nothing: a settled world stays unwritten."""
+        compared = await comparing.compare(
+            self._client, built, keeps=snapshots.is_kubeflows(self._memory(job).snapshot)
         )
-        if is_same(live, msgspec.json.decode(answer.body)):
-            self._remember_applied(job, apply, live["metadata"].get("generation", 0))
+        if compared.kept:
+            self._remember(job, kept=compared.kept)
+        for apply, generation in compared.settled:
+            self._remember_applied(job, apply, generation)
 
     # Act
 
@@ -308,7 +300,8 @@ class Reconciler:
     async def _write_built(self, job: api.TrainJob, decision: Decision) -> None:
         for apply in decision.applies:
             component = apply.component
-            done = await self._client.apply(component.resource, component.body, force=apply.exists)
+            body = await comparing.to_write(self._client, apply, self._memory(job).kept)
+            done = await self._client.apply(component.resource, body, force=apply.exists)
             self._remember_applied(job, apply, done.metadata.generation)
             if component.resource == JOB_SET_STATES:
                 self._remember(job, job_set_version=done.metadata.resource_version)

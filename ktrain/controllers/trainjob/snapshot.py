@@ -164,6 +164,11 @@ def parse(text: str) -> Snapshot:
     return snapshot
 
 
+def is_kubeflows(snapshot: Snapshot | PlanError | None) -> bool:
+    """Whether Kubeflow's operator took a snapshot, and so made what was built from it: its YAML is no JSON."""
+    return isinstance(snapshot, Snapshot) and not snapshot.text.lstrip().startswith("{")
+
+
 def read(config_map: ConfigMap, job: api.TrainJob) -> Snapshot | PlanError:
     """Read a snapshot's ConfigMap; say why if it cannot be used."""
     if not config_map.metadata.is_controlled_by(job.metadata.uid):
