@@ -61,7 +61,7 @@ def _write_object(value: Json, node: Node) -> Json:
         new = item if as_it_is or child is None else _write(item, child)
         if new is not None and (new or key not in node.omit_empty):
             written[key] = new
-    # Two fields are there also if nobody says them: the one amount that is no pointer, and a status that is not omitted.
+    # Two fields are there also if nobody says them: the one amount that is no pointer, and a status never omitted.
     if "divisor" in node.properties:
         written.setdefault("divisor", "0")
     elif node.properties.keys() == _POD_CONDITION:

@@ -122,7 +122,7 @@ class Container:
 
     def merge_resources(self, resources: Json) -> None:
         """
-        Lay requests, limits and claims over the container's, name by name; nothing is removed. Amounts become canonical.
+        Lay requests, limits and claims over the container's, name by name; nothing is removed. Amounts are canonical.
 
         Go's Trainer loses claims (DRA) on this way; here they are kept.
         """
