@@ -36,6 +36,8 @@ if TYPE_CHECKING:
     from .trainers import Kind
 
 CONCURRENCY: Final = 16
+FOREIGN_PER_JOB: Final = 3
+"""The allocator takes a mebibyte at a time: of fewer objects one such step would look like their size."""
 _FOREIGN: Final = {**PATHS, "secret": f"/api/v1/namespaces/{NAMESPACE}/secrets"}
 
 
@@ -78,7 +80,7 @@ async def _grown(
                     await anyio.sleep(settle_s)
                     sizes.append(resident_mb(process.pid))
                 group.cancel_scope.cancel()
-            foreign = await _foreign(client, process.pid, jobs, settle_s) if kind is TORCH else {}
+            foreign = await _foreign(client, process.pid, FOREIGN_PER_JOB * jobs, settle_s) if kind is TORCH else {}
         await clean(client)
     return (sizes[1] - sizes[0]) * 1e3 / jobs, foreign
 

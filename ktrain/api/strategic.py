@@ -17,6 +17,7 @@ Source of the rules: https://kubernetes.io/docs/tasks/manage-kubernetes-objects/
 
 from __future__ import annotations
 
+from operator import itemgetter
 from typing import TYPE_CHECKING, Final
 
 from .patch import equal
@@ -109,13 +110,15 @@ def _merge_list(before: list[JsonValue], patch: list[JsonValue], node: Node) -> 
     if not {dict, list} & _check_alike(before, patch):
         merged = list(dict.fromkeys((*before, *patch)))
         return _arranged(merged, merged, patch, before)
-    _check_items(patch, node)
     key = node.patch_merge_key
-    additions = [item for item in patch if _PATCH not in item]
-    if any(item.get(_PATCH) == "replace" for item in patch):
-        return [_plain(item) for item in additions]
-    deleted = [item[key] for item in patch if _PATCH in item]
-    kept = [item for item in before if item.get(key) not in deleted] if deleted else before
+    additions, kept = patch, before
+    if not key or any(_PATCH in item or key not in item for item in patch):
+        _check_items(patch, node)
+        additions = [item for item in patch if _PATCH not in item]
+        if any(item.get(_PATCH) == "replace" for item in patch):
+            return [_plain(item) for item in additions]
+        deleted = [item[key] for item in patch if _PATCH in item]
+        kept = [item for item in before if item.get(key) not in deleted]
     if _are_all_new(additions, kept, key):
         return [*map(_plain, additions), *kept]
     merged = list(kept)
@@ -138,9 +141,10 @@ def _are_all_new(additions: list[Json], kept: list[Json], key: str) -> bool:
 
     It is so where patches pile up, and the merge then takes a tenth of the time: they come first, in their order.
     """
+    identity = itemgetter(key)
     try:
-        new, old = {item[key] for item in additions}, {item.get(key) for item in kept}
-    except TypeError:
+        new, old = set(map(identity, additions)), set(map(identity, kept))
+    except (KeyError, TypeError):
         return False  # of which `_identities` has more to say
     return len(new) == len(additions) and len(old) == len(kept) and new.isdisjoint(old)
 

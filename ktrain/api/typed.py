@@ -54,12 +54,13 @@ def _write(value: JsonValue, node: Node) -> JsonValue:
 
 def _write_object(value: Json, node: Node) -> Json:
     written: Json = {}
+    properties, additional, omitted = node.properties, node.additional, node.omit_empty
     for key, item in value.items():
-        child = node.child(key)
+        child = properties.get(key, additional)
         # Most values are texts, and few of those amounts; a call for each would be half of the time.
         as_it_is = child is None or (isinstance(item, str) and child.type != "quantity")
         new = item if as_it_is or child is None else _write(item, child)
-        if new is not None and (new or key not in node.omit_empty):
+        if new is not None and (new or key not in omitted):
             written[key] = new
     # Two fields are there also if nobody says them: the one amount that is no pointer, and a status that is kept.
     if "divisor" in node.properties:

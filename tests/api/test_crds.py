@@ -88,6 +88,31 @@ def test_trainjobs_get_the_defaults_of_kubeflow_trainer(shipped):
     }
 
 
+def test_references_and_probes_get_the_defaults_that_kubernetes_types_declare(shipped):
+    sources = [{"configMapKeyRef": {"key": "k"}}, {"secretKeyRef": {"key": "k"}}]
+    env = [{"name": f"V{number}", "valueFrom": source} for number, source in enumerate(sources)]
+    container = {"name": "node", "env": env, "envFrom": [{"secretRef": {}}], "livenessProbe": {"grpc": {"port": 1}}}
+    volumes = [{"name": "v", "configMap": {}}, {"name": "w", "projected": {"sources": [{"secret": {}}]}}]
+    pod = {"containers": [container], "volumes": volumes, "imagePullSecrets": [{"name": "s"}]}
+    jobs = [{"name": "node", "template": {"spec": {"template": {"spec": pod}}}}]
+
+    spec = shipped["TrainingRuntime"].default(runtime({"replicatedJobs": jobs}))["spec"]["template"]["spec"]
+    found = spec["replicatedJobs"][0]["template"]["spec"]["template"]["spec"]
+
+    assert found["containers"][0] == container | {
+        "env": [
+            {"name": "V0", "valueFrom": {"configMapKeyRef": {"name": "", "key": "k"}}},
+            {"name": "V1", "valueFrom": {"secretKeyRef": {"name": "", "key": "k"}}},
+        ],
+        "envFrom": [{"secretRef": {"name": ""}}],
+        "livenessProbe": {"grpc": {"port": 1, "service": ""}},
+    }
+    assert found["volumes"] == [
+        {"name": "v", "configMap": {"name": ""}},
+        {"name": "w", "projected": {"sources": [{"secret": {"name": ""}}]}},
+    ]
+
+
 def test_runtimes_get_the_defaults_of_kubeflow_trainer(shipped):
     jobs = [{"name": "node", "template": {"spec": {"template": {"spec": {"containers": [{"name": "node"}]}}}}}]
     policies = {"mlPolicy": {"mpi": {}}, "podGroupPolicy": {"coscheduling": {}, "volcano": {"networkTopology": {}}}}

@@ -89,7 +89,7 @@ def test_a_certificate_is_not_served_while_its_ca_could_not_be_announced():
     async def scenario(plane):
         await plane.replica("a")
         old = plane.serving["a"]
-        plane.transport.refuse = lambda method, path: method == "PATCH" and "mutating" in path
+        plane.transport.refuse = lambda method, path: method in ("PATCH", "PUT") and "mutating" in path
         await plane.env.clock.sleep(5.5 * 3600)
         assert plane.serving["a"] == old
         assert await plane.trusted()

@@ -13,12 +13,12 @@ from contextlib import ExitStack
 
 import pytest
 
-from .cases import gangs, life, patch_rules, patches, plugins, rules, torch, torchtune
+from .cases import gangs, layout, life, patch_rules, patches, plugins, rules, torch, torchtune
 from .differences import compare
 from .runner import Plane
 from .stack import missing, running
 
-MODULES = (torch, torchtune, plugins, patches, patch_rules, rules, gangs, life)
+MODULES = (torch, torchtune, plugins, patches, patch_rules, rules, gangs, life, layout)
 CASES = {name: steps for module in MODULES for name, steps in module.CASES.items()}
 AT_A_TIME = 6
 
@@ -28,6 +28,8 @@ DECODER = (
 LATER = "a release after 2.3.0 does as ktrain does"
 RANDOM = "the order of XGBoost's and the user's variables is that of a hash in Go"
 KNOWN = {
+    "layout-containers": ("./(TrainJob|JobSet)/ports", "Go makes two ports of one number the same, and is refused"),
+    "layout-groups": (".*(replicas|obsStatus)", "Go loses `replicas: 0`"),
     "patch-quantities": ("0/TrainJob/job/spec/runtimePatches", "Go's webhook writes a user's patches anew"),
     "patch-times": ("0 answers", DECODER),
     "trainjob-schema": ("0 answers", DECODER),

@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import sys
 
+import msgspec
+import pytest
+
+from ktrain.api import trainer as api
 from ktrain.api.schema import Schema
 from ktrain.api.strategic import strategic_merge
 from ktrain.pipeline.journal import Journal
 from ktrain.pipeline.patches import apply_patches
+from ktrain.pipeline.prepare import Merged, prepare
 
 JOBS = 20
 
@@ -74,3 +79,31 @@ def test_the_items_of_a_list_are_looked_at_a_few_times_however_long_it_is():
     long = {"items": [{"name": str(index)} for index in range(1000)]}
 
     assert steps(strategic_merge, long, {"items": [{"name": "new"}]}, listing) < 5 * 1000
+
+
+def test_patches_that_pile_up_are_merged_in_a_few_steps_for_each_item():
+    values = 8 * JOBS * 10
+
+    assert applied(template(), *map(patch, range(8))) < 45 * values
+
+
+@pytest.mark.parametrize(("count", "is_large"), [(1, False), (15, True)])
+def test_what_one_phase_merged_the_next_one_of_the_pass_reads(count, is_large):
+    """Without a change in what comes of it, and each with a template of its own."""
+    patches = [
+        {"manager": author, "trainingRuntimeSpec": {"template": {"spec": spec}}}
+        for author, spec in map(patch, range(count))
+    ]
+    body = {"metadata": {"name": "j"}, "spec": {"runtimePatches": patches}}
+    train_job = msgspec.json.decode(msgspec.json.encode(body), type=api.TrainJob)
+    runtime = msgspec.json.decode(msgspec.json.encode({"template": {"spec": template()}}), type=api.RuntimeSpec)
+    merged = Merged()
+    first = steps(prepare, train_job, runtime)
+    infos = [prepare(train_job, runtime, merged) for _ in range(2)]
+    again = steps(prepare, train_job, runtime, merged)
+
+    assert infos[0].template == infos[1].template
+    assert infos[0].template is not infos[1].template
+    assert infos[0].journal.provenance == infos[1].journal.provenance
+    assert infos[0].journal.provenance
+    assert (again < first / 5) is is_large

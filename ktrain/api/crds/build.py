@@ -100,6 +100,24 @@ TEMPLATE_METADATA: Final[Json] = {
 }
 """What a template may say about the metadata of the objects made from it."""
 
+_NAMELESS: Final[Json] = {"name": ""}
+_REFERENCES: Final = (
+    "ConfigMapEnvSource",
+    "ConfigMapKeySelector",
+    "ConfigMapProjection",
+    "ConfigMapVolumeSource",
+    "LocalObjectReference",
+    "SecretEnvSource",
+    "SecretKeySelector",
+    "SecretProjection",
+)
+_DEFAULTS: Final[Json] = {
+    **{f"core.v1.{name}": _NAMELESS for name in _REFERENCES},
+    "core.v1.AzureDiskVolumeSource": {"readOnly": False},
+    "core.v1.FileKeySelector": {"optional": False},
+    "core.v1.GRPCAction": {"service": ""},
+}
+"""Defaults that Go's types declare in their comments, so that definitions made from them fill them in."""
 _NAME: Final = r"([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]"
 _DNS: Final = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?"
 CONDITION: Final[Json] = obj(
@@ -120,7 +138,11 @@ def builtin_schema(name: str) -> Json:
     """A built-in definition (`core.v1.PodSpec`) as a structural schema of its own, all references resolved."""
     if name == "meta.v1.ObjectMeta":
         return TEMPLATE_METADATA
-    return _inline(definition(name))
+    schema = _inline(definition(name))
+    for field, value in _DEFAULTS.get(name, {}).items():
+        properties = schema["properties"]
+        schema = schema | {"properties": properties | {field: properties[field] | {"default": value}}}
+    return schema
 
 
 def _inline(schema: Json) -> Json:
