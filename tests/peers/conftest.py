@@ -15,7 +15,7 @@ from ktrain.testing.envtest import Settings
 from ktrain.testing.realserver import real_server as started
 
 from .audit import Audit
-from .installation import Stack
+from .installation import Stack, own_address
 from .scene import Scene
 from .stack import missing, peers
 
@@ -35,6 +35,10 @@ def installed():
     """The Go programs; skips where they, or what they need, are not there."""
     if why := missing():
         pytest.skip(why)
+    try:
+        own_address()
+    except OSError as error:
+        pytest.skip(f"needs an address beside the loopback's, for EndpointSlices: {error}")
     directory = peers()
     return Peers(*(directory / name for name in ("trainer-manager", "jobset-manager", "trainer", "jobset")))
 

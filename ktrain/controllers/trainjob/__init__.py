@@ -7,7 +7,8 @@ The TrainJob controller: observe, decide, act.
   components, `elastic` for the size, `gangs` for what a running job's pods need, `status`
 - `snapshot` the copy of its runtime that a TrainJob runs on for all its life; `shared`, where many run on one;
   `fetching`, for who has no caches
-- `reconciler` runs the three, in that order; `writing` what goes out, `refusals` what came back
+- `reconciler` runs the three, in that order; `comparing` what is written already, after a restart; `writing` what goes
+  out, `refusals` what came back
 """
 
 from .setup import COMPONENT as COMPONENT
