@@ -2,11 +2,12 @@
 The TrainJob controller: observe, decide, act.
 
 - `waking` which changes concern which job; `setup` makes the controllers
-- `observe` what is known of one TrainJob, from caches and from this process's memory
-- `decide` pure and synchronous: what should be written, in which order, and when to look again. Its parts: `build` for
-  components, `elastic` for the size, `gangs` for what a running job's pods need, `status`
-- `snapshot` the copy of its runtime that a TrainJob runs on for all its life; `shared`, where many run on one;
-  `fetching`, for who has no caches
+- `observe` what is known of one TrainJob: from caches (`lookups`), and from this process's memory (`memories`)
+- `decide` pure and synchronous: what should be written, and when to look again (`decision`). Its parts: `build` for
+  components, `elastic` for the size, `gangs` for what a running job's pods need, `stalls` for a JobSet that does not
+  get on (of which `complaints` tell), `status`
+- `snapshot` the copy of its runtime that a TrainJob runs on for all its life; `own_snapshots` and `shared`, how it is
+  stored; `fetching`, for who has no caches
 - `reconciler` runs the three, in that order; `comparing` what is written already, after a restart; `writing` what goes
   out, `refusals` what came back
 """

@@ -11,7 +11,6 @@ import dataclasses
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-import msgspec
 from msgspec.structs import replace
 
 from ktrain import pipeline
@@ -22,6 +21,7 @@ from ktrain.plugins.jobset import JOB_SET_STATES
 
 from . import elastic, gangs
 from . import snapshot as snapshots
+from .decision import Decision
 from .observe import REFUSED, RUNTIMES, SNAPSHOT_METADATA, Check, Failure
 from .writing import Apply, Writing
 
@@ -29,13 +29,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from ktrain.api.meta import Object
-    from ktrain.pipeline import Address, Component, Registry, Removal, Size
+    from ktrain.pipeline import Address, Component, Registry, Size
     from ktrain.plugins.jobset import JobSetState
 
-    from .elastic import Resize
     from .observe import Observed
     from .snapshot import Snapshot
-    from .stalls import Stall
 
 
 _MORE_PATCHES: Final = timedelta(seconds=2)
@@ -44,32 +42,6 @@ For one to two seconds (times of patches are whole ones) a suspended JobSet wait
 
 Kueue patches a job and resumes it in the next request; that is one write of the JobSet instead of two.
 """
-
-
-class Decision(msgspec.Struct, frozen=True):
-    """What to do, in the order of the fields. The default is: nothing."""
-
-    check: Check = Check.NONE
-    """Ask these first, then decide again. If there is no answer, what the status says holds without it."""
-    built: tuple[Apply, ...] = ()
-    """With `Check.COMPONENTS`: what to compare."""
-    snapshot: Snapshot | None = None
-    """Create the snapshot: one of the job's own beside what follows."""
-    shared: bool = False
-    """As a shared one."""
-    applies: tuple[Apply, ...] = ()
-    resize: Resize | None = None
-    """Change the size of the running JobSet."""
-    failure: Failure | None = None
-    stall: Stall | None = None
-    """What is known of a JobSet that stands still."""
-    size: Size | None = None
-    """Of an elastic job; None also if nobody can tell now."""
-    status: api.TrainJobStatus | None = None
-    """The desired status, but for the diagnosis."""
-    removals: tuple[Removal, ...] = ()
-    """Delete these, after the status is stored."""
-    requeue_after_s: float | None = None
 
 
 class _Ask(Exception):

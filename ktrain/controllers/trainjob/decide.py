@@ -29,7 +29,8 @@ from ktrain.plugins.jobset import JOB_SET_STATES
 
 from . import stalls
 from . import status as statuses
-from .build import Decision, build, runtime_key
+from .build import build, runtime_key
+from .decision import Decision
 from .observe import Failure
 
 if TYPE_CHECKING:

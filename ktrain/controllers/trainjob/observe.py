@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from ktrain.plugins.jobset import JobSetState
 
     from .snapshot import Snapshot
-    from .stalls import Stall
 
 SNAPSHOT_METADATA: Final = Resource("", "v1", "ConfigMap", "configmaps", namespaced=True, type=Object)
 """
@@ -77,6 +76,19 @@ class Failure:
         if isinstance(error, PluginOverrun):
             return cls("PluginFailed", str(error), at_once=True, again_s=OVERRUN_AGAIN_S)
         return cls("PluginFailed" if isinstance(error, PluginError) else "BuildFailed", str(error))
+
+
+class Stall(NamedTuple):
+    """A JobSet whose status stands still."""
+
+    version: str
+    """Its resource version; empty before it was seen."""
+    since: datetime
+    due: datetime
+    """When its events are read."""
+    looks: int = 0
+    failure: Failure | None = None
+    """What they said."""
 
 
 class Applied(NamedTuple):

@@ -27,9 +27,10 @@ from ktrain.plugins.jobset import JOB_SET_STATES
 from . import comparing, elastic, refusals, stalls
 from . import snapshot as snapshots
 from . import status as statuses
-from .build import Decision, runtime_key
+from .build import runtime_key
 from .complaints import Complaints
 from .decide import decide, replace_status
+from .decision import Decision
 from .lookups import Lookups
 from .memories import Memories
 from .observe import RUNTIMES, SNAPSHOT_METADATA, Applied, Check, Failure, Observed
@@ -45,9 +46,8 @@ if TYPE_CHECKING:
     from ktrain.framework.events import EventRecorder
     from ktrain.pipeline import Registry, Removal, Size
 
-    from .observe import Memory
+    from .observe import Memory, Stall
     from .shared import SharedSnapshots
-    from .stalls import Stall
     from .writing import Apply
 
 log = structlog.get_logger(__name__)

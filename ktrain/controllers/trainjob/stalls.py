@@ -10,7 +10,7 @@ ever more rarely. The look is due at a time that the next status moves, so a job
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import replace
 
@@ -18,7 +18,7 @@ from ktrain.api import jobset
 from ktrain.api.meta import is_condition_true
 from ktrain.plugins.jobset import JOB_SET_STATES
 
-from .observe import Check, Failure
+from .observe import Check, Failure, Stall
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
     from ktrain.plugins.jobset import JobSetState
 
-    from .build import Decision
     from .complaints import Complaint
+    from .decision import Decision
     from .observe import Observed
 
 SOON: Final = timedelta(seconds=5)
@@ -38,19 +38,6 @@ SKEW: Final = timedelta(seconds=1)
 """How far the clocks of those who tell may be behind ours."""
 _REFUSALS: Final = ("JobCreationFailed", "HeadlessServiceCreationFailed", "PVCCreationFailed", "ReconcileFailed")
 """Reasons of the JobSet controller's events, the last one of ours only."""
-
-
-class Stall(NamedTuple):
-    """A JobSet whose status stands still."""
-
-    version: str
-    """Its resource version; empty before it was seen."""
-    since: datetime
-    due: datetime
-    """When its events are read."""
-    looks: int = 0
-    failure: Failure | None = None
-    """What they said."""
 
 
 def beside(observed: Observed, building: Decision) -> Decision:

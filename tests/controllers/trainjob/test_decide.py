@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from ktrain.api import trainer as api
 from ktrain.api.meta import Condition, Object
-from ktrain.controllers.trainjob.build import Decision
+from ktrain.controllers.trainjob.decision import Decision
 from ktrain.controllers.trainjob.observe import Applied, Check, Memory
 from ktrain.pipeline import PlanError
 

@@ -9,7 +9,8 @@ import pytest
 from ktrain.api import core
 from ktrain.api import trainer as api
 from ktrain.api.meta import Resource
-from ktrain.controllers.trainjob.stalls import RARELY, Stall, heard
+from ktrain.controllers.trainjob.observe import Stall
+from ktrain.controllers.trainjob.stalls import RARELY, heard
 from ktrain.plugins.jobset import JobSetState
 from ktrain.testing.time import simulate
 
