@@ -3,12 +3,14 @@ What the controllers of JobSets and Jobs complain of, in events: read when it is
 watch the events of a cluster.
 
 Jobs that stand still often do so together, for one quota or one controller that is slow: an answer serves all jobs of
-its namespace that want it at the time.
+its namespace that want it at the time, and so does the news that there was none. Only an explanation is lost then. When
+events are slow, much may be wrong, and workers are needed elsewhere: one of them asks at a time, and not for long.
 """
 
 from __future__ import annotations
 
 from datetime import datetime  # noqa: TC003 -- msgspec resolves annotations at run time
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import anyio
@@ -16,7 +18,8 @@ import msgspec
 import structlog
 
 from ktrain.api.meta import Object, Resource, Struct
-from ktrain.framework.errors import ApiError
+from ktrain.framework.errors import FrameworkError
+from ktrain.framework.parallel import run_all
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -27,7 +30,9 @@ if TYPE_CHECKING:
 log = structlog.get_logger(__name__)
 
 FRESH_S: Final = 2.0
-"""For so long an answer serves others."""
+"""For so long an answer serves others, from when it came."""
+ANSWER_S: Final = 2.0
+"""For so long an answer is waited for."""
 MOST: Final = 500
 """So many complaints of a namespace are read at most."""
 _SELECTORS: Final = ("regarding.kind=JobSet,type=Warning", "regarding.kind=Job,reason=FailedCreate")
@@ -76,35 +81,44 @@ class Complaints:
         self._client = client
         self._env = env
         self._turn = anyio.Lock()
-        self._read: dict[str, tuple[float, tuple[Complaint, ...]]] = {}
+        self._answers: dict[str, tuple[float, Sequence[Complaint] | None]] = {}
         self._is_silenced = False
 
-    async def of(self, namespace: str) -> Sequence[Complaint]:
+    async def of(self, namespace: str) -> Sequence[Complaint] | None:
         """
-        Return what is said about the JobSets and Jobs of a namespace; nothing if that may not be read.
+        Return what is said about the JobSets and Jobs of a namespace; None if it could not be heard.
 
         Raises:
-            FrameworkError: The API server could not be reached.
+            anyio.WouldBlock: Somebody else is asking.
         """
-        async with self._turn:
-            now_s = self._env.clock.monotonic()
-            self._read = {where: answer for where, answer in self._read.items() if now_s - answer[0] < FRESH_S}
-            if namespace not in self._read:
-                self._read[namespace] = (now_s, await self._ask(namespace))
-            return self._read[namespace][1]
+        now_s = self._env.clock.monotonic()
+        self._answers = {where: answer for where, answer in self._answers.items() if now_s - answer[0] < FRESH_S}
+        if answer := self._answers.get(namespace):
+            return answer[1]
+        self._turn.acquire_nowait()
+        try:
+            said = await self._ask(namespace)
+        finally:
+            self._turn.release()
+        self._answers[namespace] = (self._env.clock.monotonic(), said)
+        return said
 
-    async def _ask(self, namespace: str) -> tuple[Complaint, ...]:
+    async def _ask(self, namespace: str) -> Sequence[Complaint] | None:
         found: list[Complaint] = []
-        for selector in _SELECTORS:
-            query = [("fieldSelector", selector), ("limit", str(MOST))]
-            try:
-                answer = await self._client.raw("GET", COMPLAINTS.path(namespace), query=query)
-            except ApiError as error:
-                # What is lost is an explanation; the job itself is none the worse.
-                if not self._is_silenced:
-                    log.warning("trainjob.events_unreadable", namespace=namespace, error=str(error))
-                self._is_silenced = True
-                return ()
-            found += msgspec.json.decode(answer.body, type=_Answers).items
+        reads = [partial(self._read, namespace, selector, found) for selector in _SELECTORS]
+        try:
+            with anyio.fail_after(ANSWER_S):
+                await run_all(reads, limit=len(reads))
+        except (FrameworkError, TimeoutError, msgspec.DecodeError) as error:
+            if not self._is_silenced:
+                why = str(error) or f"no answer within {ANSWER_S:g} s"
+                log.warning("trainjob.events_unreadable", namespace=namespace, error=why)
+            self._is_silenced = True
+            return None
         self._is_silenced = False
-        return tuple(found)
+        return found
+
+    async def _read(self, namespace: str, selector: str, found: list[Complaint]) -> None:
+        query = [("fieldSelector", selector), ("limit", str(MOST))]
+        answer = await self._client.raw("GET", COMPLAINTS.path(namespace), query=query)
+        found += msgspec.json.decode(answer.body, type=_Answers).items

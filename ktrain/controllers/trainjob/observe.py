@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Container, Mapping
     from datetime import datetime
 
+    from ktrain.api.jobset import JobSetStatus
     from ktrain.api.meta import Key
     from ktrain.pipeline.errors import PipelineError, PlanError
     from ktrain.pipeline.points import Context
@@ -50,8 +51,6 @@ class Check(Flag):
     """Whether the TrainJob still exists, before a child that vanished is made again."""
     COMPONENTS = auto()
     """What the components look like, after a restart, before they are written again."""
-    EVENTS = auto()
-    """Why a JobSet stands still."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,11 +77,18 @@ class Failure:
         return cls("PluginFailed" if isinstance(error, PluginError) else "BuildFailed", str(error))
 
 
+class Standing(NamedTuple):
+    """Of a JobSet what moves if it gets on."""
+
+    suspend: bool
+    status: JobSetStatus | None
+
+
 class Stall(NamedTuple):
     """A JobSet whose status stands still."""
 
-    version: str
-    """Its resource version; empty before it was seen."""
+    seen: Standing | None
+    """How it is; None before it was seen."""
     since: datetime
     due: datetime
     """When its events are read."""

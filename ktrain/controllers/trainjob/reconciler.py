@@ -19,18 +19,17 @@ from ktrain.api import trainer as api
 from ktrain.framework.client.client import PatchType
 from ktrain.framework.errors import ApiError, Conflict, FrameworkError, NotFound
 from ktrain.framework.parallel import run_all
-from ktrain.framework.workqueue.delays import Delays
 from ktrain.pipeline.errors import PlanError
 from ktrain.pipeline.points import Context
 from ktrain.plugins.jobset import JOB_SET_STATES
 
-from . import comparing, elastic, refusals, stalls
+from . import comparing, elastic, refusals
 from . import snapshot as snapshots
 from . import status as statuses
 from .build import runtime_key
-from .complaints import Complaints
 from .decide import decide, replace_status
 from .decision import Decision
+from .looks import Looks
 from .lookups import Lookups
 from .memories import Memories
 from .observe import RUNTIMES, SNAPSHOT_METADATA, Applied, Check, Failure, Observed
@@ -90,8 +89,7 @@ class Reconciler:
         self._own = OwnSnapshots(client)
         self._shared = shared
         self._wake = wake
-        self._complaints = Complaints(client, env)
-        self._looks: Delays[Key] = Delays(env, lambda key: wake(key, 0))
+        self._looks = Looks(client, env, wake)
         self.memories = Memories(env)
 
     async def reconcile(self, key: Key) -> None:
@@ -133,7 +131,8 @@ class Reconciler:
         if self._memory(job).is_incomplete is not bool(cause):
             self._remember(job, is_incomplete=bool(cause))
         failure = self._refusal(job, decision.size, cause) if cause else decision.failure
-        self._follow(job, None if cause else decision.stall)
+        stall = None if cause else decision.stall
+        self._follow(job, stall)
         self._note_failure(job, failure)
         await self._write_status(job, decision)
         for removal in decision.removals:
@@ -149,6 +148,8 @@ class Reconciler:
             return
         if failure and not (failure.is_final and (cause is None or decision.resize)):
             raise cause if isinstance(cause, ApiError) else JobFailed(failure.message)
+        if stall:
+            await self._listen(job, stall)
 
     # Observe and decide
 
@@ -222,17 +223,9 @@ class Reconciler:
             return False
         if decision.check is Check.SNAPSHOT:
             await self._read_snapshot(job)
-        if decision.check is Check.EVENTS and decision.stall:
-            await self._listen(job, decision.stall)
         if decision.built:
             await self._compare(job, decision.built)
         return True
-
-    async def _listen(self, job: api.TrainJob, stall: Stall) -> None:
-        """Hear why the JobSet stands still."""
-        complaints = await self._complaints.of(job.metadata.namespace)
-        if job_set := self._lookup(JOB_SET_STATES, job.key):
-            self._remember(job, stall=stalls.heard(stall, job_set, complaints, self._env.clock.now()))
 
     async def _exists(self, job: api.TrainJob) -> bool:
         try:
@@ -323,13 +316,16 @@ class Reconciler:
         self._remember(job, applied=applied, had_children=True)
 
     def _follow(self, job: api.TrainJob, stall: Stall | None) -> None:
-        """Look at a JobSet that stands still when the time has come, and at no other."""
+        """Remember since when the JobSet stands still; one that gets on is not looked at."""
         if stall != self._memory(job).stall:
             self._remember(job, stall=stall)
-        if stall:
-            self._looks.put(job.key, self._env.clock.monotonic() + (stall.due - self._env.clock.now()).total_seconds())
-        elif job.key in self._looks:
-            self._looks.remove(job.key)
+        if stall is None:
+            self._looks.drop(job.key)
+
+    async def _listen(self, job: api.TrainJob, stall: Stall) -> None:
+        """Hear why the JobSet stands still, when the time has come, and see to it that the time comes."""
+        heard = await self._looks.look(self._lookup(JOB_SET_STATES, job.key), job.key, stall)
+        self._remember(job, stall=heard)
 
     def _note_failure(self, job: api.TrainJob, failure: Failure | None) -> None:
         """Remember why the pass failed, and say it in an event if it is news."""

@@ -3,12 +3,13 @@ Why a JobSet does not get on: what the API server refuses of its Service, claims
 
 The controllers of JobSets and Jobs tell that in events only: a refused pass leaves no trace in a status. Nobody can
 afford to watch events, so those of a JobSet are read when its status stands still where it should not: soon if there is
-none, or nothing of it is active; later if it may well be on the way (images are pulled, a step waits for another); then
+none, or nothing of it is active; later if it may well be on the way (images are pulled, Jobs wait for each other); then
 ever more rarely. The look is due at a time that the next status moves, so a job that gets on costs none.
 """
 
 from __future__ import annotations
 
+import re
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
@@ -16,19 +17,23 @@ from msgspec.structs import replace
 
 from ktrain.api import jobset
 from ktrain.api.meta import is_condition_true
+from ktrain.framework.events.correlation import COMBINED
 from ktrain.plugins.jobset import JOB_SET_STATES
 
-from .observe import Check, Failure, Stall
+from .gangs import REWORD_AFTER
+from .observe import Failure, Stall, Standing
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Mapping
     from datetime import datetime
 
+    from ktrain.api.jobset import ReplicatedJobStatus
     from ktrain.plugins.jobset import JobSetState
+    from ktrain.plugins.jobset.state import ReplicatedJobState
 
     from .complaints import Complaint
     from .decision import Decision
-    from .observe import Observed
+    from .observe import Memory, Observed
 
 SOON: Final = timedelta(seconds=5)
 LATER: Final = timedelta(seconds=30)
@@ -38,25 +43,31 @@ SKEW: Final = timedelta(seconds=1)
 """How far the clocks of those who tell may be behind ours."""
 _REFUSALS: Final = ("JobCreationFailed", "HeadlessServiceCreationFailed", "PVCCreationFailed", "ReconcileFailed")
 """Reasons of the JobSet controller's events, the last one of ours only."""
+_REFUSED_PODS: Final = "FailedCreate"
+_DRAWN: Final = re.compile(r'(?<=-)[a-z0-9]{5}(?=")')
+"""What of a pod's name is drawn anew for each try."""
 
 
 def beside(observed: Observed, building: Decision) -> Decision:
     """Return what to do about an unfinished job, with what there is to say about its JobSet."""
-    if building.check:
-        return building
-    stall = _stall(observed, building)
+    stall = None if building.check else _stall(observed, building)
     if stall is None:
         return building
-    if observed.context.now >= stall.due and Check.EVENTS not in observed.checked:
-        return replace(building, check=Check.EVENTS, stall=stall)
-    return replace(building, stall=stall, failure=building.failure or stall.failure)
+    said = stall.failure and _worded(stall.failure, observed.memory, observed.context.now)
+    return replace(building, stall=stall, failure=building.failure or said)
 
 
-def heard(stall: Stall, job_set: JobSetState, complaints: Iterable[Complaint], now: datetime) -> Stall:
-    """Return *stall* with what was said, and when to look again."""
-    said = max(_about(stall, job_set, complaints), key=lambda one: one.last or stall.since, default=None)
+def heard(stall: Stall, job_set: JobSetState, complaints: Iterable[Complaint] | None, now: datetime) -> Stall:
+    """
+    Return *stall* with what was said, and when to look again.
+
+    No complaints: there is nothing to say. None: it could not be heard, and what was said before holds.
+    """
     looks = stall.looks + 1
     due = now + min((patience(job_set) or SOON) * 2 ** min(looks, _DOUBLINGS), RARELY)
+    if complaints is None:
+        return stall._replace(looks=looks, due=due)
+    said = max(_about(stall, job_set, complaints), key=lambda one: one.last or stall.since, default=None)
     return stall._replace(looks=looks, due=due, failure=_failure(said) if said else None)
 
 
@@ -69,42 +80,75 @@ def patience(job_set: JobSetState) -> timedelta | None:
         return SOON
     if job_set.spec.suspend:
         return None
-    counters = status.replicated_jobs_status
-    if is_condition_true(status.conditions, jobset.CONDITION_RESTARTING) or not any(one.active for one in counters):
+    counters = {one.name: one for one in status.replicated_jobs_status}
+    is_restarting = is_condition_true(status.conditions, jobset.CONDITION_RESTARTING)
+    if is_restarting or not any(one.active for one in counters.values()):
         return SOON
-    return None if all(one.ready + one.succeeded + one.failed for one in counters) else LATER
+    return LATER if any(_is_missed(one, job_set, counters) for one in job_set.spec.replicated_jobs) else None
+
+
+def _is_missed(one: ReplicatedJobState, job_set: JobSetState, counters: Mapping[str, ReplicatedJobStatus]) -> bool:
+    """Whether a replicated job that need not wait for others lacks Jobs that are ready."""
+    replicas = {other.name: other.replicas for other in job_set.spec.replicated_jobs}
+
+    def reached(name: str, status: str) -> bool:
+        return _number(counters.get(name), status) >= replicas.get(name, 0)
+
+    waits = not all(reached(other.name, other.status) for other in one.depends_on)
+    return not waits and not reached(one.name, "Ready")
+
+
+def _number(counter: ReplicatedJobStatus | None, status: str) -> int:
+    """How many Jobs have come as far as *status*, `Ready` or `Complete`."""
+    if counter is None:
+        return 0
+    return counter.succeeded + (0 if status == "Complete" else counter.ready + counter.failed)
 
 
 def _stall(observed: Observed, building: Decision) -> Stall | None:
     job_set, known, now = observed.job_set, observed.memory.stall, observed.context.now
     if job_set is None:
         is_new = any(apply.component.resource == JOB_SET_STATES for apply in building.applies)
-        return Stall("", now, now + SOON) if is_new else None
+        return Stall(None, now, now + SOON) if is_new else None
     wait = patience(job_set) if job_set.metadata.is_controlled_by(observed.job.metadata.uid) else None
     if wait is None:
         return None
-    version = job_set.metadata.resource_version
-    if known and known.version in ("", version):
-        return known._replace(version=version)
-    # Something was told, by an earlier process: does it still hold?
-    is_told = known is None and observed.job.status.diagnosis is not None
-    return Stall(version, now, now if is_told else now + wait)
+    # Not its version, which annotations move, too.
+    seen = Standing(job_set.spec.suspend, job_set.status)
+    if known and known.seen in (None, seen):
+        return known._replace(seen=seen)
+    told = observed.job.status.diagnosis
+    if known is None and told and told.reason in (*_REFUSALS, _REFUSED_PODS):
+        # An earlier process told it, and who is refused may not say so again for long.
+        since = job_set.metadata.creation_timestamp or now
+        return Stall(seen, since, now, failure=_telling(told.reason, told.message))
+    return Stall(seen, now, now + wait)
+
+
+def _worded(said: Failure, memory: Memory, now: datetime) -> Failure:
+    """Say it in the words used last if those are new, or differ only in the name of a pod that there never was."""
+    known = memory.failure
+    if known is None or known.event != said.event:
+        return said
+    is_new = now < (memory.told or now) + REWORD_AFTER
+    return known if is_new or _DRAWN.sub("", known.message) == _DRAWN.sub("", said.message) else said
 
 
 def _about(stall: Stall, job_set: JobSetState, complaints: Iterable[Complaint]) -> Iterator[Complaint]:
     """
     Yield what concerns this JobSet as it is now.
 
-    A JobSet without status never had a pass that got through. Later on, what was said before its status became what it
-    is may well be settled; who is still refused says so again.
+    Before it was made, it was another of its name. A JobSet without status never had a pass that got through. Later on,
+    what was said before its status became what it is may well be settled; who is still refused says so again.
     """
-    has_status = job_set.status is not None
+    made = job_set.metadata.creation_timestamp or stall.since
+    from_ = (made if job_set.status is None else max(made, stall.since)) - SKEW
     for one in complaints:
         if one.regarding.kind == JOB_SET_STATES.kind:
             is_its = one.regarding.uid == job_set.metadata.uid and one.reason in _REFUSALS
         else:
             is_its = _is_job_of(one.regarding.name, job_set)
-        if is_its and not (has_status and one.last and one.last < stall.since - SKEW):
+        if is_its and not (one.last and one.last < from_):
             yield one
 
 
@@ -116,5 +160,10 @@ def _is_job_of(name: str, job_set: JobSetState) -> bool:
 
 
 def _failure(said: Complaint) -> Failure:
-    message = f"{said.regarding.kind} {said.regarding.name}: {said.note}"
-    return Failure(said.reason, message, at_once=True, event=said.reason, is_final=True)
+    # Many that differ in names only are told as one, which says so.
+    note = said.note.removeprefix(COMBINED)
+    return _telling(said.reason, f"{said.regarding.kind} {said.regarding.name}: {note}")
+
+
+def _telling(reason: str, message: str) -> Failure:
+    return Failure(reason, message, at_once=True, event=reason, is_final=True)

@@ -15,10 +15,12 @@ class JobTemplateState(Struct, frozen=True):
 
 
 class ReplicatedJobState(Struct, frozen=True):
-    """A replicated job by its name and the size of its Jobs."""
+    """A replicated job by its name, its Jobs' size and number, and what it waits for."""
 
     name: str = ""
     template: JobTemplateState = JobTemplateState()
+    replicas: int = 1
+    depends_on: tuple[api.DependsOn, ...] = ()
 
 
 class JobSetStateSpec(Struct, frozen=True):
