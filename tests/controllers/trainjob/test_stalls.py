@@ -142,6 +142,7 @@ PATIENCE = [
     ({"first": {"active": 1, "ready": 1, "succeeded": 1}, "then": {"active": 2, "ready": 2}}, None),
     ({"first": {"succeeded": 2}, "then": {"active": 2, "ready": 2}}, LATER),
     ({"first": {"succeeded": 2}, "then": {"succeeded": 2}}, SOON),
+    ({"first": {"succeeded": 2}, "then": {"active": 2, "ready": 1}, "last": {"active": 1, "ready": 1}}, LATER),
     ({"first": {"succeeded": 2}, "then": {"succeeded": 2}, "last": {"active": 1, "ready": 1}}, None),
 ]
 
