@@ -112,17 +112,18 @@ def _first_nodes(job: api.TrainJob, lookup: Lookup) -> int | None:
 
 def hints(job: Json, old: Json | None) -> tuple[str, ...]:
     """
-    Say how an elastic TrainJob is resized, where its first number of nodes is to change.
+    Say how an elastic TrainJob is resized, where its first number of nodes is to change; and what of an update is kept.
 
     The definition refuses that before the rules here are asked, in words that say no more than that it is immutable.
     """
     try:
         stored = _typed(old) if old else None
         if stored is None or stored.status.elastic is None or _num_nodes(_typed(job)) == _num_nodes(stored):
-            return ()
+            return kueue.kept(job, old)
     except msgspec.ValidationError:
         return ()
-    return (f"{_FIXED_NODES}, or use kubectl scale trainjob/{stored.metadata.name} --replicas=N",)
+    resize = f"{_FIXED_NODES}, or use kubectl scale trainjob/{stored.metadata.name} --replicas=N"
+    return (*kueue.kept(job, old), resize)
 
 
 def _num_nodes(job: api.TrainJob) -> int | None:

@@ -15,11 +15,18 @@ from typing import TYPE_CHECKING, Any, Final
 from ktrain.api import quantity
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from ktrain.api.meta import Json, JsonValue
 
 MANAGER: Final = "kueue.x-k8s.io/manager"
 """Of the patch that Kueue's webhook adds to every TrainJob."""
 QUEUE_LABEL: Final = "kueue.x-k8s.io/queue-name"
+_KEPT: Final = (
+    "kept although this update takes it away: {0}. While a job is in a queue of Kueue's, what suspends or admits it"
+    " changes nothing else; take it away in an update of its own"
+)
+_MOST_TOLD: Final = 5
 _EMPTY: Final[tuple[Any, ...]] = ({}, [], "", None)
 """What Go writes where there was nothing."""
 
@@ -28,7 +35,8 @@ def meant(job: Json, old: Json | None) -> Json:
     """
     Return an update of a TrainJob as it is meant; neither input is changed. Jobs without Kueue's patch stay as said.
 
-    An update by others that only takes something away, or changes anything beside what Kueue writes, counts as it is.
+    An update that only takes something away, or changes anything beside what Kueue writes, counts as it is. Who sends
+    it is not asked, since nobody knows the name that Kueue runs under: `kept` tells whoever it was.
     """
     new, before = _spec(job), _spec(old)
     if _own(before) is None or not new:
@@ -36,6 +44,20 @@ def meant(job: Json, old: Json | None) -> Json:
     spec = _as_spelled(_in_queue(new, before, job), before)
     spec = _undropped(spec, before)
     return job if spec is new else job | {"spec": spec}
+
+
+def kept(job: Json, old: Json | None) -> tuple[str, ...]:
+    """Say what of an update of a TrainJob did not count, as if Kueue had dropped it: it may have been somebody else."""
+    new, before = _spec(job), _spec(old)
+    if _own(before) is None or not new:
+        return ()
+    spec = _as_spelled(_in_queue(new, before, job), before)
+    whole = _undropped(spec, before)
+    if whole is spec:
+        return ()
+    paths = sorted(set(_dropped(spec, whole, "spec")))
+    said = f"{', '.join(paths[:_MOST_TOLD])}{' and more' if len(paths) > _MOST_TOLD else ''}"
+    return (_KEPT.format(said),)
 
 
 def _in_queue(new: Json, before: Json, job: Json) -> Json:
@@ -87,6 +109,19 @@ def _undropped(new: Json, before: Json) -> Json:
     patches = [theirs if _is_kueues(patch) else patch for patch in before["runtimePatches"]]
     said = {key: new[key] for key in ("suspend",) if key in new}
     return {key: before[key] for key in before if key != "suspend"} | said | {"runtimePatches": patches}
+
+
+def _dropped(part: JsonValue, whole: JsonValue, path: str) -> Iterator[str]:
+    """Yield where *whole* has something that *part* lacks."""
+    if isinstance(part, dict) and isinstance(whole, dict):
+        for key, value in whole.items():
+            if key in part:
+                yield from _dropped(part[key], value, f"{path}.{key}")
+            else:
+                yield f"{path}.{key}"
+    elif isinstance(part, list) and isinstance(whole, list):
+        for index, (left, value) in enumerate(zip(part, whole, strict=False)):
+            yield from _dropped(left, value, f"{path}[{index}]")
 
 
 def _within(obj: JsonValue, *path: str) -> Json:

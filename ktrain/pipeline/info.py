@@ -122,7 +122,7 @@ class Container:
 
     def merge_resources(self, resources: Json) -> None:
         """
-                Lay requests, limits and claims over the container's, name by name, and canonically; nothing is removed.
+        Lay requests, limits and claims over the container's, by name and canonically; nothing is removed.
 
         Go's Trainer loses claims (DRA) on this way; here they are kept.
         """

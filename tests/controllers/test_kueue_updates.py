@@ -4,7 +4,7 @@ import copy
 
 import pytest
 
-from ktrain.controllers.kueue import MANAGER, meant
+from ktrain.controllers.kueue import MANAGER, kept, meant
 
 
 def entry(*pools):
@@ -121,3 +121,14 @@ def test_other_resources_are_other_resources(said, stored):
 def test_a_job_that_leaves_its_queue_leaves_kueues_patch():
     new = job(runtimePatches=[OLDER])
     assert meant(new, job(runtimePatches=[OLDER, entry()]) | {"metadata": QUEUED}) is new
+
+
+def test_whoever_drops_something_is_told_that_it_is_kept():
+    said = job(suspend=False, runtimePatches=[OLDER, entry("x")])
+    pods = "spec.runtimePatches[0].trainingRuntimeSpec.template.spec.replicatedJobs[0].template.spec.template.spec"
+
+    (told,) = kept(said, STORED)
+
+    paths = f"spec.elasticNodes, spec.labels, spec.podTemplateOverrides, {pods}.terminationGracePeriodSeconds"
+    assert told.startswith(f"kept although this update takes it away: {paths}. While a job is in a queue")
+    assert kept(RUNNING, STORED) == kept(said, None) == ()

@@ -69,7 +69,7 @@ print(json.dumps({
         "metadata": ["named", {"l": "1"}, {"a": "2"}],
         "deadline": 100,
         "manager": "trainer.kubeflow.org/kubeflow-sdk",
-        "node": ["mine", ["sh"], ["-c", "true"], {"nvidia.com/gpu": 2, "memory": "1Gi"}],
+        "node": ["mine", ["sh"], ["-c", "true"], {"nvidia.com/gpu": "2", "memory": "1Gi"}],
         "mounts": [{"mountPath": "/scratch", "name": "scratch"}],
         "size": 3,
         "labels": {"team": "a"},

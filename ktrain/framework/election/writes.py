@@ -2,7 +2,7 @@
 How a candidate writes a Lease: over the record that it has seen, and over no other.
 
 A patch keeps what is not ours (preferredHolder, strategy) and needs no read. Roles made for operators in Go let a
-candidate update, and not patch: then the whole object is read and written, for as long as that is so.
+candidate update, and not patch: from the first such refusal on the whole object is read and written.
 """
 
 from __future__ import annotations
