@@ -23,6 +23,7 @@ from msgspec.structs import replace
 
 from ktrain import pipeline
 from ktrain.api import trainer as api
+from ktrain.api.meta import find_condition
 from ktrain.pipeline.errors import PluginError
 from ktrain.pipeline.points import Removal
 from ktrain.plugins.jobset import JOB_SET_STATES
@@ -56,7 +57,7 @@ def decide(observed: Observed, registry: Registry) -> Decision:
     except PluginError as error:
         return Decision(failure=Failure.of(error))
     idle = ended or job.metadata.deletion_timestamp
-    building = _last(observed) if idle else stalls.beside(observed, build(observed, registry))
+    building = _last(observed, status) if idle else stalls.beside(observed, build(observed, registry))
     if building.size:
         status = msgspec.structs.replace(status, elastic=building.size.status)
     removals = (*building.removals, *_overdue(observed, status), *removals)
@@ -68,11 +69,15 @@ def decide(observed: Observed, registry: Registry) -> Decision:
     )
 
 
-def _last(observed: Observed) -> Decision:
-    """Decide what to write for a job that ends: what it ran on, if that is not stored yet. After its end, nothing."""
+def _last(observed: Observed, status: api.TrainJobStatus) -> Decision:
+    """
+    Decide what to write for a job that ends: what it ran on, if that is not stored yet. After its end, nothing.
+
+    Nor for one that its deadline ends: its pods go on until the end is told, and that does not wait for a snapshot.
+    """
     job = observed.job
     is_over = job.is_finished or job.metadata.deletion_timestamp is not None or observed.snapshot is not None
-    return Decision(snapshot=None if is_over else observed.taken)
+    return Decision(snapshot=None if is_over or _is_overdue(status) else observed.taken)
 
 
 def _next_look_s(observed: Observed, status: api.TrainJobStatus, building: Decision) -> float | None:
@@ -118,7 +123,11 @@ def _overdue(observed: Observed, status: api.TrainJobStatus) -> tuple[Removal, .
     job_set = observed.job_set
     if job_set is None or not job_set.metadata.is_controlled_by(observed.job.metadata.uid):
         return ()
-    overdue = any(
-        c.is_true and c.type == api.CONDITION_FAILED and c.reason == statuses.REASON_DEADLINE for c in status.conditions
-    )
-    return (Removal.of(JOB_SET_STATES, job_set),) if overdue and not job_set.metadata.deletion_timestamp else ()
+    is_left = _is_overdue(status) and not job_set.metadata.deletion_timestamp
+    return (Removal.of(JOB_SET_STATES, job_set),) if is_left else ()
+
+
+def _is_overdue(status: api.TrainJobStatus) -> bool:
+    """Whether it was its deadline that ended the job."""
+    failed = find_condition(status.conditions, api.CONDITION_FAILED)
+    return failed is not None and failed.is_true and failed.reason == statuses.REASON_DEADLINE

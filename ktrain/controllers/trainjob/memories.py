@@ -3,7 +3,9 @@ What this process remembers of its TrainJobs, and which events bring anything ne
 
 Events that are no news have no pass: those of our own writes, and counters of a JobSet while a write of counters is due
 anyway, which takes the last ones. They were nearly half of all passes in a life. The event of a write may come before
-its answer, which says which event that is: so while a pass is under way, events are judged at its end.
+its answer, which says which event that is: so while a pass is under way, events are judged at its end. Two things are
+news although they seem to be none, as the pass has not seen them: counters that come while it may write those that it
+began with; and a status that we wrote, if a pass began before the cache showed it.
 """
 
 from __future__ import annotations
@@ -68,9 +70,12 @@ class Memories:
 
     # Which events are news
 
-    def begin(self, uid: str) -> None:
-        """Put off what is to be judged by what a pass writes."""
+    def begin(self, job: api.TrainJob) -> None:
+        """Put off what is to be judged by what a pass over *job*, as the cache has it, writes."""
+        uid = job.metadata.uid
         self._put_off[uid] = []
+        if self.of(uid).status_version not in ("", job.metadata.resource_version):
+            self.change(uid, status_version="")
 
     def end(self, uid: str) -> bool:
         """Whether there was any news during the pass."""
@@ -98,7 +103,9 @@ class Memories:
     def is_news_of_job_set(self, old: JobSetState, new: JobSetState) -> bool:
         """Whether a change of a JobSet is more than counters, which the next write takes along."""
         owner = new.metadata.controller
-        due_s = self.of(owner.uid).status_due_s if owner else None
+        if owner is None or owner.uid in self._put_off:
+            return True
+        due_s = self.of(owner.uid).status_due_s
         return due_s is None or self._clock.monotonic() >= due_s or not only_counted(old, new)
 
 

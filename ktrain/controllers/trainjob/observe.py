@@ -120,7 +120,7 @@ class Memory(msgspec.Struct, frozen=True, gc=False):
     had_children: bool = False
     """Whether there ever was a snapshot or JobSet."""
     is_incomplete: bool = False
-    """Whether something of the last plan was refused. What comes after the JobSet is still to be written then."""
+    """Whether some of the last plan was refused or lost. What comes after the JobSet is still to be written then."""
     refused_nodes: int | None = None
     """The number of nodes that the JobSet could not be given."""
     ended: JobSetState | None = None

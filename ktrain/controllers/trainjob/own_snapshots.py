@@ -10,16 +10,20 @@ what order the two arrive nobody knows, and only one of them may. Why that does 
 - The snapshot is refused, or its answer is lost. What was taken is remembered until it is known to be stored, so the
   next attempt writes what the JobSet was built from, whatever has become of the runtime.
 - The job ends before its snapshot is stored. The end is told after it, as long as whatever hinders may pass: what has
-  ended is the same in good and in bad weather, and nothing is written after an end.
-- Snapshots are refused here as a rule: a quota, a policy, a right that is missing. Then no job may start without one.
-  So they go out together only where the last one was accepted; the first of a namespace goes alone.
+  ended is the same in good and in bad weather, and nothing is written after an end. A deadline does not wait, because
+  pods go on until it is told; such a job stays without.
+- Snapshots are refused here as a rule: a quota, a policy, a right that is missing. Then no job should start without
+  one, so they go out together only where the last one was accepted; the first of a namespace goes alone. Jobs that are
+  under way when the first is refused, at most as many as there are workers, do start without, and theirs are tried
+  again and again. So is one that was deleted later.
+- The JobSet is there already. What changes it never waits: whoever suspends or preempts a job wants its pods to go.
 - Somebody else's ConfigMap has the name. If the cache shows it, nothing is written. One that came with the job, before
   the cache could show it, keeps the first job of a namespace from starting, and is left alone in any case.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from . import snapshot as snapshots
 from .observe import SNAPSHOT_METADATA
@@ -31,13 +35,17 @@ if TYPE_CHECKING:
     from .snapshot import Snapshot
 
 
+MAX_ACCEPTING: Final = 1000
+"""Of so many namespaces it is known that they accept snapshots. Namespaces come and go; the process stays."""
+
+
 class OwnSnapshots:
     """Creates the snapshots of jobs' own."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
-        self._accepting: set[str] = set()
-        """Namespaces whose last snapshot was accepted."""
+        self._accepting: dict[str, None] = {}
+        """Namespaces whose last snapshot was accepted, the latest last."""
         self._taken: dict[str, Snapshot] = {}
         """By UID of the job: what may not be stored although a JobSet was built from it. Most often empty."""
 
@@ -70,8 +78,14 @@ class OwnSnapshots:
         try:
             written = await self._client.create(SNAPSHOT_METADATA, snapshots.config_map(job, snapshot))
         except BaseException:
-            self._accepting.discard(namespace)
+            self._accepting.pop(namespace, None)
             raise
-        self._accepting.add(namespace)
+        self._accept(namespace)
         self.forget(job.metadata.uid)
         return written.metadata.resource_version
+
+    def _accept(self, namespace: str) -> None:
+        self._accepting.pop(namespace, None)
+        self._accepting[namespace] = None
+        if len(self._accepting) > MAX_ACCEPTING:
+            del self._accepting[next(iter(self._accepting))]

@@ -3,7 +3,9 @@ One pass over one TrainJob: observe from caches, decide, act with the fewest cal
 
 The order of writes is what makes a crash between any two of them harmless: what pods mount before the JobSet; the
 status before the deletion that it announces; a child only ever under its owner's UID. The snapshot of a job's own has
-no place in it: it goes beside what is built from it (`own_snapshots.py` says why it may). A shared one comes first.
+no place in it: it goes beside what is built from it (`own_snapshots.py` says why it may). A shared one comes before the
+first JobSet. What a plugin has written after the JobSet may be lost by a crash between the two, as nobody can tell from
+a running job whether it was deleted since; it comes when the job is next suspended.
 """
 
 from __future__ import annotations
@@ -103,7 +105,7 @@ class Reconciler:
         job = self._current(key)
         if job is None:
             return
-        self.memories.begin(job.metadata.uid)
+        self.memories.begin(job)
         try:
             await self._pass(job)
         except FrameworkError:
@@ -258,6 +260,8 @@ class Reconciler:
 
     async def _write_components(self, job: api.TrainJob, decision: Decision) -> ApiError | PlanError | None:
         """Write what is to be written. Returns the refusal that ended it."""
+        if decision.applies:
+            self._remember(job, is_incomplete=True)  # also if the answer to one of them is lost
         try:
             await self._write_all(job, decision)
         except PlanError as error:
@@ -269,12 +273,15 @@ class Reconciler:
         return None
 
     async def _write_all(self, job: api.TrainJob, decision: Decision) -> None:
+        """Write the snapshot beside the rest where it may: what changes a JobSet that is there never waits for it."""
         writes = (partial(self._write_snapshot, job, decision), partial(self._write_built, job, decision))
-        taken = None if decision.shared else decision.snapshot
-        together = taken and decision.applies and self._own.are_accepted(job.metadata.namespace)
-        if taken and (together or self._lookup(JOB_SET_STATES, job.key)):
-            self._own.remember(job.metadata.uid, taken)
-        if together:
+        exists = self._lookup(JOB_SET_STATES, job.key) is not None
+        own = None if decision.shared else decision.snapshot
+        may_start = own and self._own.are_accepted(job.metadata.namespace)
+        together = bool(decision.applies or decision.resize) and (exists or may_start)
+        if own and (together or exists):
+            self._own.remember(job.metadata.uid, own)
+        if together and decision.snapshot:
             await run_all(writes, limit=2)
         else:
             for write in writes:

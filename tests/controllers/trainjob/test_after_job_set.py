@@ -10,6 +10,7 @@ from ktrain.api.meta import Key, owner_reference
 from ktrain.framework.errors import NotFound
 from ktrain.pipeline import Component, Watch
 
+from .test_own_snapshots import weather
 from .world import NS, World, play
 
 WRITE = "PATCH services/job-board"
@@ -74,6 +75,27 @@ def test_it_is_told_and_tried_again_until_it_is_there(restarted):
         assert await board(world)
         assert (await world.read()).status.diagnosis is None
         assert "PATCH jobsets/job" not in world.counting.writes[2:]
+
+    play(scenario)
+
+
+@pytest.mark.parametrize("how", ["lose_request", "lose_answer", "reset", "conflict"])
+def test_it_is_tried_again_also_if_its_write_was_lost(how):
+    async def scenario(world: World) -> None:
+        world.plugins += (Board(),)
+        faults = weather(world)
+        async with world.operator():
+            rule = faults.on("write", SERVICES, times=1)
+            if how == "conflict":
+                rule.answer(409, reason="Conflict", message="try again")
+            else:
+                getattr(rule, how)()
+            await world.job()
+            await world.progress(active=1, ready=1)
+            await world.settle(60)
+
+            assert await board(world)
+            assert "PATCH jobsets/job" not in world.counting.writes[2:]
 
     play(scenario)
 

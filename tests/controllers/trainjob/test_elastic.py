@@ -11,6 +11,7 @@ from ktrain.framework.client.client import PatchType
 from ktrain.framework.errors import ApiError
 
 from .elastic_world import OFF, SIZE_WRITE, ElasticWorld, play
+from .test_own_snapshots import weather
 from .world import KEY, NS
 
 
@@ -76,6 +77,21 @@ def test_growing_and_shrinking_is_one_write_each_and_leaves_the_other_pods_and_t
 
             await world.resize(2)
             assert (await world.job_set()).spec.replicated_jobs[0].template == template
+
+    play(scenario)
+
+
+def test_a_size_changes_although_the_snapshot_was_deleted_and_is_refused():
+    async def scenario(world: ElasticWorld) -> None:
+        faults = weather(world)
+        async with world.operator():
+            await world.job()
+            faults.on("create", core.CONFIG_MAPS).answer(403, message="exceeded quota: configmaps")
+            await world.user.delete(core.CONFIG_MAPS, Key(NS, "job-runtime-snapshot"))
+            await world.settle(30)
+            await world.resize(4)
+
+            assert await world.sizes() == (4, 4)
 
     play(scenario)
 

@@ -93,7 +93,7 @@ def test_an_event_that_comes_before_the_answer_to_its_write_is_judged_when_the_p
     ours, theirs = (Object(metadata=job_set(version).metadata) for version in ("7", "8"))
     for children, is_news in (([ours], False), ([theirs], True), ([ours, theirs], True), ([], False)):
         memories.change("uid", job_set_version="")
-        memories.begin("uid")
+        memories.begin(TrainJob(metadata=ObjectMeta(name="job", uid="uid")))
         assert not any(memories.is_news_of_child(child) for child in children)
         memories.change("uid", job_set_version="7")
 

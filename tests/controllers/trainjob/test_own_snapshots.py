@@ -6,7 +6,9 @@ import pytest
 
 from ktrain.api import core, jobset
 from ktrain.api import trainer as api
-from ktrain.api.meta import Key
+from ktrain.api.meta import Key, ObjectMeta
+from ktrain.controllers.trainjob import own_snapshots
+from ktrain.controllers.trainjob import snapshot as snapshots
 from ktrain.framework.errors import NotFound
 from ktrain.testing.faults import FaultTransport
 
@@ -249,5 +251,89 @@ def test_a_job_that_ends_before_its_snapshot_is_stored_waits_for_it_unless_it_is
             assert (ended.is_finished, ended.status.diagnosis) == (True, None)
             assert (await snapshot(world) is not None) is stored
             assert world.counting.writes == []
+
+    play(scenario)
+
+
+@pytest.mark.parametrize("lost", ["refused at first", "deleted later", "shared and deleted later"])
+def test_a_running_job_is_suspended_although_its_snapshot_is_refused(lost):
+    async def scenario(world: World) -> None:
+        faults = weather(world)
+        async with world.operator(shared=lost.startswith("shared")):
+            await world.job("first")
+            if "later" in lost:
+                await world.job()
+            faults.on("write", core.CONFIG_MAPS).answer(403, message="exceeded quota: configmaps")
+            if "later" in lost:
+                for found in (await world.user.list(core.CONFIG_MAPS, NS)).items:
+                    await world.user.delete(core.CONFIG_MAPS, found.metadata.key)
+            else:
+                await world.job()
+            await world.progress(active=1, ready=1)
+            await world.settle(30)
+            await world.patch(api.TRAIN_JOBS, spec={"suspend": True})
+
+            assert (await world.job_set()).spec.suspend is True
+            assert await snapshot(world) is None
+
+    play(scenario)
+
+
+@pytest.mark.parametrize("code", [403, 503])
+def test_a_deadline_does_not_wait_for_a_snapshot(code):
+    async def scenario(world: World) -> None:
+        faults = weather(world)
+        async with world.operator():
+            await world.job("first")
+            faults.on("create", core.CONFIG_MAPS).answer(code, message="no")
+            await world.job(activeDeadlineSeconds=30)
+            await world.progress(active=1, ready=1)
+            await world.settle(25)
+            before = (await world.read()).is_finished
+            await world.settle(10)
+            (ended,) = (c for c in (await world.read()).status.conditions if c.is_true)
+
+            assert not before
+            assert (ended.type, ended.reason) == (api.CONDITION_FAILED, "DeadlineExceeded")
+            assert await world.job_set() is None
+
+    play(scenario)
+
+
+def test_at_most_as_many_jobs_as_there_are_workers_start_when_snapshots_are_refused_suddenly():
+    async def scenario(world: World) -> None:
+        faults = weather(world)
+        async with world.operator(workers=4):
+            await world.job("first")
+            quota = faults.on("create", core.CONFIG_MAPS).delay(0.02)
+            world.quota_exceeded, world.limited = True, "configmaps"
+            for number in range(20):
+                await world.user.create(api.TRAIN_JOBS, world.body(f"job-{number}"))
+            await world.settle(60)
+            started = len((await world.user.list(jobset.JOBSETS, NS)).items) - 1
+            quota.remove()
+            world.quota_exceeded = False
+            await world.settle(1200)
+
+            assert started == 4
+            assert len((await world.user.list(jobset.JOBSETS, NS)).items) == 21
+            assert len((await world.user.list(core.CONFIG_MAPS, NS)).items) == 21
+
+    play(scenario)
+
+
+def test_of_which_namespaces_accept_snapshots_only_the_latest_are_known(monkeypatch):
+    monkeypatch.setattr(own_snapshots, "MAX_ACCEPTING", 2)
+
+    async def scenario(world: World) -> None:
+        found = own_snapshots.OwnSnapshots(world.user)
+        taken = snapshots.take(await world.user.get(api.TRAINING_RUNTIMES, "rt", NS), shared=False)
+        for number, namespace in enumerate(("a", "b", "a", "c")):
+            namespaced = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}}
+            await world.user.apply(core.NAMESPACES, namespaced)
+            meta = ObjectMeta(name=f"job-{number}", namespace=namespace, uid=str(number))
+            await found.create(api.TrainJob(metadata=meta), taken)
+
+        assert [found.are_accepted(namespace) for namespace in "abc"] == [True, False, True]
 
     play(scenario)
