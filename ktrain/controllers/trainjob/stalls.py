@@ -138,17 +138,20 @@ def _about(stall: Stall, job_set: JobSetState, complaints: Iterable[Complaint]) 
     """
     Yield what concerns this JobSet as it is now.
 
-    Before it was made, it was another of its name. A JobSet without status never had a pass that got through. Later on,
-    what was said before its status became what it is may well be settled; who is still refused says so again.
+    A JobSet without status never had a pass that got through. Later on, what was said before its status became what it
+    is may well be settled; who is still refused says so again. Jobs are known by their names, so what was said of them
+    before the JobSet was made was said of another's.
     """
-    made = job_set.metadata.creation_timestamp or stall.since
-    from_ = (made if job_set.status is None else max(made, stall.since)) - SKEW
+    since = None if job_set.status is None else stall.since - SKEW
+    made = (job_set.metadata.creation_timestamp or stall.since) - SKEW
     for one in complaints:
         if one.regarding.kind == JOB_SET_STATES.kind:
             is_its = one.regarding.uid == job_set.metadata.uid and one.reason in _REFUSALS
+            from_ = since
         else:
             is_its = _is_job_of(one.regarding.name, job_set)
-        if is_its and not (one.last and one.last < from_):
+            from_ = made if since is None else max(made, since)
+        if is_its and not (one.last and from_ and one.last < from_):
             yield one
 
 
