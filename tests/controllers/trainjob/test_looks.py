@@ -91,10 +91,11 @@ def test_what_was_told_holds_until_it_is_heard_that_it_does_not(trouble):
     run(scenario)
 
 
-def test_an_answer_that_took_long_serves_all_jobs_of_its_namespace():
+@pytest.mark.parametrize("took_s", [0.0, 1.9], ids=["at once", "took long"])
+def test_an_answer_serves_all_jobs_of_its_namespace(took_s):
     async def scenario(world: StallWorld) -> None:
         async with refusing(world, "count/jobs.batch"):
-            world.events_fail().delay(1.9)
+            world.events_fail().delay(took_s)
             for number in range(20):
                 await world.user.create(api.TRAIN_JOBS, world.body(f"job-{number}"))
             await world.settle(10)

@@ -13,7 +13,7 @@ from ktrain.plugins.jobset import JobSetState
 
 from .conftest import NOW
 from .stall_world import StallWorld, refusing, run
-from .world import KEY, NS
+from .world import KEY
 
 REFUSED = [
     ("count/jobs.batch", "JobCreationFailed", 'JobSet job: job "job-node-0" creation failed with error: '),
@@ -178,23 +178,9 @@ def test_of_a_job_whose_next_step_waits_for_one_that_runs_no_event_is_read():
 
 
 def test_however_often_it_was_looked_the_next_look_is_half_an_hour_away():
-    stalled = Stall("1", NOW, NOW, looks=5000)
+    stalled = Stall(None, NOW, NOW, looks=5000)
 
     assert heard(stalled, JobSetState(), (), NOW).due == NOW + RARELY
-
-
-def test_jobs_that_stand_still_together_share_what_is_read():
-    async def scenario(world: StallWorld) -> None:
-        async with refusing(world, "count/jobs.batch"):
-            for number in range(20):
-                await world.user.create(api.TRAIN_JOBS, world.body(f"job-{number}"))
-            await world.settle(8)
-
-            told = [job.status.diagnosis for job in (await world.user.list(api.TRAIN_JOBS, NS)).items]
-            assert [one.reason for one in told] == ["JobCreationFailed"] * 20
-            assert len(world.counting.looks) == 2
-
-    run(scenario)
 
 
 def test_of_a_job_that_gets_on_no_event_is_read():
