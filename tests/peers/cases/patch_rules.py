@@ -1,7 +1,13 @@
 """Which patches are refused, and when they may change."""
 
-from ..objects import change, container, create, drive, env, job, patch, patched, rjob, runtime, wait
+from ..objects import Json, change, container, create, drive, env, job, patch, patched, rjob, runtime, wait
 from .patches import one, patched_job, rich
+
+
+def ops(**pod: Json) -> Json:
+    """The patches of a spec: one, for the pods of the trainer."""
+    return {"runtimePatches": [patch("acme.io/ops", patched(**pod))]}
+
 
 CASES = {
     "patch-refused": [
@@ -78,20 +84,15 @@ CASES = {
             "job",
             {
                 "spec": {
-                    "runtimePatches": [
-                        patch(
-                            "acme.io/ops",
-                            patched(
-                                nodeSelector={"pool": "2"},
-                                tolerations=[{"key": "k"}],
-                                schedulingGates=[{"name": "acme.io/g"}],
-                            ),
-                        )
-                    ]
+                    **ops(
+                        nodeSelector={"pool": "2"},
+                        tolerations=[{"key": "k"}],
+                        schedulingGates=[{"name": "acme.io/g"}],
+                    )
                 }
             },
         ),
-        change("running", {"spec": {"runtimePatches": [patch("acme.io/ops", patched(nodeSelector={"pool": "2"}))]}}),
+        change("running", {"spec": ops(nodeSelector={"pool": "2"})}),
         change("running", {"spec": {"runtimePatches": []}}),
         change("running", {"metadata": {"labels": {"a": "b"}}}),
         change(
@@ -99,14 +100,14 @@ CASES = {
             {
                 "spec": {
                     "suspend": False,
-                    "runtimePatches": [patch("acme.io/ops", patched(nodeSelector={"pool": "3"}, schedulingGates=[]))],
+                    **ops(nodeSelector={"pool": "3"}, schedulingGates=[]),
                 }
             },
         ),
-        change("job", {"spec": {"runtimePatches": [patch("acme.io/ops", patched(nodeSelector={"pool": "4"}))]}}),
+        change("job", {"spec": ops(nodeSelector={"pool": "4"})}),
         change(
             "job",
-            {"spec": {"suspend": True, "runtimePatches": [patch("acme.io/ops", patched(nodeSelector={"pool": "5"}))]}},
+            {"spec": {"suspend": True, **ops(nodeSelector={"pool": "5"})}},
         ),
     ],
     "patch-while-active": [
@@ -114,13 +115,13 @@ CASES = {
         drive(node="running", data="running"),
         change(
             "job",
-            {"spec": {"suspend": True, "runtimePatches": [patch("acme.io/ops", patched(nodeSelector={"pool": "1"}))]}},
+            {"spec": {"suspend": True, **ops(nodeSelector={"pool": "1"})}},
         ),
         change("job", {"spec": {"suspend": True}}),
         wait(1),
         change(
             "job",
-            {"spec": {"runtimePatches": [patch("acme.io/ops", patched(nodeSelector={"pool": "1"}, tolerations=[]))]}},
+            {"spec": {**ops(nodeSelector={"pool": "1"}, tolerations=[])}},
         ),
         change("job", {"spec": {"suspend": False}}),
     ],
@@ -143,25 +144,20 @@ CASES = {
                 "job",
                 {
                     "spec": {
-                        "runtimePatches": [
-                            patch(
-                                "acme.io/ops",
-                                patched(
-                                    **(
-                                        {
-                                            "serviceAccountName": "one",
-                                            "terminationGracePeriodSeconds": 5,
-                                            "imagePullSecrets": [{"name": "s"}],
-                                            "volumes": [{"name": "v", "emptyDir": {}}],
-                                            "securityContext": {"fsGroup": 1},
-                                            "containers": [{"name": "side", "env": env(S="2")}],
-                                            "initContainers": [{"name": "first", "env": env(A="2")}],
-                                            **other,
-                                        }
-                                    )
-                                ),
+                        **ops(
+                            **(
+                                {
+                                    "serviceAccountName": "one",
+                                    "terminationGracePeriodSeconds": 5,
+                                    "imagePullSecrets": [{"name": "s"}],
+                                    "volumes": [{"name": "v", "emptyDir": {}}],
+                                    "securityContext": {"fsGroup": 1},
+                                    "containers": [{"name": "side", "env": env(S="2")}],
+                                    "initContainers": [{"name": "first", "env": env(A="2")}],
+                                    **other,
+                                }
                             )
-                        ]
+                        )
                     }
                 },
             )
