@@ -34,13 +34,13 @@ class Changes:
         for informer in follower.informers:
             informer.add_handler(self)
 
-    def on_add(self, _obj: object, *, initial: bool) -> None:  # noqa: ARG002 -- the handler's signature
+    def on_add(self, obj: object, *, initial: bool) -> None:
         self._event.set()
 
-    def on_update(self, _old: object, _new: object) -> None:
+    def on_update(self, old: object, new: object) -> None:
         self._event.set()
 
-    def on_delete(self, _obj: object) -> None:
+    def on_delete(self, obj: object) -> None:
         self._event.set()
 
     async def wait(self) -> None:
