@@ -81,12 +81,12 @@ class CoScheduling:
             Watch(RUNTIME_CLASSES, suspended=True),
         )
 
-    def enforce_pod_group_policy(self, info: Info, ctx: Context) -> None:  # noqa: ARG002 -- the hook's signature
+    def enforce_pod_group_policy(self, info: Info, ctx: Context) -> None:
         """Put the group's name on all pods."""
         if _policy(info.runtime):
             info.scheduler.pod_labels[LABEL] = info.job.metadata.name
 
-    def build(self, info: Info, ctx: Context) -> Sequence[Component]:  # noqa: ARG002 -- the hook's signature
+    def build(self, info: Info, ctx: Context) -> Sequence[Component]:
         """Return the PodGroup."""
         policy, job = _policy(info.runtime), info.job.metadata
         if policy is None:

@@ -102,7 +102,7 @@ class TrainJobStatus:
         }
         return (Component(CONFIG_MAP_METADATA, body),)
 
-    def upkeep(self, job: api.TrainJob, runtime: api.RuntimeSpec, ctx: Context) -> Sequence[Address]:  # noqa: ARG002 -- the hook's signature
+    def upkeep(self, job: api.TrainJob, runtime: api.RuntimeSpec, ctx: Context) -> Sequence[Address]:
         """Return the ConfigMap with the CA."""
         if ctx.config.get(self.name) is None:
             return ()

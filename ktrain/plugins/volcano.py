@@ -86,7 +86,7 @@ class Volcano:
             Watch(RUNTIME_CLASSES, suspended=True),
         )
 
-    def enforce_pod_group_policy(self, info: Info, ctx: Context) -> None:  # noqa: ARG002 -- the hook's signature
+    def enforce_pod_group_policy(self, info: Info, ctx: Context) -> None:
         """Put the group's name on all pods."""
         if _policy(info.runtime):
             info.scheduler.pod_annotations[GROUP_ANNOTATION] = info.job.metadata.name
@@ -94,8 +94,8 @@ class Volcano:
     def validate(
         self,
         info: Info | None,
-        job: api.TrainJob,  # noqa: ARG002 -- the hook's signature
-        old: api.TrainJob | None,  # noqa: ARG002 -- the hook's signature
+        job: api.TrainJob,
+        old: api.TrainJob | None,
         ctx: Context,
     ) -> Findings:
         """Refuse an empty queue, and priority classes that do not exist."""
@@ -113,7 +113,7 @@ class Volcano:
                 errors.append(invalid("spec.templateSpec.priorityClassName", name, detail))
         return Findings(tuple(errors))
 
-    def build(self, info: Info, ctx: Context) -> Sequence[Component]:  # noqa: ARG002 -- the hook's signature
+    def build(self, info: Info, ctx: Context) -> Sequence[Component]:
         """Return the PodGroup."""
         policy, job = _policy(info.runtime), info.job.metadata
         if policy is None:

@@ -47,7 +47,7 @@ class Flux:
         """What it builds, by metadata only."""
         return (Watch(SECRETS, owned=True), Watch(CONFIG_MAP_METADATA, owned=True))
 
-    def enforce_ml_policy(self, info: Info, ctx: Context) -> None:  # noqa: ARG002 -- the hook's signature
+    def enforce_ml_policy(self, info: Info, ctx: Context) -> None:
         """Start the entry point instead of the user's program, and bring Flux into the pods."""
         job = FluxJob.of(info)
         if job is None:
@@ -81,9 +81,9 @@ class Flux:
     def validate(
         self,
         info: Info | None,
-        job: api.TrainJob,  # noqa: ARG002 -- the hook's signature
-        old: api.TrainJob | None,  # noqa: ARG002 -- the hook's signature
-        ctx: Context,  # noqa: ARG002 -- the hook's signature
+        job: api.TrainJob,
+        old: api.TrainJob | None,
+        ctx: Context,
     ) -> Findings:
         """Refuse a runtime that has the installer already."""
         flux = FluxJob.of(info)
@@ -92,7 +92,7 @@ class Flux:
         detail = f"InitContainer '{_INSTALLER}' is reserved"
         return Findings((invalid("spec.trainer.initContainers", _INSTALLER, detail),))
 
-    def build(self, info: Info, ctx: Context) -> Sequence[Component]:  # noqa: ARG002 -- the hook's signature
+    def build(self, info: Info, ctx: Context) -> Sequence[Component]:
         """Return the scripts and the certificate."""
         job = FluxJob.of(info)
         if job is None:
@@ -112,7 +112,7 @@ class Flux:
             ),
         )
 
-    def upkeep(self, job: api.TrainJob, runtime: api.RuntimeSpec, ctx: Context) -> Sequence[Address]:  # noqa: ARG002 -- the hook's signature
+    def upkeep(self, job: api.TrainJob, runtime: api.RuntimeSpec, ctx: Context) -> Sequence[Address]:
         """Return the scripts and the certificate."""
         if runtime.ml_policy is None or not runtime.ml_policy.flux:
             return ()

@@ -82,7 +82,7 @@ class ElasticTorch:
         info: Info | None,
         job: api.TrainJob,
         old: api.TrainJob | None,
-        ctx: Context,  # noqa: ARG002 -- the hook's signature
+        ctx: Context,
     ) -> Findings:
         """Refuse sizes out of range, and what cannot be elastic."""
         policy = info.runtime.elastic_policy if info else None
@@ -92,7 +92,7 @@ class ElasticTorch:
         new = elastic.check_new(info, policy) if old is None else ()
         return findings + Findings((*new, *elastic.check_patches(info)))
 
-    def build(self, info: Info, ctx: Context) -> Sequence[Component]:  # noqa: ARG002 -- the hook's signature
+    def build(self, info: Info, ctx: Context) -> Sequence[Component]:
         """Return the autoscaler of a job that is to run, if the policy has metrics."""
         policy = info.runtime.elastic_policy
         metrics = _metrics(policy)
@@ -100,7 +100,7 @@ class ElasticTorch:
             return ()
         return (Component(AUTOSCALERS, _autoscaler(info.job, policy, metrics)),)
 
-    def upkeep(self, job: api.TrainJob, runtime: api.RuntimeSpec, ctx: Context) -> Sequence[Address]:  # noqa: ARG002 -- the hook's signature
+    def upkeep(self, job: api.TrainJob, runtime: api.RuntimeSpec, ctx: Context) -> Sequence[Address]:
         """Return the autoscaler: without it the job would keep its size."""
         return (Address(AUTOSCALERS, job.key),) if _metrics(runtime.elastic_policy) else ()
 

@@ -56,16 +56,16 @@ class Workload:
     def validate(
         self,
         info: Info | None,
-        job: TrainJob,  # noqa: ARG002 -- the hook's signature
-        old: TrainJob | None,  # noqa: ARG002 -- the hook's signature
-        ctx: Context,  # noqa: ARG002 -- the hook's signature
+        job: TrainJob,
+        old: TrainJob | None,
+        ctx: Context,
     ) -> Findings:
         """Refuse runtimes that say themselves how their pods are placed, and groups that never could be."""
         if info is None or not _is_active(info.runtime):
             return Findings()
         return Findings(tuple(rules.errors(info)), tuple(rules.warnings(info)))
 
-    def enforce_pod_group_policy(self, info: Info, ctx: Context) -> None:  # noqa: ARG002 -- the hook's signature
+    def enforce_pod_group_policy(self, info: Info, ctx: Context) -> None:
         """Have each pod name its group."""
         if _is_active(info.runtime):
             for group in groups_of(info):
