@@ -13,6 +13,8 @@ from ktrain.framework.client.subresources import bind, evict, read_scale, reques
 from ktrain.framework.errors import BadRequest, Conflict, Invalid, NotFound
 from ktrain.framework.writes import recording
 
+from ..waiting import until
+
 ANY_MAPS = untyped(CONFIG_MAPS)
 
 
@@ -323,7 +325,8 @@ async def widgets(client, control_plane):
 
 async def test_anything_with_a_size_can_be_scaled(client, control_plane, widgets, key):
     body = {"apiVersion": "example.dev/v1", "kind": "Widget", "metadata": {"name": "c", "namespace": key.namespace}}
-    created = await _eventually(control_plane, lambda: client.create(widgets, body | {"spec": {"replicas": 1}}))
+    # It is served a moment after it is established.
+    created = await until(lambda: client.create(widgets, body | {"spec": {"replicas": 1}}), despite=NotFound)
 
     assert (await read_scale(client, widgets, key)).spec.replicas == 1
     with recording() as writes:
@@ -335,13 +338,3 @@ async def test_anything_with_a_size_can_be_scaled(client, control_plane, widgets
     assert [(w.plural, w.uid, str(w.version)) for w in writes] == [
         ("widgets", created.metadata.uid, stored["metadata"]["resourceVersion"])
     ]
-
-
-async def _eventually(control_plane, attempt):
-    """A kind is served a moment after its definition is established."""
-    for _ in range(200):
-        try:
-            return await attempt()
-        except NotFound:
-            await control_plane.env.clock.sleep(0.05)
-    return await attempt()

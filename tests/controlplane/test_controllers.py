@@ -13,6 +13,8 @@ from ktrain.framework.controller.context import current_reason
 from ktrain.framework.controller.predicates import GENERATION_CHANGED
 from ktrain.framework.errors import NotFound
 
+from ..waiting import until
+
 GADGETS = Resource("example.dev", "v1", "Gadget", "gadgets", namespaced=True, type=Object)
 DEFINITIONS = untyped(CUSTOM_RESOURCE_DEFINITIONS)
 SCHEMA = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
@@ -104,13 +106,10 @@ def conditions(definition):
 
 async def create_gadget(control_plane, name):
     meta = {"name": name, "namespace": control_plane.namespace}
-    for _ in range(200):
-        try:
-            body = {"apiVersion": "example.dev/v1", "kind": "Gadget", "metadata": meta, "spec": {"n": 1}}
-            return await control_plane.client().create(GADGETS, body)
-        except NotFound:  # served a moment after it is established
-            await control_plane.env.clock.sleep(0.05)
-    raise AssertionError("gadgets are not served")
+    body = {"apiVersion": "example.dev/v1", "kind": "Gadget", "metadata": meta, "spec": {"n": 1}}
+    client = control_plane.client()
+    # It is served a moment after it is established.
+    return await until(lambda: client.create(GADGETS, body), despite=NotFound)
 
 
 async def test_a_controller_waits_for_its_crd_and_lives_through_its_end_and_its_return(

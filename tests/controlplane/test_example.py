@@ -177,13 +177,15 @@ async def test_runs_follow_each_other_and_only_the_last_ones_are_kept(control_pl
     client, seen = control_plane.client(), set()
     async with operator():
         await client.create(BACKUPS, backup(everySeconds=2, timeoutSeconds=1, keep=1))
-        with anyio.fail_after(40):
-            while len(seen) < 4:
-                for job in await jobs_of(control_plane, len):
-                    if job["metadata"]["name"] not in seen:
-                        seen.add(job["metadata"]["name"])
-                        await finish(control_plane, job)
-                await anyio.sleep(0.1)
+
+        async def finish_new():
+            for job in await jobs_of(control_plane, len):
+                if job["metadata"]["name"] not in seen:
+                    seen.add(job["metadata"]["name"])
+                    await finish(control_plane, job)
+            return len(seen)
+
+        await until(finish_new, lambda count: count >= 4, within_s=40)
         left = await jobs_of(control_plane, lambda jobs: len(jobs) <= 2)
 
     # The last one that ended, and perhaps one that has just begun.
@@ -212,13 +214,14 @@ async def test_the_webhook_refuses_runs_that_would_overlap(control_plane, operat
 
 async def refusal(client, body):
     """Why a Backup is refused. An API server learns of a new webhook in its own time."""
-    with anyio.fail_after(20):
-        while True:
-            try:
-                await client.create(BACKUPS, body, dry_run=True)
-            except ApiError as error:
-                return error
-            await anyio.sleep(0.1)
+
+    async def attempt():
+        try:
+            await client.create(BACKUPS, body, dry_run=True)
+        except ApiError as error:
+            return error
+
+    return await until(attempt)
 
 
 async def test_it_holds_its_lease_is_ready_and_can_be_measured_and_gives_the_lease_up_at_the_end(
@@ -290,12 +293,14 @@ async def test_what_the_manifest_grants_is_enough_and_nothing_is_refused(control
                 await tasks.start(op.run)
                 await plane.wait_for(CONFIGURATIONS, body["metadata"]["name"], has_ca)
                 await client.create(BACKUPS, backup(everySeconds=2, timeoutSeconds=1, keep=1))
-                with anyio.fail_after(40):
-                    while not calls.count("delete", JOBS):
-                        for job in await jobs_of(plane, len):
-                            if not job.get("status", {}).get("succeeded"):
-                                await finish(plane, job)
-                        await anyio.sleep(0.1)
+
+                async def finish_running():
+                    for job in await jobs_of(plane, len):
+                        if not job.get("status", {}).get("succeeded"):
+                            await finish(plane, job)
+                    return calls.count("delete", JOBS)
+
+                await until(finish_running, within_s=40)
                 op.stop()
     finally:
         await client.delete(CONFIGURATIONS, Key("", body["metadata"]["name"]))

@@ -170,12 +170,7 @@ async def test_a_kind_that_comes_goes_and_comes_again_is_followed_without_a_rest
 
     async def install():
         await client.create(DEFINITIONS, WIDGET)
-        async with asyncio.timeout(20):
-            while True:
-                try:
-                    return await client.create(WIDGETS, body)
-                except NotFound:
-                    await asyncio.sleep(0.1)
+        return await until(lambda: client.create(WIDGETS, body), despite=NotFound)
 
     async def remove():
         await client.delete(DEFINITIONS, Key("", "widgets.cache.example.org"))

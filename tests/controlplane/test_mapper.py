@@ -9,6 +9,8 @@ from ktrain.api.trainer import TRAIN_JOBS
 from ktrain.framework.client.mapper import COOL_DOWN_S, RestMapper
 from ktrain.framework.errors import NoMatch
 
+from ..waiting import until
+
 DEFINITIONS = untyped(CUSTOM_RESOURCE_DEFINITIONS)
 
 
@@ -54,7 +56,7 @@ async def test_any_manifest_can_be_applied_by_what_it_says_of_itself(client, con
 
 
 async def test_a_kind_that_is_installed_later_is_found_without_a_restart(client, control_plane):
-    mapper, clock = RestMapper(client), control_plane.env.clock
+    mapper = RestMapper(client)
     with pytest.raises(NoMatch):
         await mapper.for_kind("Gadget")
     version = {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": {"type": "object"}}}
@@ -71,13 +73,8 @@ async def test_a_kind_that_is_installed_later_is_found_without_a_restart(client,
     }
     await client.create(DEFINITIONS, definition)
     try:
-        for _ in range(10):
-            await clock.sleep(COOL_DOWN_S)
-            try:
-                gadgets = await mapper.for_kind("Gadget")
-            except NoMatch:
-                continue  # established, but not yet in the documents
-            break
+        # Established, but not yet in the documents, which are looked at only now and then.
+        gadgets = await until(lambda: mapper.for_kind("Gadget"), despite=NoMatch, every_s=COOL_DOWN_S)
         assert (gadgets.api_version, gadgets.plural, gadgets.namespaced) == ("example.dev/v1", "gadgets", False)
         created = await client.create(
             gadgets, {"apiVersion": "example.dev/v1", "kind": "Gadget", "metadata": {"name": "g"}}
