@@ -91,6 +91,17 @@ class Place:
             self.plane.call("PATCH", path_of("JobSet", self.namespace, "js"), [one for one in patch if one])
         )
 
+    def _resize(self, step: Json) -> Any:
+        """Change the numbers of pods of all replicated jobs in one write."""
+        path = "/spec/replicatedJobs/{}/template/spec/{}"
+        patch = [
+            {"op": "add", "path": path.format(at, field), "value": job[field]}
+            for at, job in enumerate(step["jobs"])
+            for field in ("parallelism", "completions")
+            if field in job
+        ]
+        return self._said(self.plane.call("PATCH", path_of("JobSet", self.namespace, "js"), patch))
+
     def _said(self, answer: tuple[int, Json, list[str]], *, whole: bool = False) -> Any:
         code, body, warnings = answer
         if code < 400:

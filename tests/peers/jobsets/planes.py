@@ -2,6 +2,7 @@
 Two control planes for JobSets: a real one with the JobSet operator, and ktrain's.
 
 Ours is the embedded one, `ktrain up`, or with `KTRAIN_PEERS_PLANE=operator` a real one with `ktrain operator`.
+`KTRAIN_PEERS_GATES` names the feature gates that are on, as `ktrain up` takes them.
 """
 
 from __future__ import annotations
@@ -14,9 +15,11 @@ from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING
 
 import anyio
+import yaml
 
 from ..stack import READY_WITHIN_S, ROOT, Operator, control_plane, point_webhooks_at, running, upstream_crds
 from .watching import Watched
+from .writing import GATES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -30,6 +33,7 @@ def two_planes(directory: Path) -> Iterator[tuple[Watched, Watched]]:
     with ExitStack() as stack:
         kubeconfig = stack.enter_context(control_plane(directory / "go", upstream_crds()))
         operator = Operator(directory / "go", "jobset")
+        gate(operator)
         stack.callback(operator.stop)
         operator.start()
         anyio.run(point_webhooks_at, kubeconfig, operator)
@@ -37,6 +41,12 @@ def two_planes(directory: Path) -> Iterator[tuple[Watched, Watched]]:
         for plane in found:
             stack.callback(plane.close)
         yield found[0], found[1]
+
+
+def gate(operator: Operator) -> None:
+    """Turn the feature gates on."""
+    configuration = yaml.safe_load(operator.file.read_text())
+    operator.file.write_text(yaml.safe_dump(configuration | {"featureGates": dict.fromkeys(GATES, True)}))
 
 
 @contextmanager
@@ -50,6 +60,7 @@ def _embedded(directory: Path) -> Iterator[Path]:
     directory.mkdir(parents=True)
     kubeconfig, log = directory / "kubeconfig", directory / "log"
     command = [sys.executable, "-m", "ktrain", "up", "--pods", "off", "--kubeconfig", str(kubeconfig)]
+    command += ["--feature-gates", ",".join(GATES)] if GATES else []
     with log.open("wb") as output:
         environment = {**os.environ, "PYTHONPATH": str(ROOT)}
         process = subprocess.Popen(command, cwd=ROOT, stdout=output, stderr=output, env=environment)

@@ -7,9 +7,10 @@ times from the case, too.
 
 from __future__ import annotations
 
+from copy import deepcopy
 from typing import TYPE_CHECKING, Any
 
-from .writing import MESSAGES, NOBODY, REASONS, TOLERATIONS, Chance, jobset, labels
+from .writing import GATES, MESSAGES, NOBODY, REASONS, TOLERATIONS, Chance, jobset, labels
 
 if TYPE_CHECKING:
     from .watching import Json
@@ -65,7 +66,8 @@ def step(c: Chance, spec: Json, at: int) -> Json:
     if jobs and not c.one_in(4):
         job = c.choice(jobs)
         return _patch("Job", job, c.choice((_runs, _runs, _completes, _completes, _fails, _fails))(c, spec, job, at))
-    return c.choice((suspends, suspends, resumes, resumes, deletes, edits, relabels))(c, spec, jobs)
+    resizing = (resizes,) * 4 if "ElasticJobSet" in GATES else ()
+    return c.choice((suspends, suspends, resumes, resumes, deletes, edits, relabels, *resizing))(c, spec, jobs)
 
 
 def suspends(c: Chance, spec: Json, _: list[str]) -> Json:
@@ -110,6 +112,15 @@ def edits(c: Chance, spec: Json, _: list[str]) -> Json:
         )
     )
     return {"do": "update", "spec": patch, "pod": {}, "index": 0}
+
+
+def resizes(c: Chance, spec: Json, _: list[str]) -> Json:
+    """Other numbers of pods, which may be changed of indexed Jobs, together."""
+    jobs: list[Json] = deepcopy(spec["replicatedJobs"])
+    size = c.choice((0, 1, 2, 4))
+    numbers = {"parallelism": size, "completions": c.choice((size, size, size, 3))}
+    c.choice(jobs)["template"]["spec"] |= c.choice((numbers, numbers, {"parallelism": size}))
+    return {"do": "resize", "jobs": [job["template"]["spec"] for job in jobs]}
 
 
 def deletes(c: Chance, _: Json, jobs: list[str]) -> Json:

@@ -7,6 +7,7 @@ plane, and nothing has to be waited for but the JobSet controller.
 
 from __future__ import annotations
 
+import os
 import random
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
 
     from .watching import Json
 
+GATES = tuple(filter(None, os.environ.get("KTRAIN_PEERS_GATES", "").split(",")))
+"""The feature gates that are on."""
 NOBODY = "example.com/nobody"
 JOBS = ("a", "b", "c", "workers", "x1")
 REASONS = ("BackoffLimitExceeded", "DeadlineExceeded", "FailedIndexes", "MaxFailedIndexesExceeded", "PodFailurePolicy")
@@ -31,7 +34,8 @@ PATTERNS = (
     "(?=pod)",
     "a{2000}",
 )
-ACTIONS = ("FailJobSet", "RestartJobSet", "RestartJobSetAndIgnoreMaxRestarts")
+SINGLE = ("RestartJob", "RestartJobAndIgnoreMaxRestarts")
+ACTIONS = ("FailJobSet", "RestartJobSet", "RestartJobSetAndIgnoreMaxRestarts", *(SINGLE * 2 * ("RestartJob" in GATES)))
 EXCLUSIVE, BY_NODE = "alpha.jobset.sigs.k8s.io/exclusive-topology", "alpha.jobset.sigs.k8s.io/node-selector"
 TOLERATIONS = (
     {"key": "a", "operator": "Exists"},
@@ -71,7 +75,7 @@ def jobset(c: Chance, name: str = "js") -> Json:
         coordinator=lambda: coordinator(c, jobs),
         volumeClaimPolicies=lambda: claim_policies(c, jobs),
     )
-    spec |= c.fields(9, ttlSecondsAfterFinished=lambda: 3600, managedBy=lambda: managers(c))
+    spec |= c.fields(9, ttlSecondsAfterFinished=lambda: c.choice((3600, 10**8)), managedBy=lambda: managers(c))
     if not c.one_in(3):
         spec["failurePolicy"] = failure_policy(c, names)
     metadata: Json = {"name": name} | c.fields(5, labels=lambda: {"a": "b"}, annotations=lambda: exclusive(c))
@@ -158,7 +162,7 @@ def job_template(c: Chance) -> Json:
         backoffLimit=lambda: c.randint(0, 3),
         suspend=lambda: c.one_in(2),
         activeDeadlineSeconds=lambda: 600,
-        ttlSecondsAfterFinished=lambda: 600,
+        ttlSecondsAfterFinished=lambda: 10**8,
         podReplacementPolicy=lambda: c.choice(("Failed", "TerminatingOrFailed")),
     )
     metadata = c.fields(3, labels=lambda: labels(c), annotations=lambda: labels(c) | exclusive(c))
