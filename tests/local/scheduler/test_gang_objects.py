@@ -11,6 +11,7 @@ from ktrain.local.apiserver.server import ApiServer
 from ktrain.local.scheduler import make_scheduler, serves_pod_groups
 from ktrain.local.scheduler.objects import COSCHEDULING_GROUPS, KUBERNETES_GROUPS, NODES, PODS
 
+from ...definitions import definition
 from ...waiting import until
 from .living import GPU, Watcher, gpu_pod, one_gpu
 
@@ -57,7 +58,7 @@ async def test_the_groups_of_another_gang_scheduler_count_from_when_their_defini
         scheduler = make_scheduler(client, cache, env, recorder)
         async with anyio.create_task_group() as tasks:
             await tasks.start(Manager(cache=cache, controllers=[scheduler], recorder=recorder).run)
-            await client.create(untyped(CUSTOM_RESOURCE_DEFINITIONS), DEFINITION)
+            await client.create(untyped(CUSTOM_RESOURCE_DEFINITIONS), definition(COSCHEDULING_GROUPS))
             await until(lambda: is_served(client), within_s=5, every_s=0.01)
             await client.create(untyped(COSCHEDULING_GROUPS), a_group(COSCHEDULING_GROUPS, {"minMember": 2}))
             await until(lambda: is_seen(cache), within_s=5, every_s=0.01)
@@ -67,28 +68,6 @@ async def test_the_groups_of_another_gang_scheduler_count_from_when_their_defini
             with anyio.fail_after(5):
                 await watch.until("a", lambda pod: "minCount pods" in str(pod.status.conditions))
             tasks.cancel_scope.cancel()
-
-
-DEFINITION = {
-    "apiVersion": "apiextensions.k8s.io/v1",
-    "kind": "CustomResourceDefinition",
-    "metadata": {"name": "podgroups.scheduling.x-k8s.io"},
-    "spec": {
-        "group": "scheduling.x-k8s.io",
-        "scope": "Namespaced",
-        "names": {"plural": "podgroups", "singular": "podgroup", "kind": "PodGroup", "listKind": "PodGroupList"},
-        "versions": [
-            {
-                "name": "v1alpha1",
-                "served": True,
-                "storage": True,
-                "schema": {
-                    "openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True},
-                },
-            }
-        ],
-    },
-}
 
 
 async def is_served(client):
