@@ -20,16 +20,6 @@ ANY_MAPS = untyped(CONFIG_MAPS)
 
 
 @pytest.fixture
-def client(control_plane):
-    return control_plane.client("mine")
-
-
-@pytest.fixture
-def key(control_plane):
-    return Key(control_plane.namespace, "c")
-
-
-@pytest.fixture
 def pod(key, pod_template):
     return {
         "apiVersion": "v1",

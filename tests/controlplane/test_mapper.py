@@ -16,11 +16,6 @@ DEFINITIONS = untyped(CUSTOM_RESOURCE_DEFINITIONS)
 GADGETS = Resource("example.dev", "v1", "Gadget", "gadgets", namespaced=False, type=dict)
 
 
-@pytest.fixture
-def client(control_plane):
-    return control_plane.client("mine")
-
-
 async def test_what_the_server_says_of_our_kinds_is_what_we_wrote_down(client):
     mapper = RestMapper(client)
 
