@@ -7,6 +7,7 @@ and `Tuning` may shorten the back-off for a laptop.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from datetime import datetime, timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Final
@@ -178,7 +179,7 @@ class JobReconciler:
         try:
             await self._client.delete(PODS, pod.key, uid=pod.metadata.uid)
         except NotFound:
-            return
+            return  # somebody else deleted it, so no event says that this controller did
         self._recorder.event(
             JOBS, job, type="Normal", reason="SuccessfulDelete", message=f"Deleted pod: {pod.metadata.name}"
         )
@@ -224,10 +225,8 @@ class JobReconciler:
         left = _finished_at(job) + timedelta(seconds=job.spec.ttl_seconds_after_finished) - self._env.clock.now()
         if left > timedelta(0):
             return Result(requeue_after_s=left.total_seconds())
-        try:
+        with suppress(NotFound):
             await self._client.delete(JOBS, job.key, uid=job.metadata.uid, propagation="Foreground")
-        except NotFound:
-            return None
         return None
 
 
