@@ -11,15 +11,16 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from ktrain.api import trainer as api
 from ktrain.api.core import LIMIT_RANGES, RUNTIME_CLASSES
-from ktrain.api.meta import Object, Resource, Struct, owner_reference
+from ktrain.api.meta import Object, Resource, Struct
 from ktrain.pipeline.gang import min_member, min_resources
 from ktrain.pipeline.points import BUILT, PATIENCE_S, WATCHED, Component, Gang, Rule, Wait, Watch
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from ktrain.api import trainer as api
+    from ktrain.api.meta import Json
     from ktrain.pipeline.info import Info
     from ktrain.pipeline.points import Context
 
@@ -88,24 +89,15 @@ class CoScheduling:
 
     def build(self, info: Info, ctx: Context) -> Sequence[Component]:
         """Return the PodGroup."""
-        policy, job = _policy(info.runtime), info.job.metadata
+        policy = _policy(info.runtime)
         if policy is None:
             return ()
-        body = {
-            "apiVersion": POD_GROUPS.api_version,
-            "kind": POD_GROUPS.kind,
-            "metadata": {
-                "name": job.name,
-                "namespace": job.namespace,
-                "ownerReferences": [owner_reference(api.API_VERSION, "TrainJob", job.name, job.uid)],
-            },
-            "spec": {
-                "minMember": min_member(info),
-                "minResources": min_resources(info),
-                "scheduleTimeoutSeconds": policy.schedule_timeout_seconds,
-            },
+        spec: Json = {
+            "minMember": min_member(info),
+            "minResources": min_resources(info),
+            "scheduleTimeoutSeconds": policy.schedule_timeout_seconds,
         }
-        return (Component(POD_GROUPS, body),)
+        return (Component.of(info.job, POD_GROUPS, spec=spec),)
 
     def gangs(self, job: api.TrainJob, runtime: api.RuntimeSpec, ctx: Context) -> Sequence[Gang]:
         """Return the PodGroup. It waits if it does longer than its pods keep places for each other."""

@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from ktrain.api import trainer as api
 from ktrain.api.core import LIMIT_RANGES, PRIORITY_CLASSES, RUNTIME_CLASSES
-from ktrain.api.meta import Condition, Key, Object, Resource, Struct, find_condition, owner_reference
+from ktrain.api.meta import Condition, Key, Object, Resource, Struct, find_condition
 from ktrain.pipeline.findings import Findings, invalid
 from ktrain.pipeline.gang import min_member, min_resources
 from ktrain.pipeline.points import BUILT, WATCHED, Component, Gang, Rule, Wait, Watch
@@ -22,6 +21,7 @@ from ktrain.pipeline.points import BUILT, WATCHED, Component, Gang, Rule, Wait, 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from ktrain.api import trainer as api
     from ktrain.api.meta import Json
     from ktrain.pipeline.findings import FieldError
     from ktrain.pipeline.info import Info
@@ -115,7 +115,7 @@ class Volcano:
 
     def build(self, info: Info, ctx: Context) -> Sequence[Component]:
         """Return the PodGroup."""
-        policy, job = _policy(info.runtime), info.job.metadata
+        policy = _policy(info.runtime)
         if policy is None:
             return ()
         spec: Json = {"minMember": min_member(info), "minResources": min_resources(info)}
@@ -125,17 +125,7 @@ class Volcano:
             spec["priorityClassName"] = classes[-1]
         if policy.network_topology:
             spec["networkTopology"] = msgspec.to_builtins(policy.network_topology)
-        body = {
-            "apiVersion": POD_GROUPS.api_version,
-            "kind": POD_GROUPS.kind,
-            "metadata": {
-                "name": job.name,
-                "namespace": job.namespace,
-                "ownerReferences": [owner_reference(api.API_VERSION, "TrainJob", job.name, job.uid)],
-            },
-            "spec": spec,
-        }
-        return (Component(POD_GROUPS, body),)
+        return (Component.of(info.job, POD_GROUPS, spec=spec),)
 
     def gangs(self, job: api.TrainJob, runtime: api.RuntimeSpec, ctx: Context) -> Sequence[Gang]:
         """Return the PodGroup. It waits if Volcano says that it is unschedulable."""

@@ -13,19 +13,10 @@ from ktrain.framework.client.subresources import bind, evict, read_scale, reques
 from ktrain.framework.errors import BadRequest, Conflict, Invalid, NotFound
 from ktrain.framework.writes import recording
 
+from ..definitions import definition
 from ..waiting import until
 
 ANY_MAPS = untyped(CONFIG_MAPS)
-
-
-@pytest.fixture
-def client(control_plane):
-    return control_plane.client("mine")
-
-
-@pytest.fixture
-def key(control_plane):
-    return Key(control_plane.namespace, "c")
 
 
 @pytest.fixture
@@ -285,38 +276,21 @@ async def test_json_patches_move_copy_and_test(client, config_map, key):
 WIDGETS = Resource("example.dev", "v1", "Widget", "widgets", namespaced=True, type=Object)
 
 
-def _is_established(definition):
-    conditions = (definition or {}).get("status", {}).get("conditions") or ()  # null at first
+def _is_established(found):
+    conditions = (found or {}).get("status", {}).get("conditions") or ()  # null at first
     return any((each["type"], each["status"]) == ("Established", "True") for each in conditions)
 
 
 @pytest.fixture
 async def widgets(client, control_plane):
     """A custom kind with a size."""
-    schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
-    version = {
-        "name": "v1",
-        "served": True,
-        "storage": True,
-        "schema": {"openAPIV3Schema": {"type": "object", "properties": {"spec": schema, "status": schema}}},
-        "subresources": {
-            "status": {},
-            "scale": {"specReplicasPath": ".spec.replicas", "statusReplicasPath": ".status.replicas"},
-        },
+    subresources = {
+        "status": {},
+        "scale": {"specReplicasPath": ".spec.replicas", "statusReplicasPath": ".status.replicas"},
     }
-    definition = {
-        "apiVersion": "apiextensions.k8s.io/v1",
-        "kind": "CustomResourceDefinition",
-        "metadata": {"name": "widgets.example.dev"},
-        "spec": {
-            "group": "example.dev",
-            "scope": "Namespaced",
-            "names": {"kind": "Widget", "plural": "widgets", "singular": "widget", "shortNames": ["wi"]},
-            "versions": [version],
-        },
-    }
+    body = definition(WIDGETS, names={"shortNames": ["wi"]}, subresources=subresources)
     definitions = untyped(CUSTOM_RESOURCE_DEFINITIONS)
-    await client.create(definitions, definition)
+    await client.create(definitions, body)
     await control_plane.wait_for(definitions, "widgets.example.dev", _is_established)
     yield WIDGETS
     await client.delete(definitions, Key("", "widgets.example.dev"))

@@ -13,30 +13,12 @@ from ktrain.framework.controller.context import current_reason
 from ktrain.framework.controller.predicates import GENERATION_CHANGED
 from ktrain.framework.errors import NotFound
 
+from ..definitions import definition
 from ..waiting import until
 
 GADGETS = Resource("example.dev", "v1", "Gadget", "gadgets", namespaced=True, type=Object)
 DEFINITIONS = untyped(CUSTOM_RESOURCE_DEFINITIONS)
-SCHEMA = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
-DEFINITION = {
-    "apiVersion": "apiextensions.k8s.io/v1",
-    "kind": "CustomResourceDefinition",
-    "metadata": {"name": "gadgets.example.dev"},
-    "spec": {
-        "group": "example.dev",
-        "scope": "Namespaced",
-        "names": {"kind": "Gadget", "plural": "gadgets", "singular": "gadget"},
-        "versions": [
-            {
-                "name": "v1",
-                "served": True,
-                "storage": True,
-                "schema": {"openAPIV3Schema": SCHEMA},
-                "subresources": {"status": {}},
-            }
-        ],
-    },
-}
+DEFINITION = definition(GADGETS, subresources={"status": {}})
 
 
 class Passes:

@@ -7,6 +7,7 @@ a finished Job outlives its time to live by one; and `Tuning` may shorten the ba
 
 from __future__ import annotations
 
+from contextlib import suppress
 from datetime import datetime, timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Final
@@ -181,7 +182,7 @@ class JobReconciler:
         try:
             await self._client.delete(PODS, pod.key, uid=pod.metadata.uid)
         except NotFound:
-            return
+            return  # somebody else deleted it, so no event says that this controller did
         self._recorder.event(
             JOBS, job, type="Normal", reason="SuccessfulDelete", message=f"Deleted pod: {pod.metadata.name}"
         )
@@ -228,10 +229,8 @@ class JobReconciler:
         left = end - self._env.clock.now()
         if left > timedelta(0):
             return Result(requeue_after_s=left.total_seconds())
-        try:
+        with suppress(NotFound):
             await self._client.delete(JOBS, job.key, uid=job.metadata.uid, propagation="Foreground")
-        except NotFound:
-            return None
         return None
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from ktrain.api import trainer as api
 from ktrain.api.core import CONFIG_MAP_METADATA, SECRETS
-from ktrain.api.meta import Key, owner_reference
+from ktrain.api.meta import Key
 from ktrain.pipeline.findings import Findings, invalid
 from ktrain.pipeline.info import Program
 from ktrain.pipeline.points import BUILT, Address, Component, Rule, Watch
@@ -18,7 +18,6 @@ from .job import FluxJob
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ktrain.api.meta import Json
     from ktrain.pipeline.info import Info
     from ktrain.pipeline.points import Context
 
@@ -99,17 +98,10 @@ class Flux:
             return ()
         certificate = curve.certificate(info.job.metadata.name, info.job.metadata.uid)
         programs = {"entrypoint.sh": scripts.entrypoint(job), "init.sh": scripts.init(job)}
+        curves = {"curve.cert": b64encode(certificate.encode()).decode()}
         return (
-            Component(CONFIG_MAP_METADATA, _object("ConfigMap", scripts_name(info.job), info.job, programs)),
-            Component(
-                SECRETS,
-                _object(
-                    "Secret",
-                    curve_name(info.job),
-                    info.job,
-                    {"curve.cert": b64encode(certificate.encode()).decode()},
-                ),
-            ),
+            Component.of(info.job, CONFIG_MAP_METADATA, scripts_name(info.job), data=programs),
+            Component.of(info.job, SECRETS, curve_name(info.job), data=curves),
         )
 
     def upkeep(self, job: api.TrainJob, runtime: api.RuntimeSpec, ctx: Context) -> Sequence[Address]:
@@ -137,9 +129,3 @@ def _volume(job: api.TrainJob) -> str:
 def curve_name(job: api.TrainJob) -> str:
     """Name the Secret with the certificate."""
     return f"{job.metadata.name}-flux-curve"
-
-
-def _object(kind: str, name: str, job: api.TrainJob, data: dict[str, str]) -> Json:
-    owner = owner_reference(api.API_VERSION, "TrainJob", job.metadata.name, job.metadata.uid)
-    metadata = {"name": name, "namespace": job.metadata.namespace, "ownerReferences": [owner]}
-    return {"apiVersion": "v1", "kind": kind, "metadata": metadata, "data": data}
