@@ -52,13 +52,7 @@ class _Initializer:
                 if asset.secret_ref:
                     container.add_env_from({"secretRef": msgspec.json.decode(asset.secret_ref)})
 
-    def validate(
-        self,
-        info: Info | None,
-        job: api.TrainJob,
-        old: api.TrainJob | None,
-        ctx: Context,
-    ) -> Findings:
+    def validate(self, info: Info | None, job: api.TrainJob, old: api.TrainJob | None, ctx: Context) -> Findings:
         """Refuse what the runtime has no step for."""
         if info is None or self._asset(job) is None or not (detail := self._missing(info)):
             return Findings()

@@ -91,13 +91,7 @@ class Volcano:
         if _policy(info.runtime):
             info.scheduler.pod_annotations[GROUP_ANNOTATION] = info.job.metadata.name
 
-    def validate(
-        self,
-        info: Info | None,
-        job: api.TrainJob,
-        old: api.TrainJob | None,
-        ctx: Context,
-    ) -> Findings:
+    def validate(self, info: Info | None, job: api.TrainJob, old: api.TrainJob | None, ctx: Context) -> Findings:
         """Refuse an empty queue, and priority classes that do not exist."""
         if info is None or _policy(info.runtime) is None:
             return Findings()

@@ -48,13 +48,7 @@ class XGBoost:
             )
             container.set_port(api.TRAINER_PORT)
 
-    def validate(
-        self,
-        info: Info | None,
-        job: api.TrainJob,
-        old: api.TrainJob | None,
-        ctx: Context,
-    ) -> Findings:
+    def validate(self, info: Info | None, job: api.TrainJob, old: api.TrainJob | None, ctx: Context) -> Findings:
         """Refuse the communicator's variables in the TrainJob."""
         policy = info.runtime.ml_policy if info else None
         if policy is None or not policy.xgboost or job.spec.trainer is None:

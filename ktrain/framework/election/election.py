@@ -341,12 +341,7 @@ class _Watch:
             await self._event.wait()
         self._event.clear()
 
-    async def replace(
-        self,
-        objects: dict[Key, Lease],
-        version: int,
-        left_out: Names | None = None,
-    ) -> None:
+    async def replace(self, objects: dict[Key, Lease], version: int, left_out: Names | None = None) -> None:
         """Look at the lease, if there is one; that there is none, the attempts find out by themselves."""
         for lease in objects.values():
             self._look(lease)

@@ -77,13 +77,7 @@ class Flux:
             container.mount(_CURVE, "/curve", read_only=True)
             container.mount(_MEMORY, "/dev/shm", read_only=True)  # noqa: S108 -- a path in the container
 
-    def validate(
-        self,
-        info: Info | None,
-        job: api.TrainJob,
-        old: api.TrainJob | None,
-        ctx: Context,
-    ) -> Findings:
+    def validate(self, info: Info | None, job: api.TrainJob, old: api.TrainJob | None, ctx: Context) -> Findings:
         """Refuse a runtime that has the installer already."""
         flux = FluxJob.of(info)
         if flux is None or all(container.name != _INSTALLER for container in flux.nodes.init_containers):

@@ -64,13 +64,7 @@ class MPI:
         if job.launcher:
             _give_hosts(job, job.launcher)
 
-    def validate(
-        self,
-        info: Info | None,
-        job: api.TrainJob,
-        old: api.TrainJob | None,
-        ctx: Context,
-    ) -> Findings:
+    def validate(self, info: Info | None, job: api.TrainJob, old: api.TrainJob | None, ctx: Context) -> Findings:
         """Refuse several nodes where the runtime has one, and variables that are the launcher's."""
         mpi, trainer = MPIJob.of(info), job.spec.trainer
         if mpi is None or trainer is None:

@@ -64,13 +64,7 @@ class Torch:
                 raise PlanError(_missing_target(job_name, container_name))
             target.set_env(*everything)
 
-    def validate(
-        self,
-        info: Info | None,
-        job: api.TrainJob,
-        old: api.TrainJob | None,
-        ctx: Context,
-    ) -> Findings:
+    def validate(self, info: Info | None, job: api.TrainJob, old: api.TrainJob | None, ctx: Context) -> Findings:
         """Refuse variables that are torchrun's, containers that do not exist, and what TorchTune cannot do."""
         if info is None or info.runtime.ml_policy is None or info.runtime.ml_policy.torch is None:
             return Findings()

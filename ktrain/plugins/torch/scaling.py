@@ -77,13 +77,7 @@ class ElasticTorch:
             Watch(AUTOSCALERS, owned=True),
         )
 
-    def validate(
-        self,
-        info: Info | None,
-        job: api.TrainJob,
-        old: api.TrainJob | None,
-        ctx: Context,
-    ) -> Findings:
+    def validate(self, info: Info | None, job: api.TrainJob, old: api.TrainJob | None, ctx: Context) -> Findings:
         """Refuse sizes out of range, and what cannot be elastic."""
         policy = info.runtime.elastic_policy if info else None
         findings = Findings(tuple(elastic.check_size(job, old, policy)), tuple(elastic.beyond_the_queue(job, old)))

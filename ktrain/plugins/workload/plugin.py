@@ -53,13 +53,7 @@ class Workload:
         """What it builds, in the best version that the cluster serves."""
         return versions.watches()
 
-    def validate(
-        self,
-        info: Info | None,
-        job: TrainJob,
-        old: TrainJob | None,
-        ctx: Context,
-    ) -> Findings:
+    def validate(self, info: Info | None, job: TrainJob, old: TrainJob | None, ctx: Context) -> Findings:
         """Refuse runtimes that say themselves how their pods are placed, and groups that never could be."""
         if info is None or not _is_active(info.runtime):
             return Findings()
