@@ -7,7 +7,7 @@ runs. A list as one text: a text per variable would take more memory in the cach
 
 from __future__ import annotations
 
-from datetime import datetime  # noqa: TC003 -- msgspec resolves annotations at run time
+from datetime import datetime
 from typing import Final
 
 import msgspec
