@@ -30,8 +30,8 @@ STATUS_DELAY_S: Final = 1.0
 REFUSED_BASE_S: Final = 0.25
 REFUSED_CAP_S: Final = 60.0
 SEEN_WITHIN: Final = timedelta(seconds=1)
-"""How much longer than it must a finished Job stays: the time of its end is that of the second before it, and its JobSet
-is to see how it ended. One that is gone before is made again."""
+"""How much longer than it must a finished Job stays: the time of its end is that of the second before it, and its
+JobSet is to see how it ended. One that is gone before is made again."""
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
