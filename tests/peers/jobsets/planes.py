@@ -30,16 +30,18 @@ if TYPE_CHECKING:
 def two_planes(directory: Path) -> Iterator[tuple[Watched, Watched]]:
     """Run both; Go's is the first."""
     ours = _real if os.environ.get("KTRAIN_PEERS_PLANE") == "operator" else _embedded
-    with ExitStack() as stack:
+    found: list[Watched] = []
+    with ExitStack() as watches, ExitStack() as stack:
         kubeconfig = stack.enter_context(control_plane(directory / "go", upstream_crds()))
         operator = Operator(directory / "go", "jobset")
         gate(operator)
         stack.callback(operator.stop)
         operator.start()
         anyio.run(point_webhooks_at, kubeconfig, operator)
-        found = [Watched("Go", kubeconfig), Watched("ktrain", stack.enter_context(ours(directory / "ktrain")))]
-        for plane in found:
-            stack.callback(plane.close)
+        # Watches end when the servers have.
+        for name, config in (("Go", kubeconfig), ("ktrain", stack.enter_context(ours(directory / "ktrain")))):
+            found.append(Watched(name, config))
+            watches.callback(found[-1].close)
         yield found[0], found[1]
 
 
