@@ -2,7 +2,7 @@
 The Job controller: observe, decide, act.
 
 Differences from upstream are delays only: what happens to pods is acted on at once, upstream collects it for a second;
-and `Tuning` may shorten the back-off for a laptop.
+a finished Job outlives its time to live by one; and `Tuning` may shorten the back-off for a laptop.
 """
 
 from __future__ import annotations
@@ -30,6 +30,9 @@ from .types import JOBS, Job
 STATUS_DELAY_S: Final = 1.0
 REFUSED_BASE_S: Final = 0.25
 REFUSED_CAP_S: Final = 60.0
+SEEN_WITHIN: Final = timedelta(seconds=1)
+"""How much longer a finished Job stays than it must: its time of completion is cut to the second, and its JobSet, which
+makes one again that is gone, is to see how it ended."""
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -222,7 +225,8 @@ class JobReconciler:
         """Delete a finished Job when its time is up (ttlSecondsAfterFinished)."""
         if job.spec.ttl_seconds_after_finished is None:
             return None
-        left = _finished_at(job) + timedelta(seconds=job.spec.ttl_seconds_after_finished) - self._env.clock.now()
+        end = _finished_at(job) + timedelta(seconds=job.spec.ttl_seconds_after_finished) + SEEN_WITHIN
+        left = end - self._env.clock.now()
         if left > timedelta(0):
             return Result(requeue_after_s=left.total_seconds())
         with suppress(NotFound):
