@@ -347,6 +347,8 @@ def test_volume_claim_templates_cannot_name_a_namespace(shipped):
         == "spec.volumeClaimPolicies[0]: Invalid value: namespace cannot be set for VolumeClaimPolicies templates"
     )
     assert messages(shipped["JobSet"], claims()) == []
+    [message] = messages(shipped["JobSet"], jobset(volumeClaimPolicies=[{"templates": [{}]}]))
+    assert "no such key: metadata evaluating rule" in message, "as upstream, whose webhook writes it into new ones"
 
 
 def test_pod_templates_are_checked_where_they_are_embedded(shipped):

@@ -1,0 +1,76 @@
+"""
+Two control planes for JobSets: a real one with the JobSet operator, and ktrain's.
+
+Ours is the embedded one, `ktrain up`, or with `KTRAIN_PEERS_PLANE=operator` a real one with `ktrain operator`.
+`KTRAIN_PEERS_GATES` names the feature gates that are on, as `ktrain up` takes them.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from contextlib import ExitStack, contextmanager
+from typing import TYPE_CHECKING
+
+import anyio
+import yaml
+
+from ..stack import READY_WITHIN_S, ROOT, Operator, control_plane, point_webhooks_at, running, upstream_crds
+from .watching import Watched
+from .writing import GATES
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+
+@contextmanager
+def two_planes(directory: Path) -> Iterator[tuple[Watched, Watched]]:
+    """Run both; Go's is the first."""
+    ours = _real if os.environ.get("KTRAIN_PEERS_PLANE") == "operator" else _embedded
+    with ExitStack() as stack:
+        kubeconfig = stack.enter_context(control_plane(directory / "go", upstream_crds()))
+        operator = Operator(directory / "go", "jobset")
+        gate(operator)
+        stack.callback(operator.stop)
+        operator.start()
+        anyio.run(point_webhooks_at, kubeconfig, operator)
+        found = [Watched("Go", kubeconfig), Watched("ktrain", stack.enter_context(ours(directory / "ktrain")))]
+        for plane in found:
+            stack.callback(plane.close)
+        yield found[0], found[1]
+
+
+def gate(operator: Operator) -> None:
+    """Turn the feature gates on."""
+    configuration = yaml.safe_load(operator.file.read_text())
+    operator.file.write_text(yaml.safe_dump(configuration | {"featureGates": dict.fromkeys(GATES, True)}))
+
+
+@contextmanager
+def _real(directory: Path) -> Iterator[Path]:
+    with running(directory, ktrain=True):
+        yield directory / "kubeconfig"
+
+
+@contextmanager
+def _embedded(directory: Path) -> Iterator[Path]:
+    directory.mkdir(parents=True)
+    kubeconfig, log = directory / "kubeconfig", directory / "log"
+    command = [sys.executable, "-m", "ktrain", "up", "--pods", "off", "--kubeconfig", str(kubeconfig)]
+    command += ["--feature-gates", ",".join(GATES)] if GATES else []
+    with log.open("wb") as output:
+        environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+        process = subprocess.Popen(command, cwd=ROOT, stdout=output, stderr=output, env=environment)
+    try:
+        deadline = time.monotonic() + READY_WITHIN_S
+        while b"ready" not in log.read_bytes():
+            if process.poll() is not None or time.monotonic() > deadline:
+                raise RuntimeError(f"ktrain up is not ready:\n{log.read_text()[-3000:]}")
+            time.sleep(0.1)
+        yield kubeconfig
+    finally:
+        process.terminate()
+        process.wait()
