@@ -120,7 +120,7 @@ def _do(run: Run, cases: Sequence[Case], steps: list[Json], number: int) -> Json
 
 def _objects(run: Run) -> Json:
     found = run.objects()
-    return {name: _as_written(obj) if name.startswith("TrainJob/") else obj for name, obj in found.items()}
+    return run.told() | {name: _as_written(obj) if name.startswith("TrainJob/") else obj for name, obj in found.items()}
 
 
 def _as_written(obj: Json) -> Json:
