@@ -93,6 +93,7 @@ def test_references_and_probes_get_the_defaults_that_kubernetes_types_declare(sh
     env = [{"name": f"V{number}", "valueFrom": source} for number, source in enumerate(sources)]
     container = {"name": "node", "env": env, "envFrom": [{"secretRef": {}}], "livenessProbe": {"grpc": {"port": 1}}}
     volumes = [{"name": "v", "configMap": {}}, {"name": "w", "projected": {"sources": [{"secret": {}}]}}]
+    volumes.append({"name": "x", "azureDisk": {"diskName": "d", "diskURI": "u"}})
     pod = {"containers": [container], "volumes": volumes, "imagePullSecrets": [{"name": "s"}]}
     jobs = [{"name": "node", "template": {"spec": {"template": {"spec": pod}}}}]
 
@@ -110,6 +111,7 @@ def test_references_and_probes_get_the_defaults_that_kubernetes_types_declare(sh
     assert found["volumes"] == [
         {"name": "v", "configMap": {"name": ""}},
         {"name": "w", "projected": {"sources": [{"secret": {"name": ""}}]}},
+        {"name": "x", "azureDisk": {"diskName": "d", "diskURI": "u", "fsType": "ext4", "readOnly": False}},
     ]
 
 
@@ -176,6 +178,15 @@ def test_runtimes_get_the_defaults_of_kubeflow_trainer(shipped):
             (
                 "spec.activeDeadlineSeconds: Invalid value: 0: "
                 "spec.activeDeadlineSeconds in body should be greater than or equal to 1"
+            ),
+        ),
+        (
+            with_spec(trainer={"resourcesPerNode": {"limits": {"cpu": "two"}}}),
+            (
+                'spec.trainer.resourcesPerNode.limits.cpu: Invalid value: "two": '
+                "spec.trainer.resourcesPerNode.limits.cpu in body should match "
+                r"'^(\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))"
+                r"(([KMGTPE]i)|[numkMGTPE]|([eE](\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))))?$'"
             ),
         ),
         (
@@ -280,6 +291,10 @@ def test_patches_of_scheduling_may_change_and_those_of_containers_may_not(shippe
                 "spec.mlPolicy.torch.envInjection.targets[0].containerNames: Invalid value: "
                 "containerNames must not include the main node container because PET_* envs are always injected into it"
             ),
+        ),
+        (
+            runtime(mlPolicy={"torch": {"envInjection": {"targets": [{"jobName": "a"}]}}}),
+            "spec.mlPolicy.torch.envInjection.targets[0].containerNames: Required value",
         ),
         (
             {"metadata": {"name": "r"}, "spec": {}},

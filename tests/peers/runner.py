@@ -125,7 +125,8 @@ class Run:
         return [answer for answer in answers if answer]
 
     def _patch(self, step: Json) -> list[Any]:
-        answer = self._plane.call("PATCH", self._path(step["kind"], step["name"]), step["patch"])
+        part = [step["of"]] if "of" in step else []
+        answer = self._plane.call("PATCH", self._path(step["kind"], step["name"], *part), step["patch"])
         return [self._said(step["kind"], step["name"], answer)]
 
     def _delete(self, step: Json) -> list[Any]:

@@ -301,7 +301,7 @@ class Reconciler:
         for apply in decision.applies:
             component = apply.component
             body = await comparing.to_write(self._client, apply, self._memory(job).kept)
-            done = await self._client.apply(component.resource, body, force=apply.exists)
+            done = await self._client.apply(component.resource, apply.guarded(body), force=apply.exists)
             self._remember_applied(job, apply, done.metadata.generation)
             if component.resource == JOB_SET_STATES:
                 self._remember(job, job_set_version=done.metadata.resource_version)

@@ -7,6 +7,7 @@ a finished Job outlives its time to live by one; and `Tuning` may shorten the ba
 
 from __future__ import annotations
 
+from contextlib import suppress
 from datetime import datetime, timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Final
@@ -30,8 +31,8 @@ STATUS_DELAY_S: Final = 1.0
 REFUSED_BASE_S: Final = 0.25
 REFUSED_CAP_S: Final = 60.0
 SEEN_WITHIN: Final = timedelta(seconds=1)
-"""How much longer than it must a finished Job stays: the time of its end is that of the second before it, and its
-JobSet is to see how it ended. One that is gone before is made again."""
+"""How much longer a finished Job stays than it must: its time of completion is cut to the second, and its JobSet, which
+makes one again that is gone, is to see how it ended."""
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -181,7 +182,7 @@ class JobReconciler:
         try:
             await self._client.delete(PODS, pod.key, uid=pod.metadata.uid)
         except NotFound:
-            return
+            return  # somebody else deleted it, so no event says that this controller did
         self._recorder.event(
             JOBS, job, type="Normal", reason="SuccessfulDelete", message=f"Deleted pod: {pod.metadata.name}"
         )
@@ -228,10 +229,8 @@ class JobReconciler:
         left = end - self._env.clock.now()
         if left > timedelta(0):
             return Result(requeue_after_s=left.total_seconds())
-        try:
+        with suppress(NotFound):
             await self._client.delete(JOBS, job.key, uid=job.metadata.uid, propagation="Foreground")
-        except NotFound:
-            return None
         return None
 
 

@@ -17,13 +17,15 @@ from typing import TYPE_CHECKING
 import anyio
 import yaml
 
-from ..stack import READY_WITHIN_S, ROOT, Operator, control_plane, point_webhooks_at, running, upstream_crds
+from ..stack import ROOT, Operator, control_plane, point_webhooks_at, running, upstream_crds
 from .watching import Watched
 from .writing import GATES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
+
+READY_WITHIN_S = 90.0
 
 
 @contextmanager
