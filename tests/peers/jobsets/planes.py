@@ -10,14 +10,13 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import time
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING
 
 import anyio
 import yaml
 
-from ..stack import READY_WITHIN_S, ROOT, Operator, control_plane, point_webhooks_at, running, upstream_crds
+from ..stack import ROOT, Operator, control_plane, point_webhooks_at, running, upstream_crds
 from .watching import Watched
 from .writing import GATES
 
@@ -30,16 +29,18 @@ if TYPE_CHECKING:
 def two_planes(directory: Path) -> Iterator[tuple[Watched, Watched]]:
     """Run both; Go's is the first."""
     ours = _real if os.environ.get("KTRAIN_PEERS_PLANE") == "operator" else _embedded
-    with ExitStack() as stack:
+    found: list[Watched] = []
+    with ExitStack() as watches, ExitStack() as stack:
         kubeconfig = stack.enter_context(control_plane(directory / "go", upstream_crds()))
         operator = Operator(directory / "go", "jobset")
         gate(operator)
         stack.callback(operator.stop)
         operator.start()
         anyio.run(point_webhooks_at, kubeconfig, operator)
-        found = [Watched("Go", kubeconfig), Watched("ktrain", stack.enter_context(ours(directory / "ktrain")))]
-        for plane in found:
-            stack.callback(plane.close)
+        # Watches end when the servers have.
+        for name, config in (("Go", kubeconfig), ("ktrain", stack.enter_context(ours(directory / "ktrain")))):
+            found.append(Watched(name, config))
+            watches.callback(found[-1].close)
         yield found[0], found[1]
 
 
@@ -63,13 +64,11 @@ def _embedded(directory: Path) -> Iterator[Path]:
     command += ["--feature-gates", ",".join(GATES)] if GATES else []
     with log.open("wb") as output:
         environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-        process = subprocess.Popen(command, cwd=ROOT, stdout=output, stderr=output, env=environment)
+        process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=output, env=environment)
     try:
-        deadline = time.monotonic() + READY_WITHIN_S
-        while b"ready" not in log.read_bytes():
-            if process.poll() is not None or time.monotonic() > deadline:
-                raise RuntimeError(f"ktrain up is not ready:\n{log.read_text()[-3000:]}")
-            time.sleep(0.1)
+        assert process.stdout is not None
+        if not process.stdout.readline().startswith(b"ready "):
+            raise RuntimeError(f"ktrain up did not start:\n{log.read_text()[-3000:]}")
         yield kubeconfig
     finally:
         process.terminate()

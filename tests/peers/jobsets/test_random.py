@@ -3,8 +3,8 @@ Random JobSets on the JobSet operator and on ktrain: the same is answered to the
 
     KTRAIN_PEERS_JOBSETS=1000 KTRAIN_PEERS_SEED=5000 python -m pytest tests/peers/jobsets
 
-tries so many, from that seed on. A life that differs is lived again, alone: the operator has one queue for all retries,
-so that one JobSet may hold up another for longer than a step is waited for.
+tries so many of each, from that seed on. A life that differs is lived again, alone: the operator has one queue for
+all retries, so that one JobSet may hold up another for longer than a step is waited for.
 """
 
 import os

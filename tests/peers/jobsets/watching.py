@@ -11,7 +11,7 @@ import ssl
 import threading
 import time
 import urllib.parse
-from contextlib import suppress
+from contextlib import closing, suppress
 from typing import TYPE_CHECKING, Any
 
 import yaml
@@ -53,13 +53,19 @@ class Watched:
         self._lock = threading.Lock()
         self._objects: dict[str, dict[tuple[str, str], Json]] = {}
         self._changed: dict[str, float] = {}
+        self._connections: list[http.client.HTTPSConnection] = []
         self._ended = False
-        for kind in KINDS:
-            threading.Thread(target=self._follow, args=(kind,), daemon=True).start()
+        self._threads = [threading.Thread(target=self._follow, args=(kind,), daemon=True) for kind in KINDS]
+        for thread in self._threads:
+            thread.start()
 
     def close(self) -> None:
-        """Follow no longer."""
+        """Follow no longer, and close all connections. Call it when the server has ended, or watches hang."""
         self._ended = True
+        for thread in self._threads:
+            thread.join()
+        for connection in self._connections:
+            connection.close()
 
     def call(self, method: str, path: str, body: Any = None) -> tuple[int, Json, list[str]]:
         """Send a request; returns code, answer and warnings. A list is a JSON patch."""
@@ -76,6 +82,7 @@ class Watched:
                 answer = connection.getresponse()
                 return answer.status, json.loads(answer.read()), answer.headers.get_all("Warning") or []
             except (OSError, http.client.HTTPException):
+                connection.close()
                 self._local.connection = None
                 if not again:
                     raise
@@ -96,7 +103,9 @@ class Watched:
         return time.monotonic() - self._changed.get(namespace, 0.0)
 
     def _connect(self, timeout: float | None) -> http.client.HTTPSConnection:
-        return http.client.HTTPSConnection(*self._address, context=self._tls, timeout=timeout)
+        connection = http.client.HTTPSConnection(*self._address, context=self._tls, timeout=timeout)
+        self._connections.append(connection)
+        return connection
 
     def _follow(self, kind: str) -> None:
         while not self._ended:
@@ -110,9 +119,11 @@ class Watched:
     def _watch(self, kind: str, version: str) -> None:
         connection = self._connect(None)
         connection.request("GET", f"{path_of(kind)}?watch=1&resourceVersion={version}", None, self._headers)
-        for line in connection.getresponse():
-            if self._ended:
-                return
+        with closing(connection), connection.getresponse() as answer:
+            self._take_in(kind, answer)
+
+    def _take_in(self, kind: str, answer: http.client.HTTPResponse) -> None:
+        for line in answer:
             event = json.loads(line)
             obj = event["object"]
             if event["type"] == "ERROR":
