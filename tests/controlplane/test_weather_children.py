@@ -2,9 +2,11 @@
 
 import asyncio
 
-from ktrain.api.core import untyped
+from ktrain.api.core import CONFIG_MAPS, untyped
 from ktrain.api.jobset import JOBSETS
 from ktrain.api.trainer import TRAIN_JOBS
+
+from .weather import MPI
 
 LATE_S = 1.5
 
@@ -53,6 +55,22 @@ async def test_a_foreign_job_set_with_our_name_is_left_alone_and_not_believed(we
         freed_s = weather.now()
         await weather.until_job_sets("job", where=lambda found: found.metadata.is_controlled_by(job.metadata.uid))
         assert weather.now() - freed_s < 2  # its back-off is at more than that by now
+
+
+async def test_a_host_file_of_somebody_else_that_is_seen_late_is_not_taken_over(weather):
+    maps, namespace = untyped(CONFIG_MAPS), weather.plane.namespace
+    async with weather.operator():
+        weather.proxy.on("watch", CONFIG_MAPS).lag(0.3)
+        metadata = {"name": "job-mpi-hostfile", "namespace": namespace}
+        head = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata}
+        theirs = await weather.client.create(maps, head | {"data": {"mine": "precious"}})
+        await weather.create("job", runtime=MPI)
+        await asyncio.sleep(0.6)
+
+        refused = [call.status for call in weather.writes("apply", CONFIG_MAPS)]
+        assert set(refused) == {409}
+        assert await weather.client.get(maps, "job-mpi-hostfile", namespace) == theirs
+        assert await weather.job_set() is None
 
 
 POD = {"spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "none"}]}}

@@ -1,4 +1,11 @@
-"""Components on their way to the API server: which of them are to be written, and what may not be."""
+"""
+Components on their way to the API server: which of them are to be written, and what may not be.
+
+What a cache shows may be late, and an apply takes what it finds: unforced, it would add our owner reference to an
+object that somebody else has made meanwhile, and with the TrainJob that object would be collected. So each write says
+what it is about: an object that is there, by its UID, or none. If the server has another, it refuses, and the next pass
+sees what there is.
+"""
 
 from __future__ import annotations
 
@@ -25,6 +32,13 @@ What etcd takes in one request. The API server says of more that it is too large
 It also stores who set which field, which for many short fields is as much again: see `refusals`.
 """
 ADVICE: Final = "move what is long (variables, arguments, patches) from the TrainJob or its runtime into ConfigMaps"
+_NO_VERSION: Final = "1"
+"""
+A version that no object has: storage has used it up before it takes the first. An apply that names it only creates.
+
+A POST would do so, too; but what a POST set belongs to another entry of `managedFields` than what is applied later, and
+would stay when a later build leaves it out.
+"""
 _RECORDS: Final = ("managedFields", "resourceVersion", "generation")
 _UNWATCHED: Final = (
     "{0} cannot be written, because {1} are not watched: the cluster does not serve them, or does not let the operator"
@@ -34,12 +48,12 @@ _UNWATCHED: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Apply:
-    """A component to write. `exists` says that it is there and ours; only then may fields be taken from others."""
+    """A component to write: over the one of this `uid`, which is ours, or where there is none."""
 
     component: Component
     key: Key
     digest: bytes
-    exists: bool
+    uid: str = ""
 
     @property
     def identity(self) -> str:
@@ -51,9 +65,19 @@ class Apply:
         """What tells it from the job's other components: three groups have a kind called PodGroup."""
         return f"{self.component.resource.qualified_name}/{self.key.name}"
 
-    def over_ours(self) -> Apply:
-        """Return the same, for a component that exists and is ours."""
-        return replace(self, exists=True)
+    @property
+    def exists(self) -> bool:
+        """Whether it is there and ours; only then may fields be taken from others."""
+        return bool(self.uid)
+
+    def over(self, existing: Object) -> Apply:
+        """Return the same, for a component that is there and ours."""
+        return replace(self, uid=existing.metadata.uid)
+
+    def guarded(self, body: Json) -> Json:
+        """Return what to send, such that it is refused if it would meet another object than the one we know of."""
+        known = {"uid": self.uid} if self.uid else {"resourceVersion": _NO_VERSION}
+        return body | {"metadata": body["metadata"] | known}
 
     @classmethod
     def of(cls, component: Component) -> Apply:
@@ -74,7 +98,7 @@ class Apply:
             size = f"{len(body)} bytes, and at most {_MAX_BYTES} can be stored"
             raise PlanError(f"{identity} would have {size}; {ADVICE}")
         digest = blake2b(body, digest_size=16).digest()
-        return cls(component, Key(meta.get("namespace", ""), meta["name"]), digest, exists=False)
+        return cls(component, Key(meta.get("namespace", ""), meta["name"]), digest)
 
 
 def is_same(live: Json, written: Json) -> bool:
@@ -131,7 +155,7 @@ class Writing:
             self._held = True
             self.removals.append(Removal.of(component.resource, existing))
         elif component.when is not ApplyWhen.ABSENT and not self._held:
-            self._again(apply.over_ours(), existing)
+            self._again(apply.over(existing), existing)
 
     def _again(self, apply: Apply, existing: Object) -> None:
         generation = existing.metadata.generation

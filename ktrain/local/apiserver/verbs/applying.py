@@ -11,7 +11,7 @@ from ktrain.local.apiserver.forms import views
 from ktrain.local.apiserver.requests import write_options
 from ktrain.local.apiserver.storage.store import Item, RevisionMismatch
 from ktrain.local.apiserver.verbs import accepting, writing
-from ktrain.local.apiserver.verbs.update import ATTEMPTS, restrict
+from ktrain.local.apiserver.verbs.update import ATTEMPTS, check_number, check_version, restrict
 from ktrain.local.apiserver.verbs.writing import Written
 
 if TYPE_CHECKING:
@@ -105,6 +105,9 @@ def _check_apply_target(call: Call, config: Json, old: Item | None) -> None:
     meta = config["metadata"]
     if not isinstance(meta, dict):
         return
+    # One that is no text is found when the configuration is read by its schema, and said in its words.
+    version = meta.get("resourceVersion")
+    version = version if isinstance(version, str) else ""
     if old is None:
         if call.subresource:
             raise not_found(call.resource, call.name)
@@ -115,7 +118,7 @@ def _check_apply_target(call: Call, config: Json, old: Item | None) -> None:
         if uid := meta.get("uid"):
             detail = f"uid mismatch: the provided object specified uid {uid}, and no existing object was found"
             raise errors.conflict(call.resource, call.name, detail)
-        return
-    version = meta.get("resourceVersion", "")
-    if version and version != old.obj["metadata"]["resourceVersion"]:
-        raise errors.modified(call.resource, call.name)
+        if version:
+            check_number(version)  # whichever it is: an object that is missing is created
+    elif version:
+        check_version(call, version, old)

@@ -38,12 +38,7 @@ async def update(backend: Backend, call: Call) -> Written:
     if not call.name:
         raise bad_request("name must be provided")
     options = write_options("UpdateOptions", call.request, call.parameters)
-    body = accepting.decode_body(call)
-    accepting.check_type(resource, body.obj)
-    accepting.check_shape(resource, body.obj)
-    obj, complaints = accepting.prune(call, body.obj)
-    accepting.report(call, [*body.duplicates, *complaints], options.validation)
-    accepting.check_names(call, obj)
+    obj = accepting.read_object(call, options.validation)
     version = obj["metadata"].get("resourceVersion", "")
     for _ in range(ATTEMPTS):
         old = backend.collection(resource).get(call.key)
@@ -112,19 +107,28 @@ def check_version(call: Call, version: str, old: Item) -> None:
     Hold a write to the version it names.
 
     Raises:
-        StatusError: 409 for a stale one, 422 for none where the kind wants one.
+        StatusError: 409 for a stale one, 422 for none where the kind wants one, 500 for what is no number.
     """
     if not version or version == "0":
         if call.resource.strategy.unconditional_update:
             return
         missing = causes.invalid("metadata.resourceVersion", 0, "must be specified for an update")
         raise errors.invalid_for_plural(call.resource, call.name, [missing])
+    if check_number(version) != old.revision:
+        raise errors.modified(call.resource, call.name)
+
+
+def check_number(version: str) -> int:
+    """
+    Return a version as a number.
+
+    Raises:
+        StatusError: 500: it is none.
+    """
     try:
-        revision = parse_unsigned(version)
+        return parse_unsigned(version)
     except NumberError as error:
         raise StatusError(500, "", str(error)) from error
-    if revision != old.revision:
-        raise errors.modified(call.resource, call.name)
 
 
 def _check_uid(call: Call, obj: Json, old: Item) -> None:
