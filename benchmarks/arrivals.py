@@ -25,10 +25,10 @@ class Arrivals(Generic[T]):
         self._all = anyio.Event()
         informer.add_handler(self)
 
-    def on_add(self, obj: T, *, initial: bool) -> None:  # noqa: ARG002 -- the handler's signature
+    def on_add(self, obj: T, *, initial: bool) -> None:
         self._look(obj)
 
-    def on_update(self, _old: T, new: T) -> None:
+    def on_update(self, old: T, new: T) -> None:
         self._look(new)
 
     def on_delete(self, obj: T) -> None:

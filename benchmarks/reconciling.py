@@ -87,7 +87,7 @@ class Countdown:
         self._left = count
         self.over = asyncio.Event()
 
-    async def reconcile(self, _key: Key) -> None:
+    async def reconcile(self, key: Key) -> None:
         self._left -= 1
         if not self._left:
             self.over.set()

@@ -18,12 +18,12 @@ from ktrain.framework.telemetry.logging import configure
 from ktrain.local import plane  # noqa: F401 -- `ktrain run` imports it when it starts one
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from anyio.abc import TaskGroup
 
     from ktrain.cli.submit import Submission
     from ktrain.local.plane import PodMode
-
-    from .stages import Stopwatch
 
 
 class Changes:
@@ -34,13 +34,13 @@ class Changes:
         for informer in follower.informers:
             informer.add_handler(self)
 
-    def on_add(self, _obj: object, *, initial: bool) -> None:  # noqa: ARG002 -- the handler's signature
+    def on_add(self, obj: object, *, initial: bool) -> None:
         self._event.set()
 
-    def on_update(self, _old: object, _new: object) -> None:
+    def on_update(self, old: object, new: object) -> None:
         self._event.set()
 
-    def on_delete(self, _obj: object) -> None:
+    def on_delete(self, obj: object) -> None:
         self._event.set()
 
     async def wait(self) -> None:
@@ -48,37 +48,37 @@ class Changes:
         self._event = anyio.Event()
 
 
-async def run(pods: PodMode, submission: Submission, watch: Stopwatch) -> None:
+async def run(pods: PodMode, submission: Submission, reached: Callable[[str], None]) -> None:
     """Run the job to its end."""
     env = system_env()
     async with local_session(env, pods=pods, serve=False) as session:
-        watch.reached("plane up")
+        reached("plane up")
         job = await submit(session.client, submission, is_local=True)
-        watch.reached("submitted")
+        reached("submitted")
         cache = Cache(session.client, env)
         follower = Follower(cache, job)
         async with anyio.create_task_group() as group:
             group.start_soon(cache.run)
-            await follow(group, session, follower, watch)
+            await follow(group, session, follower, reached)
             group.cancel_scope.cancel()
 
 
-async def follow(group: TaskGroup, session: Session, follower: Follower, watch: Stopwatch) -> None:
+async def follow(group: TaskGroup, session: Session, follower: Follower, reached: Callable[[str], None]) -> None:
     """Follow pods and logs until the job has ended."""
     changes = Changes(follower)
-    logs = LogFollower(session.client.transport, group, lambda _source, _line: watch.reached("first line"))
+    logs = LogFollower(session.client.transport, group, lambda _source, _line: reached("first line"))
     while not (follower.job and follower.job.is_finished):
         if any(pod.status.phase not in ("", "Pending") for pod in follower.all_pods):
-            watch.reached("pod started")
+            reached("pod started")
         logs.update(follower.all_pods)
         await changes.wait()
     logs.update(follower.all_pods)
     await logs.drain(5.0)
 
 
-def execute(pods: PodMode, file: str, watch: Stopwatch) -> None:
+def execute(pods: PodMode, file: str, reached: Callable[[str], None]) -> None:
     """Run the job of a file to its end."""
     configure(level="error")
-    watch.reached("imported")
+    reached("imported")
     submission = read([document.object for document in documents.load([file])], "default")
-    anyio.run(run, pods, submission, watch)
+    anyio.run(run, pods, submission, reached)

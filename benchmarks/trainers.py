@@ -106,10 +106,10 @@ class JobSetPlayer:
         self._group = group
         self._life_s = life_s
 
-    def on_add(self, obj: JobSet, *, initial: bool) -> None:  # noqa: ARG002 -- the handler's signature
+    def on_add(self, obj: JobSet, *, initial: bool) -> None:
         self._group.start_soon(self._play, obj)
 
-    def on_update(self, _old: JobSet, new: JobSet) -> None:
+    def on_update(self, old: JobSet, new: JobSet) -> None:
         pass
 
     def on_delete(self, obj: JobSet) -> None:

@@ -75,13 +75,13 @@ class Stamps:
     def __init__(self) -> None:
         self.at_s: dict[Key, float] = {}
 
-    def on_add(self, obj: Object, *, initial: bool) -> None:  # noqa: ARG002 -- the handler's signature
+    def on_add(self, obj: Object, *, initial: bool) -> None:
         self.at_s[obj.key] = time.perf_counter()
 
-    def on_update(self, _old: Object, _new: Object) -> None:
+    def on_update(self, old: Object, new: Object) -> None:
         pass
 
-    def on_delete(self, _obj: Object) -> None:
+    def on_delete(self, obj: Object) -> None:
         pass
 
 

@@ -73,11 +73,11 @@ class Recording:
     @asynccontextmanager
     async def stream(
         self,
-        path: str,  # noqa: ARG002 -- a transport's
+        path: str,
         *,
-        query: Query = (),  # noqa: ARG002 -- as above
-        headers: Mapping[str, str] | None = None,  # noqa: ARG002 -- as above
-        idle_timeout_s: float = 75.0,  # noqa: ARG002 -- as above
+        query: Query = (),
+        headers: Mapping[str, str] | None = None,
+        idle_timeout_s: float = 75.0,
     ) -> AsyncIterator[Stream]:
         yield Stream(200, {}, self._play())
 
@@ -97,10 +97,10 @@ class Arrived:
         self._last = last
         self.event = anyio.Event()
 
-    def on_add(self, obj: Object, *, initial: bool) -> None:  # noqa: ARG002 -- the handler's signature
+    def on_add(self, obj: Object, *, initial: bool) -> None:
         self._look(obj)
 
-    def on_update(self, _old: Object, new: Object) -> None:
+    def on_update(self, old: Object, new: Object) -> None:
         self._look(new)
 
     def on_delete(self, obj: Object) -> None:

@@ -12,13 +12,11 @@ from __future__ import annotations
 
 import argparse
 import base64
+import os
 import signal
 import socket
 import subprocess
 import sys
-import time
-import urllib.error
-import urllib.request
 from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -32,6 +30,7 @@ from ktrain.framework import Client, connect, system_env
 from ktrain.local.apiserver.front.certificates import self_signed
 from ktrain.testing.envtest import Settings
 from ktrain.testing.planes import install_crds
+from ktrain.testing.programs import LOOPBACK, Program, free_ports
 from ktrain.testing.realserver import real_server
 
 if TYPE_CHECKING:
@@ -41,62 +40,26 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).resolve().parent.parent
 WEBHOOKS = [ROOT / "config" / part / "webhooks.yaml" for part in ("trainer", "jobset")]
-READY_WITHIN_S = 90.0
-HOST = "127.0.0.1"
 
 
-class Controller:
-    """`ktrain operator --jobset`."""
-
-    def __init__(self, directory: Path, gates: str, *, webhooks: bool) -> None:
-        self._directory = directory
-        self._process: subprocess.Popen[bytes] | None = None
-        self._health = free_port()
-        self.webhook_port = free_port()
-        switches = {name: True for name in gates.split(",") if name}
-        configuration = {
-            "apiVersion": "config.trainer.kubeflow.org/v1alpha1",
-            "kind": "Configuration",
-            "jobset": {"enable": True, "featureGates": switches},
-            "metrics": {"bindAddress": "0"},
-            "health": {"healthProbeBindAddress": f"{HOST}:{self._health}"},
-            "webhook": {"enable": webhooks, "host": HOST, "port": self.webhook_port, "certDir": str(directory)},
-        }
-        (directory / "operator.yaml").write_text(yaml.safe_dump(configuration))
-
-    def start(self) -> None:
-        """Return when it is ready."""
-        config = ["--config", str(self._directory / "operator.yaml")]
-        kubeconfig = ["--kubeconfig", str(self._directory / "kubeconfig")]
-        with (self._directory / "operator.log").open("ab") as log:
-            command = [sys.executable, "-m", "ktrain", "operator", *config, *kubeconfig]
-            self._process = subprocess.Popen(command, cwd=ROOT, stderr=log)
-        deadline = time.monotonic() + READY_WITHIN_S
-        while not self._is_ready():
-            if self._process.poll() is not None or time.monotonic() > deadline:
-                raise SystemExit(
-                    f"the operator is not ready:\n{(self._directory / 'operator.log').read_text()[-3000:]}"
-                )
-            time.sleep(0.1)
-
-    def stop(self) -> None:
-        """Return when it has ended."""
-        if self._process is not None:
-            self._process.terminate()
-            self._process.wait()
-            self._process = None
-
-    def _is_ready(self) -> bool:
-        try:
-            with urllib.request.urlopen(f"http://{HOST}:{self._health}/readyz", timeout=2):
-                return True
-        except (urllib.error.URLError, OSError):
-            return False
-
-
-def free_port() -> int:
-    with socket.create_server((HOST, 0)) as one:
-        return int(one.getsockname()[1])
+def ktrain_operator(directory: Path, gates: str, webhook_port: int, *, webhooks: bool) -> Program:
+    """Return `ktrain operator --jobset`, to be started."""
+    (health,) = free_ports(1)
+    switches = {name: True for name in gates.split(",") if name}
+    configuration = {
+        "apiVersion": "config.trainer.kubeflow.org/v1alpha1",
+        "kind": "Configuration",
+        "jobset": {"enable": True, "featureGates": switches},
+        "metrics": {"bindAddress": "0"},
+        "health": {"healthProbeBindAddress": f"{LOOPBACK}:{health}"},
+        "webhook": {"enable": webhooks, "host": LOOPBACK, "port": webhook_port, "certDir": str(directory)},
+    }
+    file = directory / "operator.yaml"
+    file.write_text(yaml.safe_dump(configuration))
+    options = ["--config", str(file), "--kubeconfig", str(directory / "kubeconfig")]
+    command = [sys.executable, "-m", "ktrain", "operator", *options]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    return Program(command, log=directory / "operator.log", health_port=health, environment=environment)
 
 
 @contextmanager
@@ -129,7 +92,7 @@ def real(directory: Path) -> Iterator[None]:
 
 async def install_webhooks(directory: Path, port: int) -> None:
     """Have the API server call the operator on this machine."""
-    identity = self_signed(HOST, now=datetime.now(UTC))
+    identity = self_signed(LOOPBACK, now=datetime.now(UTC))
     (directory / "tls.crt").write_bytes(identity.certificate)
     (directory / "tls.key").write_bytes(identity.key)
     transport = await connect(str(directory / "kubeconfig"))
@@ -144,8 +107,7 @@ async def install_webhooks(directory: Path, port: int) -> None:
 
 
 def local(client_config: Json, port: int, certificate: bytes) -> Json:
-
-    url = f"https://{HOST}:{port}{client_config['service']['path']}"
+    url = f"https://{LOOPBACK}:{port}{client_config['service']['path']}"
     return {"url": url, "caBundle": base64.b64encode(certificate).decode()}
 
 
@@ -155,11 +117,12 @@ def serve(directory: Path, gates: str, *, on_real: bool) -> None:
     directory.mkdir(parents=True, exist_ok=True)
     with ExitStack() as stack:
         stack.enter_context(real(directory) if on_real else embedded(directory, gates))
-        controller = Controller(directory, gates, webhooks=on_real)
+        (webhook_port,) = free_ports(1)
+        operator = ktrain_operator(directory, gates, webhook_port, webhooks=on_real)
         if on_real:
-            anyio.run(install_webhooks, directory, controller.webhook_port)
-        stack.callback(controller.stop)
-        controller.start()
+            anyio.run(install_webhooks, directory, webhook_port)
+        stack.callback(operator.stop)
+        operator.start()
         address = directory / "control"
         address.unlink(missing_ok=True)
         with socket.socket(socket.AF_UNIX) as listener:
@@ -172,9 +135,9 @@ def serve(directory: Path, gates: str, *, on_real: bool) -> None:
                 with connection:
                     deed = connection.recv(64).decode()
                     if deed in ("stop", "restart"):
-                        controller.stop()
+                        operator.stop()
                     if deed in ("start", "restart"):
-                        controller.start()
+                        operator.start()
                     connection.sendall(b"done")
 
 

@@ -76,7 +76,7 @@ class Package:
     def __init__(self, directory: Path, short: str) -> None:
         proto = (directory / "generated.proto").read_text()
         self.short = short
-        self.name = re.search(r"^package (.+);", proto, re.MULTILINE)[1]  # type: ignore[index]
+        self.name = re.search(r"^package (.+);", proto, re.MULTILINE)[1]
         self.messages = dict(_MESSAGE.findall(proto))
         sources = "".join(file.read_text() for file in sorted(directory.glob("*types*.go")))
         self.structs = dict(_STRUCT.findall(sources))
@@ -94,7 +94,7 @@ def members(struct: str) -> dict[int, tuple[str, str]]:
         if "protobuf" not in tag:
             continue
         # Unions with a JSON form of their own have no JSON names; `scalars.py` reads them by the names used here.
-        name, *options = (tag.get("json") or _PROTO_NAME.search(tag["protobuf"])[1]).split(",")  # type: ignore[index]
+        name, *options = (tag.get("json") or _PROTO_NAME.search(tag["protobuf"])[1]).split(",")
         kept = go_type.startswith("*") or not {"omitempty", "omitzero"} & set(options)
         flags = "n" if "inline" in options else "k" if kept else ""
         found[int(tag["protobuf"].split(",")[1])] = (name, flags)

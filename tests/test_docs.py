@@ -49,6 +49,28 @@ def test_every_link_to_a_file_leads_somewhere(page):
     assert [link for link in links if not Path(os.path.normpath(page.parent / link)).exists()] == []
 
 
+def anchors_of(page):
+    """The fragments that lead to headings of a page, as GitHub makes them."""
+    text = re.sub(r"```.*?```", "", page.read_text(), flags=re.DOTALL)
+    return {
+        re.sub(r"[^\w\- ]", "", head.lower()).replace(" ", "-") for head in re.findall(r"^#+ (.*)$", text, re.MULTILINE)
+    }
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_every_link_to_a_heading_leads_to_one(page):
+    links = re.findall(r"\]\(([^)#:\s]*)#([^)\s]+)\)", page.read_text())
+
+    assert [link for link in links if link[1] not in anchors_of(page.parent / link[0] if link[0] else page)] == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_a_link_to_a_test_is_called_as_its_file(page):
+    links = re.findall(r"\[(\w+)\]\(([^)]+\.py)\)", page.read_text())
+
+    assert [link for link in links if link[0] != Path(link[1]).stem] == []
+
+
 def test_every_file_on_the_map_of_the_house_is_there():
     text = (ROOT / "docs/architecture.md").read_text()
     rooms = "api|cli|controllers|framework|local|pipeline|plugins|testing"

@@ -7,7 +7,7 @@ from typing import Final
 import msgspec
 
 from .core import JobStatus
-from .meta import Condition, Json, Object, Resource, Struct
+from .meta import Alike, Condition, Json, Object, Resource, Struct
 
 GROUP: Final = "jobset.x-k8s.io"
 VERSION: Final = "v1alpha2"
@@ -180,7 +180,7 @@ class JobSetStatus(Struct, frozen=True):
     restarts: int = 0
     restarts_count_towards_max: int = 0
     terminal_state: str = ""
-    replicated_jobs_status: tuple[ReplicatedJobStatus, ...] = ()
+    replicated_jobs_status: Alike[tuple[ReplicatedJobStatus, ...]] = ()
     previous_in_place_restart_attempt: int | None = None
     """Attempts up to this one are over: agents in it restart their containers."""
     current_in_place_restart_attempt: int | None = None

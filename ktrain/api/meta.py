@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, Final, Generic, NamedTuple, NoReturn, TypeAlias, TypeVar
+from typing import Annotated, Any, Final, Generic, NamedTuple, NoReturn, TypeAlias, TypeVar
 from urllib.parse import quote
 
 import msgspec
@@ -21,6 +21,11 @@ Json = dict[str, Any]
 
 JsonValue: TypeAlias = Any
 """Any decoded JSON value: dict, list, str, int, float, bool or None."""
+
+
+ALIKE: Final = {"alike": True}
+Alike = Annotated[T, msgspec.Meta(extra=ALIKE)]
+"""A string, or a part that can be hashed, that many objects have alike: of equal ones caches hold one."""
 
 
 class Struct(msgspec.Struct, frozen=True, gc=False, omit_defaults=True, rename="camel"):
@@ -113,10 +118,10 @@ class Object(Struct, frozen=True):
 class Condition(Struct, frozen=True):
     """One entry of `status.conditions` (metav1.Condition; Jobs and Pods use the same fields)."""
 
-    type: str
-    status: str = "Unknown"
-    reason: str = ""
-    message: str = ""
+    type: Alike[str]
+    status: Alike[str] = "Unknown"
+    reason: Alike[str] = ""
+    message: Alike[str] = ""
     last_transition_time: datetime | None = None
 
     @property

@@ -7,12 +7,12 @@ runs. A list as one text: a text per variable would take more memory in the cach
 
 from __future__ import annotations
 
-from datetime import datetime  # noqa: TC003 -- msgspec resolves annotations at run time
+from datetime import datetime
 from typing import Final
 
 import msgspec
 
-from .meta import Condition, Object, Resource, Struct
+from .meta import Alike, Condition, Object, Resource, Struct
 
 GROUP: Final = "trainer.kubeflow.org"
 VERSION: Final = "v1alpha1"
@@ -52,8 +52,8 @@ class RuntimeRef(Struct, frozen=True):
 class Trainer(Struct, frozen=True):
     """`spec.trainer`. None means absent; an empty command or args is a value and clears the runtime's."""
 
-    image: str | None = None
-    command: tuple[str, ...] | None = None
+    image: Alike[str] | None = None
+    command: tuple[Alike[str], ...] | None = None
     args: tuple[str, ...] | None = None
     env: msgspec.Raw = ABSENT
     num_nodes: int | None = None
@@ -87,7 +87,7 @@ class RuntimePatch(Struct, frozen=True):
 class TrainJobSpec(Struct, frozen=True):
     """The specification of a TrainJob."""
 
-    runtime_ref: RuntimeRef = RuntimeRef()
+    runtime_ref: Alike[RuntimeRef] = RuntimeRef()
     initializer: Initializer | None = None
     trainer: Trainer | None = None
     elastic_nodes: int | None = None
@@ -98,7 +98,7 @@ class TrainJobSpec(Struct, frozen=True):
     runtime_patches: tuple[RuntimePatch, ...] = ()
     suspend: bool | None = None
     active_deadline_seconds: int | None = None
-    managed_by: str | None = None
+    managed_by: Alike[str] | None = None
     # What 2.0 and 2.1 had instead of `runtime_patches`; `ktrain.pipeline.older` reads them.
     labels: dict[str, str] | None = None
     annotations: dict[str, str] | None = None
@@ -170,7 +170,7 @@ class TrainJobStatus(Struct, frozen=True):
     """What was observed of a TrainJob. `trainerStatus` is the status server's: nobody else writes it."""
 
     conditions: tuple[Condition, ...] = ()
-    jobs_status: tuple[JobStatus, ...] = ()
+    jobs_status: Alike[tuple[JobStatus, ...]] = ()
     diagnosis: Diagnosis | None = None
     elastic: ElasticStatus | None = None
     trainer_status: Reported | None = None

@@ -288,13 +288,13 @@ class _Changes:
         for informer in follower.informers:
             informer.add_handler(self)
 
-    def on_add(self, _obj: object, *, initial: bool) -> None:  # noqa: ARG002 -- the handler's signature
+    def on_add(self, obj: object, *, initial: bool) -> None:
         self.notify()
 
-    def on_update(self, _old: object, _new: object) -> None:
+    def on_update(self, old: object, new: object) -> None:
         self.notify()
 
-    def on_delete(self, _obj: object) -> None:
+    def on_delete(self, obj: object) -> None:
         self.notify()
 
     def notify(self) -> None:

@@ -104,7 +104,7 @@ class Container:
         self._upsert("volumeMounts", entry, path, "mountPath")
 
     def set_image(self, image: str) -> None:
-        """Run another image."""
+        """Run another image. An empty one is said, too: no Job can be made of it, and that is told."""
         self._set("image", image)
 
     def set_command(self, command: Iterable[str]) -> None:
@@ -140,7 +140,7 @@ class Container:
 
     def _set(self, key: str, value: JsonValue) -> None:
         self._journal.record(f"{self._path}.{key}", value)
-        if value or key == "resources":
+        if value or key in ("resources", "image"):
             self.spec[key] = value
         else:
             self.spec.pop(key, None)

@@ -68,7 +68,7 @@ class _Timer:
             return True
         return current == self._ring
 
-    def _ring(self, signum: int, frame: FrameType | None) -> None:  # noqa: ARG002 -- how handlers are called
+    def _ring(self, signum: int, frame: FrameType | None) -> None:
         if self._in_hook:
             raise Overrun
 

@@ -23,6 +23,9 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypeVar, run
 
 import structlog
 
+from ktrain.api.meta import owner_reference
+from ktrain.api.trainer import API_VERSION
+
 from .prepare import Merged
 
 if TYPE_CHECKING:
@@ -32,7 +35,7 @@ if TYPE_CHECKING:
 
     from structlog.typing import FilteringBoundLogger
 
-    from ktrain.api.meta import Condition, Json, Key, Object, Resource
+    from ktrain.api.meta import Condition, Json, JsonValue, Key, Object, Resource
     from ktrain.api.trainer import ElasticStatus, JobStatus, RuntimeSpec, TrainJob
     from ktrain.framework.env import Env
 
@@ -126,6 +129,15 @@ class Component:
     """Whether what comes after it has to wait until it can be looked up: the next pass builds what names its UID."""
     replaces: bool = False
     """Whether the one that exists cannot become this one: it is deleted, and nothing is written until it is gone."""
+
+    @classmethod
+    def of(cls, job: TrainJob, resource: Resource[Any], name: str = "", **content: JsonValue) -> Component:
+        """Return a component that the job controls, of its name unless another is given; `content` is the rest."""
+        meta = job.metadata
+        owner = owner_reference(API_VERSION, "TrainJob", meta.name, meta.uid)
+        metadata: Json = {"name": name or meta.name, "namespace": meta.namespace, "ownerReferences": [owner]}
+        head: Json = {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": metadata}
+        return cls(resource, head | content)
 
 
 @dataclass(frozen=True, slots=True)

@@ -65,7 +65,10 @@ class Registry:
         self.plugins: tuple[Plugin, ...] = tuple(plugin for plugin, _ in told)
         self.failures: tuple[LoadFailure, ...] = (*failures, *refusals)
         self.watches: tuple[Watch, ...] = tuple(watch for _, theirs in told for watch in theirs.watches)
-        self.slots = Slots({plugin.name: theirs.schemas for plugin, theirs in told}, self.failures)
+        self.slots = Slots(
+            {plugin.name: theirs.schemas for plugin, theirs in told},
+            {failure.name: failure.reason for failure in self.failures},
+        )
         self.validations = tuple(p for p in self.plugins if isinstance(p, points.CustomValidation))
         self.pod_group_policies = tuple(p for p in self.plugins if isinstance(p, points.EnforcePodGroupPolicy))
         self.ml_policies = tuple(p for p in self.plugins if isinstance(p, points.EnforceMLPolicy))

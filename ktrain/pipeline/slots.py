@@ -19,14 +19,13 @@ from .errors import PlanError, RegistryError
 from .findings import Findings, forbidden
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping
 
     from ktrain.api.meta import Json
     from ktrain.api.schema import Cause, Schema
     from ktrain.api.trainer import RuntimeSpec
 
     from .points import Plugin
-    from .registry import LoadFailure
 
 SLOTS: Final = ("mlPolicy", "podGroupPolicy")
 _FIELD: Final = "spec.runtimeRef"
@@ -61,11 +60,11 @@ def schemas_of(plugin: Plugin) -> dict[str, Schema]:
 
 
 class Slots:
-    """Which plugins take which slots; *failures* are those that would, if they worked."""
+    """Which plugins take which slots; *failures* says of those that would why they do not work."""
 
-    def __init__(self, schemas: Mapping[str, Mapping[str, Schema]], failures: Sequence[LoadFailure]) -> None:
+    def __init__(self, schemas: Mapping[str, Mapping[str, Schema]], failures: Mapping[str, str]) -> None:
         self._schemas = schemas
-        self._failures = {failure.name: failure.reason for failure in failures}
+        self._failures = failures
 
     def check(self, runtime: RuntimeSpec) -> Findings:
         """Say what is wrong with the slots of *runtime*, on the TrainJob that refers to it."""

@@ -36,7 +36,7 @@ class _Initializer:
     _field: ClassVar[str]
     """Of `spec.initializer`."""
 
-    def enforce_pod_spec(self, info: Info, ctx: Context) -> None:  # noqa: ARG002 -- the hook's signature
+    def enforce_pod_spec(self, info: Info, ctx: Context) -> None:
         """Set URI, variables and Secret; a variable `STORAGE_URI` of the TrainJob wins over its URI."""
         asset = self._asset(info.job)
         if asset is None:
@@ -52,13 +52,7 @@ class _Initializer:
                 if asset.secret_ref:
                     container.add_env_from({"secretRef": msgspec.json.decode(asset.secret_ref)})
 
-    def validate(
-        self,
-        info: Info | None,
-        job: api.TrainJob,
-        old: api.TrainJob | None,  # noqa: ARG002 -- the hook's signature
-        ctx: Context,  # noqa: ARG002 -- the hook's signature
-    ) -> Findings:
+    def validate(self, info: Info | None, job: api.TrainJob, old: api.TrainJob | None, ctx: Context) -> Findings:
         """Refuse what the runtime has no step for."""
         if info is None or self._asset(job) is None or not (detail := self._missing(info)):
             return Findings()

@@ -26,7 +26,7 @@ class JAX:
 
     name: Final = "JAX"
 
-    def enforce_ml_policy(self, info: Info, ctx: Context) -> None:  # noqa: ARG002 -- the hook's signature
+    def enforce_ml_policy(self, info: Info, ctx: Context) -> None:
         """Set the node count, JAX's variables and its port."""
         policy = info.runtime.ml_policy
         if policy is None or not policy.jax or info.trainer is None:

@@ -21,7 +21,7 @@ class PlainML:
 
     name: Final = "PlainML"
 
-    def enforce_ml_policy(self, info: Info, ctx: Context) -> None:  # noqa: ARG002 -- the hook's signature
+    def enforce_ml_policy(self, info: Info, ctx: Context) -> None:
         """Apply `trainer.numNodes` and `trainer.env`, unless a framework with its own rules for them is configured."""
         policy = info.runtime.ml_policy
         if policy and (policy.torch or policy.mpi or policy.jax):

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from ktrain.api import trainer as api
 from ktrain.api.core import CONFIG_MAP_METADATA
-from ktrain.api.meta import Key, owner_reference
+from ktrain.api.meta import Key
 from ktrain.pipeline.errors import PlanError
 from ktrain.pipeline.info import literal
 from ktrain.pipeline.points import BUILT, Address, Component, Rule, Watch
@@ -20,7 +20,6 @@ from ktrain.pipeline.points import BUILT, Address, Component, Rule, Watch
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ktrain.api.meta import Json
     from ktrain.pipeline.info import Info
     from ktrain.pipeline.points import Context
 
@@ -92,17 +91,10 @@ class TrainJobStatus:
             return ()
         if not section.get(CA):
             raise PlanError("failed to find status server ca.crt in tls secret")
-        job = info.job.metadata
-        owner = owner_reference(api.API_VERSION, "TrainJob", job.name, job.uid)
-        body: Json = {
-            "apiVersion": "v1",
-            "kind": "ConfigMap",
-            "metadata": {"name": _authority_name(info.job), "namespace": job.namespace, "ownerReferences": [owner]},
-            "data": {"ca.crt": section[CA]},
-        }
-        return (Component(CONFIG_MAP_METADATA, body),)
+        data = {"ca.crt": section[CA]}
+        return (Component.of(info.job, CONFIG_MAP_METADATA, _authority_name(info.job), data=data),)
 
-    def upkeep(self, job: api.TrainJob, runtime: api.RuntimeSpec, ctx: Context) -> Sequence[Address]:  # noqa: ARG002 -- the hook's signature
+    def upkeep(self, job: api.TrainJob, runtime: api.RuntimeSpec, ctx: Context) -> Sequence[Address]:
         """Return the ConfigMap with the CA."""
         if ctx.config.get(self.name) is None:
             return ()

@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from ktrain.api import trainer as api
 from ktrain.api.core import LIMIT_RANGES, PRIORITY_CLASSES, RUNTIME_CLASSES
-from ktrain.api.meta import Condition, Key, Object, Resource, Struct, find_condition, owner_reference
+from ktrain.api.meta import Condition, Key, Object, Resource, Struct, find_condition
 from ktrain.pipeline.findings import Findings, invalid
 from ktrain.pipeline.gang import min_member, min_resources
 from ktrain.pipeline.points import BUILT, WATCHED, Component, Gang, Rule, Wait, Watch
@@ -22,6 +21,7 @@ from ktrain.pipeline.points import BUILT, WATCHED, Component, Gang, Rule, Wait, 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from ktrain.api import trainer as api
     from ktrain.api.meta import Json
     from ktrain.pipeline.findings import FieldError
     from ktrain.pipeline.info import Info
@@ -86,18 +86,12 @@ class Volcano:
             Watch(RUNTIME_CLASSES, suspended=True),
         )
 
-    def enforce_pod_group_policy(self, info: Info, ctx: Context) -> None:  # noqa: ARG002 -- the hook's signature
+    def enforce_pod_group_policy(self, info: Info, ctx: Context) -> None:
         """Put the group's name on all pods."""
         if _policy(info.runtime):
             info.scheduler.pod_annotations[GROUP_ANNOTATION] = info.job.metadata.name
 
-    def validate(
-        self,
-        info: Info | None,
-        job: api.TrainJob,  # noqa: ARG002 -- the hook's signature
-        old: api.TrainJob | None,  # noqa: ARG002 -- the hook's signature
-        ctx: Context,
-    ) -> Findings:
+    def validate(self, info: Info | None, job: api.TrainJob, old: api.TrainJob | None, ctx: Context) -> Findings:
         """Refuse an empty queue, and priority classes that do not exist."""
         if info is None or _policy(info.runtime) is None:
             return Findings()
@@ -113,9 +107,9 @@ class Volcano:
                 errors.append(invalid("spec.templateSpec.priorityClassName", name, detail))
         return Findings(tuple(errors))
 
-    def build(self, info: Info, ctx: Context) -> Sequence[Component]:  # noqa: ARG002 -- the hook's signature
+    def build(self, info: Info, ctx: Context) -> Sequence[Component]:
         """Return the PodGroup."""
-        policy, job = _policy(info.runtime), info.job.metadata
+        policy = _policy(info.runtime)
         if policy is None:
             return ()
         spec: Json = {"minMember": min_member(info), "minResources": min_resources(info)}
@@ -125,17 +119,7 @@ class Volcano:
             spec["priorityClassName"] = classes[-1]
         if policy.network_topology:
             spec["networkTopology"] = msgspec.to_builtins(policy.network_topology)
-        body = {
-            "apiVersion": POD_GROUPS.api_version,
-            "kind": POD_GROUPS.kind,
-            "metadata": {
-                "name": job.name,
-                "namespace": job.namespace,
-                "ownerReferences": [owner_reference(api.API_VERSION, "TrainJob", job.name, job.uid)],
-            },
-            "spec": spec,
-        }
-        return (Component(POD_GROUPS, body),)
+        return (Component.of(info.job, POD_GROUPS, spec=spec),)
 
     def gangs(self, job: api.TrainJob, runtime: api.RuntimeSpec, ctx: Context) -> Sequence[Gang]:
         """Return the PodGroup. It waits if Volcano says that it is unschedulable."""

@@ -33,7 +33,7 @@ class XGBoost:
     after: Final = ("PlainML",)
     """The worker count is that of its nodes; and the user's variables come first, as everywhere."""
 
-    def enforce_ml_policy(self, info: Info, ctx: Context) -> None:  # noqa: ARG002 -- the hook's signature
+    def enforce_ml_policy(self, info: Info, ctx: Context) -> None:
         """Set the tracker's variables and port."""
         policy = info.runtime.ml_policy
         if policy is None or not policy.xgboost or info.job.spec.trainer is None or info.trainer is None:
@@ -48,13 +48,7 @@ class XGBoost:
             )
             container.set_port(api.TRAINER_PORT)
 
-    def validate(
-        self,
-        info: Info | None,
-        job: api.TrainJob,
-        old: api.TrainJob | None,  # noqa: ARG002 -- the hook's signature
-        ctx: Context,  # noqa: ARG002 -- the hook's signature
-    ) -> Findings:
+    def validate(self, info: Info | None, job: api.TrainJob, old: api.TrainJob | None, ctx: Context) -> Findings:
         """Refuse the communicator's variables in the TrainJob."""
         policy = info.runtime.ml_policy if info else None
         if policy is None or not policy.xgboost or job.spec.trainer is None:

@@ -5,6 +5,7 @@ The test kit, for ktrain's own tests and for anyone's.
     planes.py       what the fixture gives, also as context managers
     crds.py         anyone's CRDs, from files or objects to kinds that are served
     envtest.py      the environment variables that say which control plane
+    programs.py     starts anything that has a health port
     realserver.py   starts etcd, kube-apiserver and kube-controller-manager
     users.py        an authority whose client certificates are users of that server
     time.py         an event loop with virtual time, on which code can be stopped and continued

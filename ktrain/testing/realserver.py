@@ -13,7 +13,6 @@ import os
 import secrets
 import shutil
 import signal
-import socket
 import ssl
 import subprocess
 import tempfile
@@ -32,6 +31,7 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 from ktrain.framework.client.credentials import Endpoint, StaticToken
 
 from .envtest import ASSETS, Binaries, Settings
+from .programs import StartFailed, free_ports
 from .users import Authority
 
 if TYPE_CHECKING:
@@ -41,10 +41,6 @@ CONTROLLERS: Final = "job,garbagecollector,namespace,serviceaccount,pvc-protecti
 ATTEMPTS: Final = 5
 _PR_SET_PDEATHSIG: Final = 1
 _PORT_TAKEN: Final = "address already in use"
-
-
-class StartFailed(Exception):
-    """The control plane did not come up; the message has the end of the log of the process that is to blame."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +98,7 @@ def real_server(
     Blocks for some seconds, so it belongs into a session fixture, not into a coroutine.
 
     Raises:
-        StartFailed: A process ended, or did not become ready in time.
+        StartFailed: A process ended, or did not become ready in time; the message has the end of its log.
     """
     found = Binaries.inside(binaries) if isinstance(binaries, Path) else binaries
     plane = _ControlPlane(found, settings or Settings(), arguments or {})
@@ -165,7 +161,7 @@ class _ControlPlane:
 
     def _start(self) -> RealServer:
         directory = self._directory
-        clients, peers, secure = _free_ports(3)
+        clients, peers, secure = free_ports(3)
         token = secrets.token_urlsafe(24)
         (directory / "tokens.csv").write_text(f'{token},admin,admin,"system:masters"\n')
         (directory / "sa.key").write_bytes(_private_key())
@@ -262,14 +258,6 @@ def _manager_options(server: RealServer, directory: Path) -> list[str]:
 
 def _die_with_parent() -> None:
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-
-
-def _free_ports(count: int) -> list[int]:
-    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    ports = [one.getsockname()[1] for one in sockets]
-    for one in sockets:
-        one.close()
-    return ports
 
 
 def _private_key() -> bytes:

@@ -376,7 +376,7 @@ class World:
         for life in self._lives:
             life.bury()
 
-    def _on_change(self, name: str, _change: Change) -> None:
+    def _on_change(self, name: str, change: Change) -> None:
         now_s = self.env.clock.monotonic()
         if name != LEASES.qualified_name:
             self._changed_s = now_s

@@ -93,6 +93,7 @@ def test_references_and_probes_get_the_defaults_that_kubernetes_types_declare(sh
     env = [{"name": f"V{number}", "valueFrom": source} for number, source in enumerate(sources)]
     container = {"name": "node", "env": env, "envFrom": [{"secretRef": {}}], "livenessProbe": {"grpc": {"port": 1}}}
     volumes = [{"name": "v", "configMap": {}}, {"name": "w", "projected": {"sources": [{"secret": {}}]}}]
+    volumes.append({"name": "x", "azureDisk": {"diskName": "d", "diskURI": "u"}})
     pod = {"containers": [container], "volumes": volumes, "imagePullSecrets": [{"name": "s"}]}
     jobs = [{"name": "node", "template": {"spec": {"template": {"spec": pod}}}}]
 
@@ -110,6 +111,7 @@ def test_references_and_probes_get_the_defaults_that_kubernetes_types_declare(sh
     assert found["volumes"] == [
         {"name": "v", "configMap": {"name": ""}},
         {"name": "w", "projected": {"sources": [{"secret": {"name": ""}}]}},
+        {"name": "x", "azureDisk": {"diskName": "d", "diskURI": "u", "fsType": "ext4", "readOnly": False}},
     ]
 
 
@@ -176,6 +178,15 @@ def test_runtimes_get_the_defaults_of_kubeflow_trainer(shipped):
             (
                 "spec.activeDeadlineSeconds: Invalid value: 0: "
                 "spec.activeDeadlineSeconds in body should be greater than or equal to 1"
+            ),
+        ),
+        (
+            with_spec(trainer={"resourcesPerNode": {"limits": {"cpu": "two"}}}),
+            (
+                'spec.trainer.resourcesPerNode.limits.cpu: Invalid value: "two": '
+                "spec.trainer.resourcesPerNode.limits.cpu in body should match "
+                r"'^(\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))"
+                r"(([KMGTPE]i)|[numkMGTPE]|([eE](\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))))?$'"
             ),
         ),
         (
@@ -282,6 +293,10 @@ def test_patches_of_scheduling_may_change_and_those_of_containers_may_not(shippe
             ),
         ),
         (
+            runtime(mlPolicy={"torch": {"envInjection": {"targets": [{"jobName": "a"}]}}}),
+            "spec.mlPolicy.torch.envInjection.targets[0].containerNames: Required value",
+        ),
+        (
             {"metadata": {"name": "r"}, "spec": {}},
             "spec: Invalid value: 0: spec in body should have at least 1 properties",
         ),
@@ -332,6 +347,8 @@ def test_volume_claim_templates_cannot_name_a_namespace(shipped):
         == "spec.volumeClaimPolicies[0]: Invalid value: namespace cannot be set for VolumeClaimPolicies templates"
     )
     assert messages(shipped["JobSet"], claims()) == []
+    [message] = messages(shipped["JobSet"], jobset(volumeClaimPolicies=[{"templates": [{}]}]))
+    assert "no such key: metadata evaluating rule" in message, "as upstream, whose webhook writes it into new ones"
 
 
 def test_pod_templates_are_checked_where_they_are_embedded(shipped):

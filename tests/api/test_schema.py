@@ -196,6 +196,19 @@ def test_int32_is_a_range_check_without_a_field(check):
     assert [("<nil>", text)] == check({**INTEGER, "format": "int32"}, 3_000_000_000)
 
 
+@pytest.mark.parametrize(
+    ("format_", "expected", "found", "named"),
+    [("", "integer", "number", "(default format)"), ("int32", "int32", "float64", "with format int32")],
+)
+def test_a_fraction_is_no_integer_in_two_ways(check, format_, expected, found, named):
+    field = {**INTEGER, "format": format_} if format_ else INTEGER
+
+    assert check(field, 1.5) == [
+        ("spec.f", f'Invalid value: "{found}": spec.f in body must be of type {expected}: "{found}"'),
+        ("<nil>", f'Invalid value: "": Checked value must be of type integer {named} in spec.f'),
+    ]
+
+
 def test_required_fields_and_embedded_types_are_missed_at_their_own_path(check):
     field = {"type": "object", "required": ["must"], "properties": {"must": STRING}}
 
@@ -207,6 +220,7 @@ def test_duplicates_of_sets_and_of_list_maps_are_found_with_keys_defaulted(check
     tags = {"type": "array", "items": STRING, "x-kubernetes-list-type": "set"}
 
     assert check(tags, ["a", "a"]) == [("spec.f[1]", 'Duplicate value: "a"')]
+    assert check(tags, ["a", "b", "a", "a"]) == [("spec.f[2]", 'Duplicate value: "a"')], "and said once"
     assert check(PORTS, [{"port": 1}, {"port": 1, "protocol": "TCP"}]) == [
         ("spec.f[1]", 'Duplicate value: {"port":1,"protocol":"TCP"}')
     ]

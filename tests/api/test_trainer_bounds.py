@@ -20,6 +20,10 @@ def named(count: int, **rest) -> list[dict]:
     return [{"name": word, **rest} for word in words(count)]
 
 
+def target(job: str) -> dict:
+    return {"jobName": job, "containerNames": ["c"]}
+
+
 def patch(manager: str = "acme.io/x", **pod) -> dict:
     container = {"name": "c"} | pod.pop("container", {})
     spec = {"containers": [container]} | pod
@@ -174,7 +178,7 @@ MPI = runtime(mlPolicy={"mpi": {}})
 @pytest.mark.parametrize(
     ("document", "path", "good", "bad"),
     [
-        (RUNTIME, TARGET.removesuffix("[0]"), [[{"jobName": w} for w in words(16)]], [[{"jobName": "n"}] * 17]),
+        (RUNTIME, TARGET.removesuffix("[0]"), [[target(w) for w in words(16)]], [[target("n")] * 17]),
         (RUNTIME, f"{TARGET}.jobName", ["n" * 253], ["", "n" * 254]),
         (RUNTIME, f"{TARGET}.containerNames", [words(1), words(8)], [[], words(9), ["a", "node"]]),
         (RUNTIME, f"{TARGET}.containerNames[0]", ["c" * 63], ["c" * 64]),

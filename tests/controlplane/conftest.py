@@ -12,6 +12,7 @@ import anyio
 import pytest
 
 from ktrain.api.core import untyped
+from ktrain.api.meta import Key
 from ktrain.api.trainer import TRAIN_JOBS, TRAINING_RUNTIMES
 from ktrain.controllers import jobset, trainjob
 from ktrain.framework import Cache, Client, EventRecorder, Manager, connect
@@ -89,6 +90,18 @@ def informing(control_plane):
             tasks.cancel_scope.cancel()
 
     return run
+
+
+@pytest.fixture
+def client(control_plane):
+    """A client that writes as `mine`."""
+    return control_plane.client("mine")
+
+
+@pytest.fixture
+def key(control_plane):
+    """Of the object `c`."""
+    return Key(control_plane.namespace, "c")
 
 
 @pytest.fixture

@@ -5,9 +5,11 @@ from contextlib import asynccontextmanager
 import anyio
 
 from ktrain.api.core import CUSTOM_RESOURCE_DEFINITIONS, untyped
-from ktrain.api.meta import Key
+from ktrain.api.meta import Key, Resource
 from ktrain.framework.webhook import Registrations, SelfManagedCertificates, WebhookAddress, WebhookServer
 from ktrain.framework.webhook.injection import MUTATING_WEBHOOK_CONFIGURATIONS, VALIDATING_WEBHOOK_CONFIGURATIONS
+
+from ..definitions import definition
 
 DEFINITIONS = untyped(CUSTOM_RESOURCE_DEFINITIONS)
 RULES = ({"apiGroups": [""], "apiVersions": ["v1"], "operations": ["*"], "resources": ["configmaps"]},)
@@ -51,7 +53,7 @@ def serving_webhooks(control_plane):
                         body = configuration(resource, name, f"{url}{path}", policy, timeout_s, rules)
                         made.append((resource, (await client.create(resource, body))["metadata"]["name"]))
                 if conversion is not None:
-                    await client.create(DEFINITIONS, definition(f"{name}.test", f"{url}/convert"))
+                    await client.create(DEFINITIONS, converted(f"{name}.test", f"{url}/convert"))
                     made.append((DEFINITIONS, f"sites.{name}.test"))
                 for resource, one in made:
                     await control_plane.wait_for(resource, one, carries_bundle)
@@ -84,27 +86,11 @@ def configuration(resource, name, url, policy, timeout_s, rules):
     }
 
 
-def definition(group, url):
-    schema = {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}
-    client_config = {"url": url, "caBundle": ""}
-    return {
-        "apiVersion": "apiextensions.k8s.io/v1",
-        "kind": "CustomResourceDefinition",
-        "metadata": {"name": f"sites.{group}"},
-        "spec": {
-            "group": group,
-            "scope": "Namespaced",
-            "names": {"plural": "sites", "singular": "site", "kind": "Site", "listKind": "SiteList"},
-            "versions": [
-                {"name": "v2", "served": True, "storage": True, "schema": schema},
-                {"name": "v1", "served": True, "storage": False, "schema": schema},
-            ],
-            "conversion": {
-                "strategy": "Webhook",
-                "webhook": {"clientConfig": client_config, "conversionReviewVersions": ["v1"]},
-            },
-        },
-    }
+def converted(group, url):
+    """Sites of two versions, between which a webhook converts."""
+    sites = Resource(group, "v2", "Site", "sites", namespaced=True, type=dict)
+    webhook = {"clientConfig": {"url": url, "caBundle": ""}, "conversionReviewVersions": ["v1"]}
+    return definition(sites, others=("v1",), conversion={"strategy": "Webhook", "webhook": webhook})
 
 
 def carries_bundle(registration):

@@ -1,7 +1,5 @@
 """Users, rights and tokens, as both servers see them."""
 
-import asyncio
-
 import pytest
 import yaml
 from msgspec import json
@@ -10,7 +8,7 @@ from ktrain.framework.client.client import Client
 from ktrain.framework.client.http import connect
 from ktrain.framework.errors import ApiError, Forbidden, Unauthorized
 
-from ..waiting import until
+from ..waiting import anything, until
 
 RBAC = "/apis/rbac.authorization.k8s.io/v1"
 GROUP = "rbac.authorization.k8s.io"
@@ -58,12 +56,7 @@ def access(control_plane):
 
 async def eventually(attempt):
     """The first answer that is no refusal: a real server learns of roles and accounts in its own time."""
-    async with asyncio.timeout(20):
-        while True:
-            try:
-                return await attempt()
-            except ApiError:
-                await asyncio.sleep(0.1)
+    return await until(attempt, anything, despite=ApiError)
 
 
 def rule(verbs, resources, group=""):

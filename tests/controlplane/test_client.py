@@ -3,22 +3,11 @@
 import pytest
 
 from ktrain.api.core import CONFIG_MAPS, JOBS, untyped
-from ktrain.api.meta import Key
 from ktrain.api.trainer import TRAINING_RUNTIMES
 from ktrain.framework import PatchType
 from ktrain.framework.errors import AlreadyExists, ApplyConflict, Conflict, Invalid, NotFound
 
 ANY_MAPS = untyped(CONFIG_MAPS)
-
-
-@pytest.fixture
-def client(control_plane):
-    return control_plane.client("mine")
-
-
-@pytest.fixture
-def key(control_plane):
-    return Key(control_plane.namespace, "c")
 
 
 async def test_what_was_created_can_be_read_and_listed_with_selectors(client, control_plane, config_map):

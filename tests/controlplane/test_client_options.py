@@ -13,17 +13,10 @@ from ktrain.framework.client.subresources import bind, evict, read_scale, reques
 from ktrain.framework.errors import BadRequest, Conflict, Invalid, NotFound
 from ktrain.framework.writes import recording
 
+from ..definitions import definition
+from ..waiting import until
+
 ANY_MAPS = untyped(CONFIG_MAPS)
-
-
-@pytest.fixture
-def client(control_plane):
-    return control_plane.client("mine")
-
-
-@pytest.fixture
-def key(control_plane):
-    return Key(control_plane.namespace, "c")
 
 
 @pytest.fixture
@@ -283,38 +276,21 @@ async def test_json_patches_move_copy_and_test(client, config_map, key):
 WIDGETS = Resource("example.dev", "v1", "Widget", "widgets", namespaced=True, type=Object)
 
 
-def _is_established(definition):
-    conditions = (definition or {}).get("status", {}).get("conditions") or ()  # null at first
+def _is_established(found):
+    conditions = (found or {}).get("status", {}).get("conditions") or ()  # null at first
     return any((each["type"], each["status"]) == ("Established", "True") for each in conditions)
 
 
 @pytest.fixture
 async def widgets(client, control_plane):
     """A custom kind with a size."""
-    schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
-    version = {
-        "name": "v1",
-        "served": True,
-        "storage": True,
-        "schema": {"openAPIV3Schema": {"type": "object", "properties": {"spec": schema, "status": schema}}},
-        "subresources": {
-            "status": {},
-            "scale": {"specReplicasPath": ".spec.replicas", "statusReplicasPath": ".status.replicas"},
-        },
+    subresources = {
+        "status": {},
+        "scale": {"specReplicasPath": ".spec.replicas", "statusReplicasPath": ".status.replicas"},
     }
-    definition = {
-        "apiVersion": "apiextensions.k8s.io/v1",
-        "kind": "CustomResourceDefinition",
-        "metadata": {"name": "widgets.example.dev"},
-        "spec": {
-            "group": "example.dev",
-            "scope": "Namespaced",
-            "names": {"kind": "Widget", "plural": "widgets", "singular": "widget", "shortNames": ["wi"]},
-            "versions": [version],
-        },
-    }
+    body = definition(WIDGETS, names={"shortNames": ["wi"]}, subresources=subresources)
     definitions = untyped(CUSTOM_RESOURCE_DEFINITIONS)
-    await client.create(definitions, definition)
+    await client.create(definitions, body)
     await control_plane.wait_for(definitions, "widgets.example.dev", _is_established)
     yield WIDGETS
     await client.delete(definitions, Key("", "widgets.example.dev"))
@@ -323,7 +299,8 @@ async def widgets(client, control_plane):
 
 async def test_anything_with_a_size_can_be_scaled(client, control_plane, widgets, key):
     body = {"apiVersion": "example.dev/v1", "kind": "Widget", "metadata": {"name": "c", "namespace": key.namespace}}
-    created = await _eventually(control_plane, lambda: client.create(widgets, body | {"spec": {"replicas": 1}}))
+    # It is served a moment after it is established.
+    created = await until(lambda: client.create(widgets, body | {"spec": {"replicas": 1}}), despite=NotFound)
 
     assert (await read_scale(client, widgets, key)).spec.replicas == 1
     with recording() as writes:
@@ -335,13 +312,3 @@ async def test_anything_with_a_size_can_be_scaled(client, control_plane, widgets
     assert [(w.plural, w.uid, str(w.version)) for w in writes] == [
         ("widgets", created.metadata.uid, stored["metadata"]["resourceVersion"])
     ]
-
-
-async def _eventually(control_plane, attempt):
-    """A kind is served a moment after its definition is established."""
-    for _ in range(200):
-        try:
-            return await attempt()
-        except NotFound:
-            await control_plane.env.clock.sleep(0.05)
-    return await attempt()

@@ -13,28 +13,12 @@ from ktrain.framework.controller.context import current_reason
 from ktrain.framework.controller.predicates import GENERATION_CHANGED
 from ktrain.framework.errors import NotFound
 
+from ..definitions import definition
+from ..waiting import until
+
 GADGETS = Resource("example.dev", "v1", "Gadget", "gadgets", namespaced=True, type=Object)
 DEFINITIONS = untyped(CUSTOM_RESOURCE_DEFINITIONS)
-SCHEMA = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
-DEFINITION = {
-    "apiVersion": "apiextensions.k8s.io/v1",
-    "kind": "CustomResourceDefinition",
-    "metadata": {"name": "gadgets.example.dev"},
-    "spec": {
-        "group": "example.dev",
-        "scope": "Namespaced",
-        "names": {"kind": "Gadget", "plural": "gadgets", "singular": "gadget"},
-        "versions": [
-            {
-                "name": "v1",
-                "served": True,
-                "storage": True,
-                "schema": {"openAPIV3Schema": SCHEMA},
-                "subresources": {"status": {}},
-            }
-        ],
-    },
-}
+DEFINITION = definition(GADGETS, subresources={"status": {}})
 
 
 class Passes:
@@ -104,13 +88,10 @@ def conditions(definition):
 
 async def create_gadget(control_plane, name):
     meta = {"name": name, "namespace": control_plane.namespace}
-    for _ in range(200):
-        try:
-            body = {"apiVersion": "example.dev/v1", "kind": "Gadget", "metadata": meta, "spec": {"n": 1}}
-            return await control_plane.client().create(GADGETS, body)
-        except NotFound:  # served a moment after it is established
-            await control_plane.env.clock.sleep(0.05)
-    raise AssertionError("gadgets are not served")
+    body = {"apiVersion": "example.dev/v1", "kind": "Gadget", "metadata": meta, "spec": {"n": 1}}
+    client = control_plane.client()
+    # It is served a moment after it is established.
+    return await until(lambda: client.create(GADGETS, body), despite=NotFound)
 
 
 async def test_a_controller_waits_for_its_crd_and_lives_through_its_end_and_its_return(

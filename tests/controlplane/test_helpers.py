@@ -5,7 +5,6 @@ import asyncio
 import pytest
 
 from ktrain.api.core import CONFIG_MAPS, untyped
-from ktrain.api.meta import Key
 from ktrain.framework.errors import Conflict, Invalid, NotFound
 from ktrain.framework.helpers import (
     Outcome,
@@ -20,16 +19,6 @@ from ktrain.framework.helpers import (
 
 ANY_MAPS = untyped(CONFIG_MAPS)
 ONE, TWO = "ktrain.dev/one", "ktrain.dev/two"
-
-
-@pytest.fixture
-def client(control_plane):
-    return control_plane.client("mine")
-
-
-@pytest.fixture
-def key(control_plane):
-    return Key(control_plane.namespace, "c")
 
 
 def put(**data):

@@ -9,6 +9,7 @@ from ktrain.framework.client.codec import accept_header
 from ktrain.framework.errors import NotFound
 from ktrain.framework.writes import recording
 
+from ..definitions import definition
 from ..waiting import until
 
 
@@ -142,24 +143,6 @@ async def test_who_reads_metadata_only_is_sent_no_more_and_sees_the_same_objects
     assert [b"aHVudGVyMg==" in answer.body for answer in answers] == [False, False]
 
 
-WIDGET = {
-    "apiVersion": "apiextensions.k8s.io/v1",
-    "kind": "CustomResourceDefinition",
-    "metadata": {"name": "widgets.cache.example.org"},
-    "spec": {
-        "group": "cache.example.org",
-        "scope": "Namespaced",
-        "names": {"plural": "widgets", "singular": "widget", "kind": "Widget", "listKind": "WidgetList"},
-        "versions": [
-            {
-                "name": "v1",
-                "served": True,
-                "storage": True,
-                "schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}},
-            }
-        ],
-    },
-}
 WIDGETS = Resource("cache.example.org", "v1", "Widget", "widgets", namespaced=True, type=Object)
 DEFINITIONS = untyped(CUSTOM_RESOURCE_DEFINITIONS)
 
@@ -169,16 +152,11 @@ async def test_a_kind_that_comes_goes_and_comes_again_is_followed_without_a_rest
     body = {"apiVersion": "cache.example.org/v1", "kind": "Widget", "metadata": {"name": "w", "namespace": namespace}}
 
     async def install():
-        await client.create(DEFINITIONS, WIDGET)
-        async with asyncio.timeout(20):
-            while True:
-                try:
-                    return await client.create(WIDGETS, body)
-                except NotFound:
-                    await asyncio.sleep(0.1)
+        await client.create(DEFINITIONS, definition(WIDGETS))
+        return await until(lambda: client.create(WIDGETS, body), despite=NotFound)
 
     async def remove():
-        await client.delete(DEFINITIONS, Key("", "widgets.cache.example.org"))
+        await client.delete(DEFINITIONS, Key("", WIDGETS.qualified_name))
 
     async with informing() as cache:
         widgets = cache.informer(WIDGETS)

@@ -7,33 +7,12 @@ from ktrain.api.meta import Resource
 from ktrain.framework import Client
 from ktrain.framework.errors import Forbidden
 
+from ..definitions import definition
+
 CONTRAPTIONS = Resource("kit.example.com", "v1", "Contraption", "contraptions", namespaced=True, type=dict)
 
 
-def contraption_crd(*versions):
-    schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
-    return {
-        "apiVersion": "apiextensions.k8s.io/v1",
-        "kind": "CustomResourceDefinition",
-        "metadata": {"name": "contraptions.kit.example.com"},
-        "spec": {
-            "group": "kit.example.com",
-            "names": {
-                "kind": "Contraption",
-                "listKind": "ContraptionList",
-                "plural": "contraptions",
-                "singular": "contraption",
-            },
-            "scope": "Namespaced",
-            "versions": [
-                {"name": name, "served": True, "storage": name == "v1", "schema": {"openAPIV3Schema": schema}}
-                for name in versions
-            ],
-        },
-    }
-
-
-@pytest.mark.crds(contraption_crd("v1"))
+@pytest.mark.crds(definition(CONTRAPTIONS))
 async def test_definitions_of_a_marker_are_served(control_plane):
     client = control_plane.client()
     meta = {"name": "g", "namespace": control_plane.namespace}
@@ -46,8 +25,8 @@ async def test_definitions_of_a_marker_are_served(control_plane):
 
 
 async def test_definitions_can_be_installed_and_changed_in_a_test(control_plane):
-    await control_plane.install_crds(contraption_crd("v1"))
-    await control_plane.install_crds(contraption_crd("v1", "v2"))
+    await control_plane.install_crds(definition(CONTRAPTIONS))
+    await control_plane.install_crds(definition(CONTRAPTIONS, others=("v2",)))
 
     await control_plane.client().raw("GET", "/apis/kit.example.com/v2/contraptions")
 

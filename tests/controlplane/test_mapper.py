@@ -4,17 +4,16 @@ import pytest
 
 from ktrain.api.core import CONFIG_MAPS, CUSTOM_RESOURCE_DEFINITIONS, JOBS, NAMESPACES, PODS, ConfigMap, untyped
 from ktrain.api.jobset import JOBSETS
-from ktrain.api.meta import Key
+from ktrain.api.meta import Key, Resource
 from ktrain.api.trainer import TRAIN_JOBS
 from ktrain.framework.client.mapper import COOL_DOWN_S, RestMapper
 from ktrain.framework.errors import NoMatch
 
+from ..definitions import definition
+from ..waiting import until
+
 DEFINITIONS = untyped(CUSTOM_RESOURCE_DEFINITIONS)
-
-
-@pytest.fixture
-def client(control_plane):
-    return control_plane.client("mine")
+GADGETS = Resource("example.dev", "v1", "Gadget", "gadgets", namespaced=False, type=dict)
 
 
 async def test_what_the_server_says_of_our_kinds_is_what_we_wrote_down(client):
@@ -54,34 +53,17 @@ async def test_any_manifest_can_be_applied_by_what_it_says_of_itself(client, con
 
 
 async def test_a_kind_that_is_installed_later_is_found_without_a_restart(client, control_plane):
-    mapper, clock = RestMapper(client), control_plane.env.clock
+    mapper = RestMapper(client)
     with pytest.raises(NoMatch):
         await mapper.for_kind("Gadget")
-    version = {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": {"type": "object"}}}
-    definition = {
-        "apiVersion": "apiextensions.k8s.io/v1",
-        "kind": "CustomResourceDefinition",
-        "metadata": {"name": "gadgets.example.dev"},
-        "spec": {
-            "group": "example.dev",
-            "scope": "Cluster",
-            "names": {"kind": "Gadget", "plural": "gadgets", "singular": "gadget"},
-            "versions": [version],
-        },
-    }
-    await client.create(DEFINITIONS, definition)
+    await client.create(DEFINITIONS, definition(GADGETS))
     try:
-        for _ in range(10):
-            await clock.sleep(COOL_DOWN_S)
-            try:
-                gadgets = await mapper.for_kind("Gadget")
-            except NoMatch:
-                continue  # established, but not yet in the documents
-            break
-        assert (gadgets.api_version, gadgets.plural, gadgets.namespaced) == ("example.dev/v1", "gadgets", False)
+        # Established, but not yet in the documents, which are looked at only now and then.
+        gadgets = await until(lambda: mapper.for_kind("Gadget"), despite=NoMatch, every_s=COOL_DOWN_S)
+        assert gadgets == GADGETS
         created = await client.create(
             gadgets, {"apiVersion": "example.dev/v1", "kind": "Gadget", "metadata": {"name": "g"}}
         )
         assert created["metadata"]["uid"]
     finally:
-        await client.delete(DEFINITIONS, Key("", "gadgets.example.dev"))
+        await client.delete(DEFINITIONS, Key("", GADGETS.qualified_name))

@@ -7,6 +7,9 @@ import anyio
 import pytest
 import yaml
 
+from ktrain.api.meta import Resource
+
+from ..definitions import definition
 from ..waiting import until
 
 TABLE = yaml.safe_load((Path(__file__).parent / "tables" / "objects.yaml").read_text())
@@ -19,22 +22,10 @@ STATUS = {
 }
 
 
-def definition(group, fields=None, **spec):
+def things_of(group, fields=None, **spec):
     properties = {"spec": {"type": "object", "properties": fields or TABLE["fields"], **spec}, "status": STATUS}
-    version = {
-        "name": "v1",
-        "served": True,
-        "storage": True,
-        "subresources": {"status": {}},
-        "schema": {"openAPIV3Schema": {"type": "object", "properties": properties}},
-    }
-    names = {"plural": "things", "kind": "Thing"}
-    return {
-        "apiVersion": "apiextensions.k8s.io/v1",
-        "kind": "CustomResourceDefinition",
-        "metadata": {"name": f"things.{group}"},
-        "spec": {"group": group, "scope": "Namespaced", "names": names, "versions": [version]},
-    }
+    resource = Resource(group, "v1", "Thing", "things", namespaced=True, type=dict)
+    return definition(resource, schema={"type": "object", "properties": properties}, subresources={"status": {}})
 
 
 class Things:
@@ -63,7 +54,7 @@ class Things:
 @pytest.fixture
 async def things(control_plane):
     things = Things(control_plane)
-    status, answer, _ = await things.send("POST", URL, definition(things.group))
+    status, answer, _ = await things.send("POST", URL, things_of(things.group))
     assert status == 201, answer
     await until(lambda: things.send("GET", things.path), lambda answer: answer[0] == 200, within_s=30)
     # A real server has been seen to answer 404 once more after the first 200.

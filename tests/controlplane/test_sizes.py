@@ -8,31 +8,12 @@ from msgspec import json
 from ktrain.api.core import PODS
 from ktrain.api.meta import Key, Resource
 
+from ..definitions import definition
+
 BLOBS = Resource("sizes.ktrain.dev", "v1", "Blob", "blobs", namespaced=True, type=dict)
 ACCOUNTS = Resource("", "v1", "ServiceAccount", "serviceaccounts", namespaced=True, type=dict)
-DEFINITION = {
-    "apiVersion": "apiextensions.k8s.io/v1",
-    "kind": "CustomResourceDefinition",
-    "metadata": {"name": f"{BLOBS.plural}.{BLOBS.group}"},
-    "spec": {
-        "group": BLOBS.group,
-        "names": {"kind": BLOBS.kind, "plural": BLOBS.plural, "singular": "blob"},
-        "scope": "Namespaced",
-        "versions": [
-            {
-                "name": BLOBS.version,
-                "served": True,
-                "storage": True,
-                "schema": {
-                    "openAPIV3Schema": {
-                        "type": "object",
-                        "properties": {"text": {"type": "string"}, "more": {"type": "string"}},
-                    }
-                },
-            }
-        ],
-    },
-}
+TEXT = {"type": "string"}
+DEFINITION = definition(BLOBS, schema={"type": "object", "properties": {"text": TEXT, "more": TEXT}})
 FITS, LARGE, HUGE = 1_570_000, 1_573_000, 2_098_000
 TOO_LARGE = "etcdserver: request is too large"
 MESSAGE = r"rpc error: code = ResourceExhausted desc = trying to send message larger than max \((\d+) vs. 2097152\)"

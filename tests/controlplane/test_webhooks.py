@@ -9,7 +9,7 @@ import pytest
 from ktrain.api.core import CONFIG_MAPS, CUSTOM_RESOURCE_DEFINITIONS, SECRETS, untyped
 from ktrain.api.meta import Key, Resource
 from ktrain.framework.client.client import Client
-from ktrain.framework.errors import ApiError, NotFound
+from ktrain.framework.errors import ApiError, NotFound, ServerError
 from ktrain.framework.webhook import (
     Allowed,
     CannotConvert,
@@ -23,6 +23,8 @@ from ktrain.framework.webhook import (
 )
 from ktrain.framework.webhook.injection import VALIDATING_WEBHOOK_CONFIGURATIONS
 
+from ..waiting import until
+
 MAPS = untyped(CONFIG_MAPS)
 DEFINITIONS = untyped(CUSTOM_RESOURCE_DEFINITIONS)
 RULE = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["*"], "resources": ["configmaps"]}
@@ -34,18 +36,17 @@ def create(control_plane, config_map):
     client = control_plane.client()
 
     async def create(name, *, effect, data=None):
-        with anyio.fail_after(20):
-            while True:
-                try:
-                    made = await client.create(MAPS, config_map(name, data))
-                    if effect(made):
-                        return made
+        async def attempt():
+            try:
+                made = await client.create(MAPS, config_map(name, data))
+                if not effect(made):
                     # The configuration may begin to count between the two.
                     await client.delete(MAPS, Key(control_plane.namespace, name))
-                except ApiError as error:
-                    if effect(error):
-                        return error
-                await anyio.sleep(0.1)
+            except ApiError as error:
+                return error
+            return made
+
+        return await until(attempt, effect)
 
     return create
 
@@ -156,15 +157,8 @@ async def test_objects_are_converted_between_versions_and_lose_nothing(webhooks,
         return {"apiVersion": resource.api_version, "kind": "Site", "metadata": metadata, "spec": spec}
 
     async def served(resource, body):
-        with anyio.fail_after(20):
-            while True:
-                try:
-                    return await client.create(resource, body)
-                except (NotFound, ApiError) as error:
-                    # 503: a handler of the kind as it was before the CA came ends with what is under way on it.
-                    if error.code not in {404, 500, 503}:
-                        raise
-                    await anyio.sleep(0.1)
+        # ServerError: a handler of the kind as it was before the CA came ends with what is under way on it.
+        return await until(lambda: client.create(resource, body), despite=(NotFound, ServerError))
 
     async with webhooks(conversion=conversion):
         await served(old, site(old, "a", {"host": "one"}))

@@ -3,8 +3,8 @@
 import json
 import os
 import signal
-import time
 from contextlib import aclosing
+from functools import partial
 
 import anyio
 import pytest
@@ -16,6 +16,8 @@ from ktrain.framework import Client
 from ktrain.framework.client.http import connect
 from ktrain.framework.client.subresources import read_log
 from ktrain.framework.env import system_env
+
+from ..waiting import until
 
 pytestmark = [pytest.mark.e2e, pytest.mark.examples, pytest.mark.slow]
 
@@ -101,23 +103,20 @@ class Plane:
 
     async def until(self, condition, selector="batch.kubernetes.io/job-name"):
         """Wait until the pods are as they should be; returns them by index."""
-        deadline = time.monotonic() + PATIENCE_S
-        while True:
-            pods = (await self.client.list(PODS, "default", label_selector=selector)).items
-            if condition(pods):
-                return {int(pod.metadata.annotations.get(INDEX, -1)): pod.metadata for pod in pods}
-            assert time.monotonic() < deadline, [(pod.metadata.name, pod.status.phase) for pod in pods]
-            await anyio.sleep(0.1)
+
+        async def pods():
+            return (await self.client.list(PODS, "default", label_selector=selector)).items
+
+        found = await until(pods, condition, within_s=PATIENCE_S)
+        return {int(pod.metadata.annotations.get(INDEX, -1)): pod.metadata for pod in found}
 
     async def started(self, count, ranks=2):
         """Wait until the last `ranks` of `count` starts or more are of one round of so many; returns all starts."""
-        deadline = time.monotonic() + PATIENCE_S
-        while True:
-            starts = self.starts()
-            if len(starts) >= count and [start.get("ranks") for start in starts[-ranks:]] == [ranks] * ranks:
-                return starts
-            assert time.monotonic() < deadline, starts
-            await anyio.sleep(0.1)
+
+        def enough(starts):
+            return len(starts) >= count and [start.get("ranks") for start in starts[-ranks:]] == [ranks] * ranks
+
+        return await until(self.starts, enough, within_s=PATIENCE_S)
 
     def starts(self):
         """What the workers said, in order."""
@@ -134,10 +133,8 @@ class Plane:
 
     async def ended(self, condition):
         """Wait until the job is Complete or Failed."""
-        deadline = time.monotonic() + PATIENCE_S
-        while not (job := await self.client.get(TRAIN_JOBS, "job", "default")).is_finished:
-            assert time.monotonic() < deadline, job.status
-            await anyio.sleep(0.1)
+        get = partial(self.client.get, TRAIN_JOBS, "job", "default")
+        job = await until(get, lambda job: job.is_finished, within_s=PATIENCE_S)
         assert is_condition_true(job.status.conditions, condition), job.status
 
     async def finish(self):

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ktrain.api.core import CONFIG_MAPS, PODS
-from ktrain.api.meta import Key, Object, Resource
+from ktrain.api.meta import Key, Resource
 from ktrain.framework.client.client import ATTEMPT_TIMEOUT_S, Client, PatchType
 from ktrain.framework.client.codec import codec_for
 from ktrain.framework.client.transport import Response, Stream
@@ -208,38 +208,6 @@ def test_refusals_have_types(code, body, kind):
     assert error_from(code, body).code == code
 
 
-class Flat(Object, frozen=True):
-    """A kind with raw parts at two depths."""
-
-    one: msgspec.Raw = msgspec.Raw()
-    other: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
-    many: tuple[msgspec.Raw, ...] = ()
-    named: dict[str, msgspec.Raw] = {}
-
-
-class Deep(Object, frozen=True):
-    """A kind whose raw parts are further down."""
-
-    flat: Flat | None = None
-    flats: list[Flat] = []
-
-
-def test_raw_parts_do_not_keep_the_answer_they_came_in():
-    resource = Resource("", "v1", "Deep", "deeps", namespaced=True, type=Deep)
-    flat = {"one": {"a": 1}, "other": {"b": 2}, "many": [1, 2], "named": {"x": [3]}}
-    body = msgspec.json.encode({"metadata": {}, "items": [{"flat": flat, "flats": [flat]}], "padding": "x" * 100_000})
-
-    page = codec_for(resource).decode_page(body)
-
-    assert page.bad == []
-    (item,) = page.items
-
-    for part in (item.flat, *item.flats):
-        raws = [part.one, part.other, *part.many, *part.named.values()]
-        assert [bytes(raw) for raw in raws] == [b'{"a":1}', b'{"b":2}', b"1", b"2", b"[3]"]
-        assert all(len(memoryview(raw).obj) < 20 for raw in raws)
-
-
 @given(st.recursive(st.integers() | st.text(), lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner)))
 def test_what_is_cut_out_of_a_document_is_what_lies_below_the_level(document):
     shallow, pieces = cut(msgspec.json.encode([document]), 1)
@@ -373,17 +341,3 @@ def test_times_at_the_ends_of_the_calendar_can_be_read(when):
     stored = codec_for(PODS).decode(msgspec.json.encode({"metadata": {"name": "a", "creationTimestamp": when}}))
 
     assert str(stored.metadata.creation_timestamp.year) == when[:4].lstrip("0")
-
-
-def test_what_is_the_same_in_many_objects_is_held_once():
-    owner = {"kind": "TrainJob", "name": "job", "uid": "1-2-3", "controller": True}
-    child = {"metadata": {"name": "child", "namespace": "team", "ownerReferences": [owner]}}
-    read = codec_for(CONFIG_MAPS).decode
-    job = read(msgspec.json.encode({"metadata": {"name": "job", "namespace": "team", "uid": "1-2-3"}})).metadata
-    one, other = (read(msgspec.json.encode(child)).metadata for _ in range(2))
-
-    assert one == other
-    assert one.namespace is other.namespace is job.namespace
-    assert (one.labels, one.annotations) == ({}, {})
-    assert one.labels is job.labels
-    assert one.owner_references[0].uid is job.uid

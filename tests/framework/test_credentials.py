@@ -341,37 +341,46 @@ def test_a_key_with_a_password_is_an_error_not_a_question_to_the_terminal(tmp_pa
 
 
 class Slow(Renewed):
-    """Credentials whose first grant takes a while."""
+    """Credentials whose first grant comes when it is released."""
+
+    def __init__(self):
+        super().__init__()
+        self.asked, self.released = asyncio.Event(), asyncio.Event()
 
     async def obtain(self, last, *, refused):
-        await asyncio.sleep(0.2)
+        self.asked.set()
+        await self.released.wait()
         return Grant({"Authorization": "Bearer x"})
 
 
 async def test_a_transport_that_closes_leaves_the_credentials_to_the_one_it_shares_them_with(server):
+    slow = Slow()
+
     async def answer(request):
         return web.Response(text=request.headers["Authorization"])
 
     async with server(answer) as url:
-        endpoint = Endpoint(url, credentials=Slow())
+        endpoint = Endpoint(url, credentials=slow)
         calls, election = HttpTransport(endpoint), HttpTransport(endpoint)
-        asked = asyncio.create_task(calls.request("GET", "/"))
-        await asyncio.sleep(0.05)
+        call = asyncio.create_task(calls.request("GET", "/"))
+        await slow.asked.wait()
         await election.aclose()
         await election.aclose()
-        answered = (await asked).body
+        slow.released.set()
+        answered = (await call).body
         await calls.aclose()
 
     assert answered == b"Bearer x"
 
 
 async def test_with_the_last_transport_ends_what_runs_for_the_credentials():
-    endpoint = Endpoint("http://127.0.0.1:9", credentials=Slow())
+    slow = Slow()
+    endpoint = Endpoint("http://127.0.0.1:9", credentials=slow)
     transports = HttpTransport(endpoint), HttpTransport(endpoint)
-    asked = asyncio.create_task(endpoint.credentials.headers())
-    await asyncio.sleep(0.05)
+    call = asyncio.create_task(slow.headers())
+    await slow.asked.wait()
     for transport in transports:
         await transport.aclose()
 
     with pytest.raises(ConfigError, match="closed"):
-        await asked
+        await call

@@ -5,6 +5,7 @@ Tests beside the real programs that ktrain takes the place of, in Go: Kubeflow T
 """
 
 import asyncio
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,8 +17,9 @@ from ktrain.testing.realserver import real_server as started
 
 from .audit import Audit
 from .installation import Stack, own_address
+from .runner import Plane
 from .scene import Scene
-from .stack import missing, peers
+from .stack import missing, peers, running
 
 
 @dataclass(frozen=True)
@@ -41,6 +43,20 @@ def installed():
         pytest.skip(f"needs an address beside the loopback's, for EndpointSlices: {error}")
     directory = peers()
     return Peers(*(directory / name for name in ("trainer-manager", "jobset-manager", "trainer", "jobset")))
+
+
+@pytest.fixture(scope="session")
+def planes(tmp_path_factory):
+    """Go's and ours."""
+    if why := missing():
+        pytest.skip(why)
+    with ExitStack() as stack:
+        found = []
+        for name in ("go", "ktrain"):
+            directory = tmp_path_factory.mktemp(name)
+            stack.enter_context(running(directory, ktrain=name == "ktrain"))
+            found.append(Plane(directory / "kubeconfig"))
+        yield found
 
 
 @pytest.fixture

@@ -9,12 +9,9 @@ certificates are made here; Go's managers find them below TMPDIR.
 import asyncio
 import base64
 import os
-import signal
 import socket
 import subprocess
 import sys
-import urllib.error
-import urllib.request
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 
@@ -23,6 +20,7 @@ import yaml
 
 from ktrain.api import assets
 from ktrain.api.core import SECRETS, untyped
+from ktrain.testing.programs import Program, free_ports
 
 from .audit import ACCOUNT
 
@@ -36,48 +34,6 @@ CERTIFICATES = "kubeflow-trainer-webhook-cert"
 BIND = 'mkdir -p /tmp/k8s-webhook-server && mount --bind "$0" /tmp/k8s-webhook-server && exec "$@"'
 JOBSET_SYSTEM, JOBSET_SERVICE = "jobset-system", "jobset-webhook-service"
 CRDS = ("trainjobs", "trainingruntimes", "clustertrainingruntimes")
-
-
-class Program:
-    """A process with a health port. `stop` asks it to end, as a kubelet does."""
-
-    def __init__(self, directory, name, command, health, environment):
-        self.log = directory / f"{name}.log"
-        self._command = [str(part) for part in command]
-        self._health = health
-        self._environment = {**os.environ, **environment}
-        self._process = None
-
-    async def start(self):
-        """Return when it says that it is ready."""
-        with self.log.open("ab") as log:
-            self._process = await asyncio.create_subprocess_exec(
-                *self._command, env=self._environment, stdin=subprocess.DEVNULL, stdout=log, stderr=log
-            )
-        async with asyncio.timeout(PATIENCE_S):
-            while not await asyncio.to_thread(self._is_ready):
-                assert self._process.returncode is None, self.last_words()
-                await asyncio.sleep(0.2)
-
-    async def stop(self):
-        if self._process is not None and self._process.returncode is None:
-            self._process.send_signal(signal.SIGTERM)
-            try:
-                await asyncio.wait_for(self._process.wait(), 30)
-            except TimeoutError:
-                self._process.kill()
-                await self._process.wait()
-        self._process = None
-
-    def last_words(self):
-        return self.log.read_text(errors="replace")[-3000:]
-
-    def _is_ready(self):
-        try:
-            with urllib.request.urlopen(f"http://127.0.0.1:{self._health}/readyz", timeout=2):
-                return True
-        except (urllib.error.URLError, OSError):
-            return False
 
 
 class Stack:
@@ -217,7 +173,7 @@ class Stack:
     @asynccontextmanager
     async def kubeflow(self, *, manages=False):
         """Run Go's Trainer. If it `manages` its certificates, it wants its Secret mounted at a place in /tmp."""
-        health, port = free_ports(2)
+        health, port = free_ports(2, host="")
         file = self._write("kubeflow.yaml", self.configuration(health, port, manages=manages))
         command = [self.peers.trainer_manager, "--config", file, "--kubeconfig", self.user()]
         environment = {"TMPDIR": str(self.certificates(SYSTEM, SERVICE).parents[1])}
@@ -233,7 +189,7 @@ class Stack:
     @asynccontextmanager
     async def ktrain(self, *, manages=False, leads=True, **more):
         """Run `ktrain operator` with Kubeflow's file, and what it says `more`; wait until it `leads`."""
-        health, port = free_ports(2)
+        health, port = free_ports(2, host="")
         configuration = self.configuration(health, port, manages=manages) | more
         configuration["webhook"] |= {"certDir": str(self.certificates(SYSTEM, SERVICE))}
         file = self._write("ktrain.yaml", configuration)
@@ -249,7 +205,7 @@ class Stack:
     @asynccontextmanager
     async def jobsets(self):
         """Run Go's JobSet controller."""
-        health, port = free_ports(2)
+        health, port = free_ports(2, host="")
         configuration = {
             "apiVersion": "config.jobset.x-k8s.io/v1alpha1",
             "kind": "Configuration",
@@ -287,13 +243,18 @@ class Stack:
 
     @asynccontextmanager
     async def _run(self, name, command, health, environment, called):
-        program = Program(self.directory, name, command, health, environment)
+        program = Program(
+            [str(part) for part in command],
+            log=self.directory / f"{name}.log",
+            health_port=health,
+            environment={**os.environ, **environment},
+        )
         self.apply_objects(endpoints(*called))
         try:
-            await program.start()
+            await asyncio.to_thread(program.start)
             yield program
         finally:
-            await program.stop()
+            await asyncio.to_thread(program.stop)
 
     def _write(self, name, document):
         file = self.directory / name
@@ -353,11 +314,3 @@ def own_address():
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         probe.connect(("192.0.2.1", 9))  # nothing is sent
         return probe.getsockname()[0]
-
-
-def free_ports(count):
-    sockets = [socket.create_server(("", 0)) for _ in range(count)]
-    ports = [one.getsockname()[1] for one in sockets]
-    for one in sockets:
-        one.close()
-    return ports

@@ -38,6 +38,7 @@ KINDS = {
     "PriorityClass": ("/apis/scheduling.k8s.io/v1", "priorityclasses"),
     "Job": ("/apis/batch/v1", "jobs"),
     "Pod": ("/api/v1", "pods"),
+    "Event": ("/apis/events.k8s.io/v1", "events"),
 }
 COMPARED = ("TrainJob", "JobSet", "ConfigMap", "Secret", "PodGroup", "VolcanoPodGroup")
 CLUSTERED = ("ClusterTrainingRuntime", "PriorityClass")
@@ -103,6 +104,14 @@ class Run:
         found.pop("ConfigMap/kube-root-ca.crt", None)
         return {name: self._comparable(name, obj) for name, obj in found.items()}
 
+    def told(self) -> Json:
+        """Return the type and action of the events that say a TrainJob cannot be made; others only ktrain has."""
+        return {
+            f"Event/{event['regarding']['name']}": [event["type"], event.get("action")]
+            for event in self._list("Event")
+            if event["reason"] == "TrainJobResourcesCreationFailed"
+        }
+
     def _path(self, kind: str, *rest: str) -> str:
         prefix, plural = KINDS[kind]
         where = "" if kind in CLUSTERED else f"/namespaces/{self._namespace}"
@@ -125,7 +134,8 @@ class Run:
         return [answer for answer in answers if answer]
 
     def _patch(self, step: Json) -> list[Any]:
-        answer = self._plane.call("PATCH", self._path(step["kind"], step["name"]), step["patch"])
+        part = [step["of"]] if "of" in step else []
+        answer = self._plane.call("PATCH", self._path(step["kind"], step["name"], *part), step["patch"])
         return [self._said(step["kind"], step["name"], answer)]
 
     def _delete(self, step: Json) -> list[Any]:

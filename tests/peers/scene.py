@@ -9,8 +9,6 @@ import asyncio
 from contextlib import asynccontextmanager, suppress
 from datetime import UTC, datetime
 
-import msgspec
-
 from ktrain.api.core import CONFIG_MAPS, JOBS, PODS, SECRETS, SERVICES, untyped
 from ktrain.api.jobset import JOBSETS
 from ktrain.api.meta import Key
@@ -19,6 +17,8 @@ from ktrain.framework.client.client import PatchType
 from ktrain.framework.errors import Conflict, NotFound
 from ktrain.framework.webhook.injection import MUTATING_WEBHOOK_CONFIGURATIONS, VALIDATING_WEBHOOK_CONFIGURATIONS
 from ktrain.plugins.coscheduling import POD_GROUPS
+
+from ..waiting import until
 
 PATIENCE_S = 90
 KUEUE = "kueue.x-k8s.io/manager"
@@ -130,14 +130,7 @@ class Scene:
 
     async def until(self, name, condition, resource=TRAIN_JOBS):
         """Wait until an object, or None, is as wanted."""
-        found = None
-        try:
-            async with asyncio.timeout(PATIENCE_S):
-                while not condition(found := await self.get(name, resource)):  # noqa: ASYNC110 -- another process acts
-                    await asyncio.sleep(0.2)
-        except TimeoutError:
-            raise AssertionError(f"{resource.kind} {name}: {msgspec.json.encode(found).decode()}") from None
-        return found
+        return await until(lambda: self.get(name, resource), condition, within_s=PATIENCE_S, every_s=0.2)
 
     async def until_conditions(self, name, **wanted):
         """Wait until a TrainJob has exactly these conditions, by their reasons."""

@@ -15,12 +15,7 @@ import argparse
 import base64
 import os
 import signal
-import socket
-import subprocess
 import sys
-import time
-import urllib.error
-import urllib.request
 from contextlib import ExitStack, contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
@@ -37,6 +32,7 @@ from ktrain.framework.errors import NotFound
 from ktrain.local.apiserver.front.certificates import self_signed
 from ktrain.testing.crds import read_crds, serve_crds
 from ktrain.testing.envtest import Settings
+from ktrain.testing.programs import Program, free_ports
 from ktrain.testing.realserver import real_server
 
 if TYPE_CHECKING:
@@ -44,7 +40,6 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 HOST = "127.0.0.1"
-READY_WITHIN_S = 90.0
 PROGRAMS = ("trainer", "jobset")
 """Each has its webhooks in `config/NAME/webhooks.yaml`, under the names and paths that upstream has for them, too."""
 
@@ -69,7 +64,6 @@ class Operator:
     def __init__(self, directory: Path, name: str) -> None:
         self.name = name
         self.webhook_port, self._health_port = free_ports(2)
-        self._process: subprocess.Popen[bytes] | None = None
         self.directory = directory / name
         self.directory.mkdir(parents=True, exist_ok=True)
         self._kubeconfig = directory / "kubeconfig"
@@ -83,6 +77,8 @@ class Operator:
         (self.certificates / "tls.key").write_bytes(identity.key)
         self.ca = base64.b64encode(identity.certificate).decode()
         self.file.write_text(yaml.safe_dump(self._configuration()))
+        environment = {**os.environ, "TMPDIR": str(self.directory), "PYTHONPATH": str(ROOT)}
+        self._program = Program(self._command(), log=self.log, health_port=self._health_port, environment=environment)
 
     @property
     def webhooks(self) -> tuple[str, ...]:
@@ -91,21 +87,11 @@ class Operator:
 
     def start(self) -> None:
         """Return when it is ready."""
-        environment = {**os.environ, "TMPDIR": str(self.directory), "PYTHONPATH": str(ROOT)}
-        with self.log.open("ab") as log:
-            self._process = subprocess.Popen(self._command(), cwd=ROOT, stdout=log, stderr=log, env=environment)
-        deadline = time.monotonic() + READY_WITHIN_S
-        while not self._is_ready():
-            if self._process.poll() is not None or time.monotonic() > deadline:
-                raise RuntimeError(f"{self.name} is not ready:\n{self.log.read_text()[-3000:]}")
-            time.sleep(0.1)
+        self._program.start()
 
     def stop(self) -> None:
         """Return when it has ended."""
-        if self._process is not None:
-            self._process.terminate()
-            self._process.wait()
-            self._process = None
+        self._program.stop()
 
     def _command(self) -> list[str]:
         if self.name == "ktrain":
@@ -132,22 +118,6 @@ class Operator:
         if self.name == "jobset":
             return common | {"internalCertManagement": off, "leaderElection": {"leaderElect": False}}
         return common | {"certManagement": off}
-
-    def _is_ready(self) -> bool:
-        try:
-            with urllib.request.urlopen(f"http://{HOST}:{self._health_port}/readyz", timeout=2):
-                return True
-        except (urllib.error.URLError, OSError):
-            return False
-
-
-def free_ports(count: int) -> list[int]:
-    """Return ports that nobody listens on."""
-    sockets = [socket.create_server((HOST, 0)) for _ in range(count)]
-    ports = [int(one.getsockname()[1]) for one in sockets]
-    for one in sockets:
-        one.close()
-    return ports
 
 
 def upstream_crds() -> list[Any]:

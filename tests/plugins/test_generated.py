@@ -34,7 +34,7 @@ STRINGS = {
 }
 WORDS = ["", "a", "tune", "run", "PET_NNODES", "model.quantize_base=true", "output_dir=/o", "$(X)", "é☃\n'\"", "a b"]
 NUMBERS = [0, 1, 2, 3, 1000, 2**31 - 1, -1]
-QUANTITIES = [0, 1, "2", "500m", "1Gi", "1e3", ".5", "9" * 40, "1E", "-1"]
+QUANTITIES = [0, 1, "2", "500m", "1Gi", "1e3", ".5", "9" * 40, "1E", "-1", "1e.5"]
 DEEP = {
     *("affinity", "probe", "livenessProbe", "readinessProbe", "startupProbe", "lifecycle", "securityContext"),
     *("topologySpreadConstraints", "podFailurePolicy", "ephemeralContainers", "os", "hostAliases", "volumeDevices"),

@@ -119,6 +119,12 @@ def test_an_empty_command_clears_the_runtimes(kit):
     assert "args" not in container
 
 
+def test_an_empty_image_is_said_so_that_the_api_server_refuses_it(kit):
+    job = JOB.replace("image: train:2", 'image: ""')
+
+    assert pod(kit.job_set(RUNTIME, job), "node")["containers"][0]["image"] == ""
+
+
 def test_an_absent_suspend_clears_the_templates(kit):
     assert "suspend" not in kit.job_set(RUNTIME, JOB.replace("suspend: true", ""))["spec"]
 

@@ -13,6 +13,8 @@ from ktrain.api.core import CONFIG_MAPS
 from ktrain.api.meta import Key, Object, Resource, Struct, owner_reference
 from ktrain.framework import Cache, Client, Controller, Manager
 
+from ..definitions import definition
+
 
 class WidgetSpec(Struct, frozen=True):
     text: str = ""
@@ -25,25 +27,8 @@ class Widget(Object, frozen=True):
 
 WIDGETS = Resource("example.com", "v1", "Widget", "widgets", namespaced=True, type=Widget)
 TEXT = {"type": "object", "properties": {"text": {"type": "string"}}}
-CRD = {
-    "apiVersion": "apiextensions.k8s.io/v1",
-    "kind": "CustomResourceDefinition",
-    "metadata": {"name": "widgets.example.com"},
-    "spec": {
-        "group": "example.com",
-        "names": {"kind": "Widget", "listKind": "WidgetList", "plural": "widgets", "singular": "widget"},
-        "scope": "Namespaced",
-        "versions": [
-            {
-                "name": "v1",
-                "served": True,
-                "storage": True,
-                "subresources": {"status": {}},
-                "schema": {"openAPIV3Schema": {"type": "object", "properties": {"spec": TEXT, "status": TEXT}}},
-            }
-        ],
-    },
-}
+SCHEMA = {"type": "object", "properties": {"spec": TEXT, "status": TEXT}}
+CRD = definition(WIDGETS, schema=SCHEMA, subresources={"status": {}})
 
 
 def widget(name, text="hello"):

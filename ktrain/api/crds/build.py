@@ -11,6 +11,10 @@ if TYPE_CHECKING:
 
     from ..meta import Json, JsonValue
 
+QUANTITY: Final = (
+    r"^(\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))(([KMGTPE]i)|[numkMGTPE]|([eE](\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))))?$"
+)
+"""As all CRDs have it that are made with Kubernetes' own tools: it is in messages. It takes `1e.5`, which is none."""
 _DROPPED: Final = frozenset({"x-kubernetes-patch-merge-key", "x-kubernetes-patch-strategy"})
 """Strategic merge knows built-in kinds only; in a CRD these keywords do not exist."""
 
@@ -113,11 +117,16 @@ _REFERENCES: Final = (
 )
 _DEFAULTS: Final[Json] = {
     **{f"core.v1.{name}": _NAMELESS for name in _REFERENCES},
-    "core.v1.AzureDiskVolumeSource": {"readOnly": False},
+    "core.v1.AzureDiskVolumeSource": {"readOnly": False, "cachingMode": None, "kind": None},
     "core.v1.FileKeySelector": {"optional": False},
     "core.v1.GRPCAction": {"service": ""},
 }
-"""Defaults that Go's types declare in their comments, so that definitions made from them fill them in."""
+"""
+Defaults that Go's types declare in their comments, so that definitions made from them fill them in. Those that are
+declared by the name of a constant (None) they do not.
+"""
+_ATOMIC: Final = frozenset(f"core.v1.{name}" for name in _REFERENCES if name != "LocalObjectReference")
+"""What has a LocalObjectReference inside, and so is one value to server-side apply, as that is."""
 _NAME: Final = r"([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]"
 _DNS: Final = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?"
 CONDITION: Final[Json] = obj(
@@ -141,8 +150,11 @@ def builtin_schema(name: str) -> Json:
     schema = _inline(definition(name))
     for field, value in _DEFAULTS.get(name, {}).items():
         properties = schema["properties"]
-        schema = schema | {"properties": properties | {field: properties[field] | {"default": value}}}
-    return schema
+        declared = {key: one for key, one in properties[field].items() if key != "default"}
+        if value is not None:
+            declared["default"] = value
+        schema = schema | {"properties": properties | {field: declared}}
+    return schema | {"x-kubernetes-map-type": "atomic"} if name in _ATOMIC else schema
 
 
 def _inline(schema: Json) -> Json:
@@ -160,6 +172,8 @@ def _inline(schema: Json) -> Json:
     if out.get("x-kubernetes-int-or-string"):
         # Says the same again for clients that do not know the extension.
         out = {"anyOf": [{"type": "integer"}, {"type": "string"}], **out}
+        if "pattern" in out:
+            out["pattern"] = QUANTITY
     return _with_key_defaults(out)
 
 

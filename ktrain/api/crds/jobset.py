@@ -151,7 +151,7 @@ def _startup_policy() -> Json:
 def _volume_claim_policy() -> Json:
     # `namespace` is a reserved word of CEL, hence the underscores.
     no_namespace = rule(
-        "!self.templates.exists(t, has(t.metadata) && has(t.metadata.__namespace__) && t.metadata.__namespace__ != '')",
+        "!self.templates.exists(t, has(t.metadata.__namespace__) && t.metadata.__namespace__ != '')",
         "namespace cannot be set for VolumeClaimPolicies templates",
     )
     return obj(

@@ -10,15 +10,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from .build import array, column, crd, integer, obj, rule, text
+from .build import QUANTITY, array, column, crd, integer, obj, rule, text
 
 if TYPE_CHECKING:
     from ..meta import Json
 
 _DOMAIN: Final = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$"
-_AMOUNT: Final = (
-    r"^(\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))(([KMGTPE]i)|[numkMGTPE]|([eE](\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))))?$"
-)
 _COUNTERS: Final = {name: integer() for name in ("failed", "running", "succeeded")}
 
 
@@ -30,7 +27,7 @@ def pod_group_crds() -> list[Json]:
 def _resources(description: str) -> Json:
     amount: Json = {
         "anyOf": [{"type": "integer"}, {"type": "string"}],
-        "pattern": _AMOUNT,
+        "pattern": QUANTITY,
         "x-kubernetes-int-or-string": True,
     }
     return {"type": "object", "additionalProperties": amount, "description": description}

@@ -120,7 +120,10 @@ def _injection_targets() -> Json:
         "containerNames must not include the main node container because PET_* envs are always injected into it",
     )
     names = array(text(high=63), kind="set", high=8, minItems=1)
-    target = obj({"containerNames": with_rules(names, not_node), "jobName": text(1, 253)}, required=("jobName",))
+    target = obj(
+        {"containerNames": with_rules(names, not_node), "jobName": text(1, 253)},
+        required=("containerNames", "jobName"),
+    )
     return array(target, keys=("jobName",), high=16)
 
 

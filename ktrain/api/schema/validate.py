@@ -10,6 +10,7 @@ writable. Inside the branches of anyOf, oneOf, allOf and not nothing corresponds
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -67,8 +68,7 @@ def check(node: Node, value: JsonValue, path: str, report: Report, old: JsonValu
     if old is not MISSING and same(value, old):
         return
     if not _has_type(node, value):
-        expected = "integer,string" if node.type in {"int-or-string", "quantity"} else node.type
-        report.causes.append(causes.wrong_type(report.field(path), path, expected, value))
+        _complain_of_type(node, value, path, report)
         _check_enum(node, value, path, report)
         return
     kind = type(value)
@@ -190,18 +190,32 @@ def _check_number(node: Node, value: float, path: str, report: Report) -> None:
         report.causes.append(causes.invalid(report.field(path), value, f"{path} in body should be {what}"))
     bits = 32 if node.format == "int32" else 64
     if node.type == "integer" and not -(2 ** (bits - 1)) <= value < 2 ** (bits - 1):
-        named = f"with format {node.format}" if node.format else "(default format)"
-        # Upstream loses the path of this one.
-        detail = f"Checked value must be of type integer {named} in {path}"
-        report.causes.append(causes.invalid("", "", detail))
         if bits == 64:
-            report.causes.append(_no_integer(node, path, report))
+            # Its decoder reads this as a float, for want of room.
+            _complain_of_float(node, path, report)
+        else:
+            report.causes.append(_unchecked(node, path))
 
 
-def _no_integer(node: Node, path: str, report: Report) -> Cause:
-    """What upstream says of a number that its decoder reads as a float for want of room."""
+def _complain_of_type(node: Node, value: JsonValue, path: str, report: Report) -> None:
+    if node.type == "integer" and type(value) is float:
+        _complain_of_float(node, path, report)
+        return
+    expected = "integer,string" if node.type in {"int-or-string", "quantity"} else node.type
+    report.causes.append(causes.wrong_type(report.field(path), path, expected, value))
+
+
+def _complain_of_float(node: Node, path: str, report: Report) -> None:
+    """Append what upstream says of a float where an integer should be."""
     wanted, found = (node.format, "float64") if node.format else ("integer", "number")
-    return causes.wrong_type_name(report.field(path), path, wanted, found)
+    report.causes.append(causes.wrong_type_name(report.field(path), path, wanted, found))
+    report.causes.append(_unchecked(node, path))
+
+
+def _unchecked(node: Node, path: str) -> Cause:
+    """What upstream says of a number that it does not compare with bounds; it loses the path."""
+    named = f"with format {node.format}" if node.format else "(default format)"
+    return causes.invalid("", "", f"Checked value must be of type integer {named} in {path}")
 
 
 def _number(value: float) -> str:
@@ -242,7 +256,7 @@ def _fail_logic(branches: tuple[Node, ...], value: JsonValue, path: str, report:
 
 
 def check_uniqueness(node: Node, value: JsonValue, path: str, report: Report) -> None:
-    """Append a cause for each item of a set or list map that occurs before in its list."""
+    """Append a cause for each item of a set or list map that occurs in its list again, once: where it does so first."""
     if not node.has_uniqueness:
         return
     if type(value) is dict:
@@ -255,7 +269,7 @@ def check_uniqueness(node: Node, value: JsonValue, path: str, report: Report) ->
 
 
 def _check_items_unique(node: Node, value: list[JsonValue], path: str, report: Report) -> None:
-    seen: set[bytes] = set()
+    seen: Counter[bytes] = Counter()
     for index, item in enumerate(value):
         if node.list_type == "map" and type(item) is not dict:
             if item is not None:
@@ -268,10 +282,10 @@ def _check_items_unique(node: Node, value: list[JsonValue], path: str, report: R
             key = _encode(item)
         else:
             continue
-        if key in seen:
+        seen[key] += 1
+        if seen[key] == 2:
             shown = _keys_of(node, item) if node.list_type == "map" else item
             report.causes.append(causes.duplicate(report.field(f"{path}[{index}]"), shown))
-        seen.add(key)
     if node.items is not None and node.items.has_uniqueness:
         for index, item in enumerate(value):
             check_uniqueness(node.items, item, f"{path}[{index}]", report)

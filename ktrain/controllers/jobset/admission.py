@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 from ktrain.api.jobset import GROUP
 from ktrain.framework.errors import Status, StatusCause, StatusDetails
 
+from .decoded import CLAIM, JOB_TEMPLATE, decoded
 from .mutability import refusals_on_update
 from .validation import refusals_on_create
 
@@ -42,7 +43,8 @@ def refusals(new: Json, old: Json | None, gates: Gates, find_claim: FindClaim | 
 
 def invalid_jobset(name: str, causes: Sequence[Cause]) -> Status:
     """Turn what is wrong with a JobSet into the answer to its request: 422 Invalid, everything at once."""
-    texts = [str(cause) for cause in causes]
+    # What is said twice, as a bad name is that breaks the Jobs' names and the pods', is one part of the sentence.
+    texts = list(dict.fromkeys(map(str, causes)))
     listed = texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
     return Status(
         status="Failure",
@@ -104,11 +106,13 @@ def _rule(rule: JsonValue, index: int) -> JsonValue:
 
 
 def _volume_claim_policy(policy: Json) -> JsonValue:
+    if isinstance(templates := policy.get("templates"), list):
+        policy = {**policy, "templates": [decoded(template, CLAIM) for template in templates]}
     return _with_zero(policy, retentionPolicy={"whenDeleted": "Delete"})
 
 
 def _replicated_job(rj: Json) -> Json:
-    rj = {"name": "", **rj, "template": _job_template(rj.get("template") or {})}
+    rj = {"name": "", **rj, "template": _job_template(decoded(rj.get("template") or {}, JOB_TEMPLATE))}
     if "dependsOn" in rj:
         rj["dependsOn"] = _each(rj["dependsOn"], lambda parent: {"name": "", "status": "", **parent})
     return rj
@@ -118,15 +122,12 @@ def _job_template(template: JsonValue) -> JsonValue:
     spec = _child(template, "spec")
     pod = _child(spec, "template")
     pod_spec = _child(pod, "spec")
-    if spec is None or pod is None or pod_spec is None:
+    if not isinstance(template, dict) or spec is None or pod is None or pod_spec is None:
         return template
-    pod_spec = {"containers": None, **pod_spec, "restartPolicy": pod_spec.get("restartPolicy") or "OnFailure"}
-    for field in ("containers", "initContainers"):
-        if isinstance(pod_spec.get(field), list):
-            pod_spec[field] = _each(pod_spec[field], lambda container: _with_zero(container, resources={}))
-    pod = {**pod, "metadata": pod.get("metadata") or {}, "spec": pod_spec}
-    spec = {**spec, "completionMode": spec.get("completionMode") or "Indexed", "template": pod}
-    return {**template, "metadata": template.get("metadata") or {}, "spec": spec}
+    pod_spec = {**pod_spec, "restartPolicy": pod_spec.get("restartPolicy") or "OnFailure"}
+    mode = spec.get("completionMode")
+    spec = {**spec, "completionMode": "Indexed" if mode is None else mode, "template": {**pod, "spec": pod_spec}}
+    return {**template, "spec": spec}
 
 
 def _child(parent: JsonValue, field: str) -> Json | None:

@@ -58,17 +58,18 @@ class JobAttempts:
 
 
 def restarted(entry: ReplicatedJobStatus, replicas: int, index: int, *, counts: bool) -> ReplicatedJobStatus:
-    """Count one restart of a single slot; `counts`: towards the limit, too."""
+    """Count one restart of a single slot; `counts`: towards the limit, too. Where nothing was counted is no list."""
+    counted = entry.job_restarts_count_towards_max
     return msgspec.structs.replace(
         entry,
-        job_restarts=_raised(entry.job_restarts, replicas, index, 1),
-        job_restarts_count_towards_max=_raised(entry.job_restarts_count_towards_max, replicas, index, int(counts)),
+        job_restarts=_raised(entry.job_restarts, replicas, index),
+        job_restarts_count_towards_max=_raised(counted, replicas, index) if counts else counted,
     )
 
 
-def _raised(counts: tuple[int, ...], replicas: int, index: int, by: int) -> tuple[int, ...]:
+def _raised(counts: tuple[int, ...], replicas: int, index: int) -> tuple[int, ...]:
     counts = counts or (0,) * replicas
-    return (*counts[:index], counts[index] + by, *counts[index + 1 :])
+    return (*counts[:index], counts[index] + 1, *counts[index + 1 :])
 
 
 def global_attempt(job: ChildJob) -> int:

@@ -46,9 +46,10 @@ def failure_policy_errors(policy: Json, replicated_jobs: Sequence[Json], gates: 
 
 def _rule_errors(rule: Json, replicated_jobs: Collection[str]) -> Iterator[str]:
     name: str = rule["name"]
-    if not 1 <= len(name) <= _MAX_NAME:
+    length = len(name.encode())
+    if not 1 <= length <= _MAX_NAME:
         yield (
-            f"invalid failure policy rule name of length {len(name)}, the rule name must be at least 1 characters long"
+            f"invalid failure policy rule name of length {length}, the rule name must be at least 1 characters long"
             f" and at most {_MAX_NAME} characters long"
         )
     if not _NAME.fullmatch(name):

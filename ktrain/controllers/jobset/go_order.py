@@ -10,6 +10,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from ktrain.api.typed import as_typed
+
+from .decoded import JOB_TEMPLATE, decoded
+
 if TYPE_CHECKING:
     from ktrain.api.meta import Json, JsonValue
 
@@ -64,6 +68,26 @@ _STRUCTS: Final = (
     ("template", _ranks(*_JOB_SPEC)),
     ("image", _ranks(*_CONTAINER)),
 )
+
+
+def printed_jobs(replicated_jobs: list[Json] | None) -> JsonValue:
+    """Return replicated jobs as upstream prints them: what Go always writes, without what is empty, in its order."""
+    if not replicated_jobs:
+        return replicated_jobs
+    typed = as_typed({"replicatedJobs": replicated_jobs})["replicatedJobs"]
+    return [
+        go_order(_whole({key: value for key, value in rj.items() if (key, value) != ("replicas", 0)})) for rj in typed
+    ]
+
+
+def _whole(rj: Json) -> Json:
+    return {**rj, "template": decoded(rj.get("template") or {}, JOB_TEMPLATE)}
+
+
+def printed_claim(spec: Json) -> JsonValue:
+    """Return the spec of a claim as upstream prints it."""
+    policies = [{"templates": [{"spec": spec}]}]
+    return go_order(as_typed({"volumeClaimPolicies": policies})["volumeClaimPolicies"][0]["templates"][0]["spec"])
 
 
 def go_order(value: JsonValue) -> JsonValue:

@@ -15,7 +15,7 @@ from ktrain.api.schema.causes import invalid
 
 from .elastic_rules import size_errors, with_size_of
 from .gates import OFF, Gates
-from .go_order import go_order
+from .go_order import printed_jobs
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -50,7 +50,8 @@ def refusals_on_update(new: Json, old: Json, gates: Gates = OFF) -> list[Cause]:
     if new_spec.get("suspend") or old_spec.get("suspend"):
         compared = [_with_open_fields_of(by_name.get(rj.get("name"), rj), rj) for rj in compared]
     if not same(compared, before):
-        causes.append(invalid("spec.replicatedJobs", go_order(compared), _IMMUTABLE))
+        shown = printed_jobs(compared or new_spec.get("replicatedJobs"))
+        causes.append(invalid("spec.replicatedJobs", shown, _IMMUTABLE))
     if new_spec.get("managedBy") != old_spec.get("managedBy"):
         causes.append(invalid("spec.managedBy", new_spec.get("managedBy"), _IMMUTABLE))
     return causes

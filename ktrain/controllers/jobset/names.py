@@ -44,7 +44,7 @@ def dns_subdomain_errors(value: str) -> Iterator[str]:
 def label_value_errors(value: str) -> Iterator[str]:
     """What keeps a value from being the value of a label."""
     if len(value) > MAX_LABEL:
-        yield f"must be no more than {MAX_LABEL} characters"
+        yield f"must be no more than {MAX_LABEL} bytes"
     if not re.fullmatch(_LABEL_VALUE, value):
         yield (
             "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must"

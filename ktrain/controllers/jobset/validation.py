@@ -50,7 +50,7 @@ def refusals_on_create(jobset: Json, find_claim: FindClaim | None = None, gates:
     metadata: Json = jobset.get("metadata") or {}
     spec: Json = jobset.get("spec") or {}
     name = _effective_name(metadata)
-    causes = (
+    return [
         *(_gates(spec) if not gates.in_place_restart else ()),
         *_dependency_of_first(spec),
         *_network(spec),
@@ -61,9 +61,7 @@ def refusals_on_create(jobset: Json, find_claim: FindClaim | None = None, gates:
         *map(internal, failure_policy_errors(spec.get("failurePolicy") or {}, _entries(spec), gates)),
         *map(internal, _coordinator(name, spec)),
         *volume_errors(name, metadata.get("namespace", ""), spec, find_claim),
-    )
-    # A bad name breaks both the Jobs' names and the pods', in the same words: said once.
-    return list(dict.fromkeys(causes))
+    ]
 
 
 def _effective_name(metadata: Json) -> str:

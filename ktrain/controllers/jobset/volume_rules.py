@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from ktrain.api.meta import Json, Key
 from ktrain.api.schema.causes import invalid
 
+from .go_order import printed_claim, printed_jobs
 from .names import MAX_LABEL, dns_subdomain_errors
 from .volumes import claim_name, mount_names
 
@@ -22,20 +23,20 @@ FindClaim = Callable[[str, str], Json | None]
 
 def volume_errors(jobset: str, namespace: str, spec: Json, find_claim: FindClaim | None) -> Iterator[Cause]:
     """Everything that is wrong with the claim templates. Names must be unique over all policies, as claims are."""
-    pods = [_pod_spec(rj) for rj in spec.get("replicatedJobs") or []]
-    mounted = {name for pod in pods for name in mount_names(pod)}
-    volumes = {volume.get("name") for pod in pods for volume in pod.get("volumes") or []}
     seen: set[str] = set()
     for index, policy in enumerate(spec.get("volumeClaimPolicies") or []):
+        at = f"spec.volumeClaimPolicies[{index}]"
         for place, template in enumerate(policy.get("templates") or []):
-            path = f"spec.volumeClaimPolicies[{index}].template[{place}]"
+            path = f"{at}.template[{place}]"
             name = (template.get("metadata") or {}).get("name") or ""
-            for error in _name_errors(name, jobset, seen=seen, volumes=volumes, mounted=mounted):
-                yield invalid(f"{path}.metadata.name", name, error)
+            for error in _name_errors(name, jobset, seen):
+                yield invalid(f"{path}.name", name, error)
             seen.add(name)
+            yield from _mount_errors(name, spec.get("replicatedJobs"))
             existing = find_claim(namespace, claim_name(name, jobset)) if find_claim is not None else None
             if existing is not None:
-                yield from _reuse_errors(path, template, policy, existing)
+                yield from _reuse_errors(path, template, existing)
+                yield from _retention_errors(f"{at}.retentionPolicy.whenDeleted", policy)
 
 
 def claim_keys(jobset: Json) -> set[Key]:
@@ -52,28 +53,38 @@ def claim_keys(jobset: Json) -> set[Key]:
     }
 
 
-def _name_errors(
-    name: str, jobset: str, *, seen: set[str], volumes: set[str | None], mounted: set[str]
-) -> Iterator[str]:
+def _name_errors(name: str, jobset: str, seen: set[str]) -> Iterator[str]:
     if name in seen:
         yield "names must be unique for VolumeClaimPolicies template"
     yield from dns_subdomain_errors(name)
     if len(claim_name(name, jobset)) > MAX_LABEL:
         yield "VolumeClaimPolicies template name is too long"
-    if name in volumes:
-        yield f"volume name conflicts with VolumeClaimPolicy template name: {name}"
-    if name not in mounted:
-        yield f"replicatedJob containers don't have a matching volumeMount: {name} from VolumeClaimPolicies"
 
 
-def _reuse_errors(path: str, template: Json, policy: Json, existing: Json) -> Iterator[Cause]:
+def _mount_errors(name: str, replicated_jobs: list[Json] | None) -> Iterator[Cause]:
+    """A container must mount the claim, and no pod may have a volume of this name besides."""
+    pods = [_pod_spec(rj) for rj in replicated_jobs or []]
+    for index, pod in enumerate(pods):
+        for place, volume in enumerate(pod.get("volumes") or []):
+            if volume.get("name") == name:
+                path = f"spec.replicatedJobs[{index}].template.spec.template.spec.volumes[{place}].name"
+                yield invalid(path, name, f"volume name conflicts with VolumeClaimPolicy template name: {name}")
+    if not any(name in mount_names(pod) for pod in pods):
+        detail = f"replicatedJob containers don't have a matching volumeMount: {name} from VolumeClaimPolicies"
+        yield invalid("spec.replicatedJobs", printed_jobs(replicated_jobs), detail)
+
+
+def _reuse_errors(path: str, template: Json, existing: Json) -> Iterator[Cause]:
     metadata: Json = existing["metadata"]
     if (template.get("spec") or {}) != (existing.get("spec") or {}):
         detail = f"spec does not match existing PVC {metadata['name']} in namespace {metadata['namespace']}"
-        yield invalid(f"{path}.spec", template.get("spec") or {}, detail)
-    if (policy.get("retentionPolicy") or {}).get("whenDeleted") != "Retain":
-        detail = "retentionPolicy must be retain when PVC exists"
-        yield invalid(f"{path}.retentionPolicy", policy.get("retentionPolicy") or {}, detail)
+        yield invalid(f"{path}.spec", printed_claim(template.get("spec") or {}), detail)
+
+
+def _retention_errors(path: str, policy: Json) -> Iterator[Cause]:
+    kept = (policy.get("retentionPolicy") or {}).get("whenDeleted")
+    if kept != "Retain":
+        yield invalid(path, kept, "retentionPolicy must be retain when PVC exists")
 
 
 def _pod_spec(rj: Json) -> Json:

@@ -9,7 +9,7 @@ events are slow, much may be wrong, and workers are needed elsewhere: one of the
 
 from __future__ import annotations
 
-from datetime import datetime  # noqa: TC003 -- msgspec resolves annotations at run time
+from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING, Final
 

@@ -9,7 +9,7 @@ upon it: so it is left alone and told of, and the job wakes when it is gone. The
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from ktrain.api import trainer as api
 from ktrain.framework.errors import NotFound
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from ktrain.framework.cache.informer import Informer
     from ktrain.framework.client.client import Client
     from ktrain.pipeline.points import Watch
+
+T = TypeVar("T")
 
 _GROUP: Final = f"{api.GROUP}/"
 
@@ -78,19 +80,20 @@ class Lookups:
         self._client = client
         self._informers = informers
         self._wake = _Wake(wake, job)
-        self._answers: dict[tuple[Resource[Any], Key], Object | None] = {}
+        self._answers: dict[tuple[Resource[Any], Key], Any] = {}
         self.unknown: list[tuple[Resource[Any], Key]] = []
 
-    def __call__(self, resource: Resource[Any], key: Key) -> Any:  # noqa: ANN401 -- any kind
+    def __call__(self, resource: Resource[T], key: Key) -> T | None:
         """Return the object, or None."""
-        informer = self._informers.get(resource)
+        informer: Informer[T] | None = self._informers.get(resource)
         if informer is None:
             return None
         found = informer.get(key)
         if found is not None or not informer.leaves_out(key):
             return found
         if (resource, key) in self._answers:
-            return self._answers[resource, key]
+            answer: T | None = self._answers[resource, key]
+            return answer
         # Before it is asked for: if it goes meanwhile, its event may be here before the answer.
         informer.when_gone(key, self._wake)
         self.unknown.append((resource, key))

@@ -83,7 +83,7 @@ class Subscription(Generic[T]):
 
     # The handler
 
-    def on_add(self, obj: T, *, initial: bool) -> None:  # noqa: ARG002 - to a subscriber everything is a change
+    def on_add(self, obj: T, *, initial: bool) -> None:  # to a subscriber everything is a change
         """Note an object that came."""
         self._note(None, obj)
 

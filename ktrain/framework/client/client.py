@@ -142,7 +142,7 @@ class Client:
         When a later page has expired meanwhile, everything is read again at once.
         """
         path = self._path(resource, namespace)
-        return await read_list(self, resource, path, selectors=selector_query(label_selector, field_selector))
+        return await read_list(self._sender, resource, path, selectors=selector_query(label_selector, field_selector))
 
     def pages(
         self,
@@ -163,7 +163,7 @@ class Client:
         """
         path = self._path(resource, namespace)
         selectors = selector_query(label_selector, field_selector)
-        return read_pages(self, resource, path, selectors=selectors, page_size=page_size)
+        return read_pages(self._sender, resource, path, selectors=selectors, page_size=page_size)
 
     def watch(
         self,
@@ -191,7 +191,14 @@ class Client:
         """
         path = self._path(resource, namespace)
         selectors = selector_query(label_selector, field_selector)
-        return follow(self, resource, path, selectors=selectors, resource_version=resource_version, bookmarks=bookmarks)
+        return follow(
+            self._sender,
+            resource,
+            path,
+            selectors=selectors,
+            resource_version=resource_version,
+            bookmarks=bookmarks,
+        )
 
     # Writing
 

@@ -1,30 +1,27 @@
 """
 From the bytes of an answer to objects, once and in one pass.
 
-Two things are done here that msgspec leaves to its users. A `msgspec.Raw` field is a view that keeps the whole answer
-alive, so every one is copied out: a cached object of 1 KB must not pin a page of 5 MB. And one object that does not fit
-the declared type, or is nested deeper than msgspec descends, must not hide its neighbours: it is reported as a
-`BadObject`, and the rest go on.
+One object that does not fit the declared type, or is nested deeper than msgspec descends, must not hide its neighbours:
+it is reported as a `BadObject`, and the rest go on. What these are kept as, `keeping` says.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from sys import intern
-from typing import Any, Final, Generic, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar, cast
 
 import msgspec
-from msgspec import inspect
 
-from ktrain.api.meta import NOTHING, Json, Key, Object, ObjectMeta, Resource, Struct
+from ktrain.api.meta import Json, Key, Object, ObjectMeta, Resource, Struct
 from ktrain.framework.deepjson import cut
 from ktrain.framework.errors import DecodeError, Status
 
-T = TypeVar("T")
+from .keeping import keeper, share
 
-Detach = Callable[[Any], Any]
-"""Copies every `Raw` inside a decoded value; the types vary with the declaration, hence `Any`."""
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+T = TypeVar("T")
 
 INITIAL_EVENTS_END: Final = "k8s.io/initial-events-end"
 
@@ -102,7 +99,7 @@ class Codec(Generic[T]):
         self._kinds = ("", resource.kind, _METADATA_KIND)
         self._object = msgspec.json.Decoder(resource.type)
         self._event: msgspec.json.Decoder[Event[T]] = msgspec.json.Decoder(Event[resource.type])  # type: ignore[name-defined]  # the type is a value here
-        self._detach = _detacher(resource.type)
+        self._keep = keeper(resource.type)
 
     def decode(self, body: bytes | msgspec.Raw) -> T:
         """
@@ -167,8 +164,8 @@ class Codec(Generic[T]):
         return event.type, self._finish(event.object)
 
     def _finish(self, obj: T) -> T:
-        if self._detach is not None:
-            obj = self._detach(obj)
+        if self._keep is not None:
+            obj = self._keep(obj)
         # Items of a list come without the two fields that say what they are, metadata alone with those of another kind.
         # What is right already is set too: ten thousand objects share one string each instead of having their own.
         if isinstance(obj, dict):
@@ -177,7 +174,7 @@ class Codec(Generic[T]):
         elif isinstance(obj, Object) and obj.kind in self._kinds:
             msgspec.structs.force_setattr(obj, "api_version", self._api_version)
             msgspec.structs.force_setattr(obj, "kind", self._kind)
-            _share(obj.metadata)
+            share(obj.metadata)
         return obj
 
 
@@ -199,25 +196,6 @@ def accept_header(resource: Resource[Any], *, many: bool = False) -> dict[str, s
     if resource.type is not Object:
         return {"Accept": "application/json"}
     return {"Accept": _METADATA_ONLY.format("List" if many else "")}
-
-
-def _share(metadata: ObjectMeta) -> None:
-    """
-    Have objects hold together what is the same in many: their namespace, their owner, and having no labels.
-
-    A third of the memory of an object without a spec. An owner's UID and name are also those of the owner itself.
-    """
-    put = msgspec.structs.force_setattr  # frozen only for those who have not seen it yet: nobody has
-    put(metadata, "namespace", intern(metadata.namespace))
-    put(metadata, "name", intern(metadata.name))
-    put(metadata, "uid", intern(metadata.uid))
-    if not metadata.labels:
-        put(metadata, "labels", NOTHING)
-    if not metadata.annotations:
-        put(metadata, "annotations", NOTHING)
-    for owner in metadata.owner_references:
-        for name in _NAMES_OF_OWNERS:
-            put(owner, name, intern(getattr(owner, name)))
 
 
 def _split_page(body: bytes) -> tuple[ListMeta, Sequence[bytes | msgspec.Raw]]:
@@ -263,55 +241,6 @@ def _bad(raw: bytes | msgspec.Raw, error: Exception | None) -> BadObject:
     return BadObject(key, str(error))
 
 
-def _detacher(type_: type) -> Detach | None:
-    if type_ is dict:
-        return None
-    return _detach_of(inspect.type_info(type_))
-
-
-def _detach_of(info: inspect.Type) -> Detach | None:  # noqa: PLR0911 - one line per shape
-    """Compile the copier for a type, or None if no `Raw` can be inside."""
-    match info:
-        case inspect.RawType():
-            return msgspec.Raw.copy
-        case inspect.StructType(fields=fields):
-            inner = [(f.name, copy) for f in fields if (copy := _detach_of(f.type)) is not None]
-            return _detach_fields(inner) if inner else None
-        case inspect.ListType(item_type=item):
-            return _detach_items(_detach_of(item), list)
-        case inspect.VarTupleType(item_type=item):
-            return _detach_items(_detach_of(item), tuple)
-        case inspect.DictType(value_type=item):
-            return _detach_values(_detach_of(item))
-        case inspect.UnionType(types=types):
-            # A union has at most one type with something to copy, beside None or UNSET; msgspec allows no other.
-            return _detach_optional(next((copy for t in types if (copy := _detach_of(t)) is not None), None))
-    return None
-
-
-def _detach_items(copy: Detach | None, container: type[list[Any]] | type[tuple[Any, ...]]) -> Detach | None:
-    return None if copy is None else lambda items: container(map(copy, items))
-
-
-def _detach_values(copy: Detach | None) -> Detach | None:
-    return None if copy is None else lambda mapping: {name: copy(value) for name, value in mapping.items()}
-
-
-def _detach_optional(copy: Detach | None) -> Detach | None:
-    return None if copy is None else lambda value: value if value is None or value is msgspec.UNSET else copy(value)
-
-
-def _detach_fields(fields: list[tuple[str, Detach]]) -> Detach:
-    def detach(value: msgspec.Struct) -> msgspec.Struct:
-        # Frozen only for those who have not seen it yet: nobody has.
-        for name, copy in fields:
-            msgspec.structs.force_setattr(value, name, copy(getattr(value, name)))
-        return value
-
-    return detach
-
-
-_NAMES_OF_OWNERS: Final = ("api_version", "kind", "name", "uid")
 # One codec per resource for the life of the process; resources are constants, so this does not grow.
 _codecs: Final[dict[Resource[Any], Codec[Any]]] = {}
 _PAGE: Final = msgspec.json.Decoder(RawPage)

@@ -99,7 +99,7 @@ class StaticToken(Credentials):
         """Return the Authorization header."""
         return self._headers
 
-    async def headers(self, *, refused: Mapping[str, str] | None = None) -> Mapping[str, str]:  # noqa: ARG002 - the protocol's
+    async def headers(self, *, refused: Mapping[str, str] | None = None) -> Mapping[str, str]:
         """Return the Authorization header."""
         return self._headers
 

@@ -124,7 +124,7 @@ class ExecPlugin(Renewed):
         self._plugin = plugin
         self._timeout_s = timeout_s
 
-    async def obtain(self, last: Grant | None, *, refused: bool) -> Grant:  # noqa: ARG002 - newer versions take no response
+    async def obtain(self, last: Grant | None, *, refused: bool) -> Grant:  # newer versions take no response
         """Run the plugin and read its answer."""
         return self._grant_of(self._read(await self._answer()))
 

@@ -82,7 +82,7 @@ class _Rest:
         query_params: Sequence[tuple[str, str]] | None = None,
         headers: Mapping[str, str] | None = None,
         body: object = None,
-        post_params: object = None,  # noqa: ARG002 - of forms, which Kubernetes has none of
+        post_params: object = None,  # of forms, which Kubernetes has none of
         _preload_content: bool = True,  # noqa: FBT001, FBT002 - its signature
         _request_timeout: float | None = None,
     ) -> Answer:

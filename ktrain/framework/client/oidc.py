@@ -91,7 +91,7 @@ class OidcProvider(Renewed):
         self._ca = (ca_file, ca_data)
         self._refresh_token = fields.refresh_token
 
-    async def obtain(self, last: Grant | None, *, refused: bool) -> Grant:  # noqa: ARG002 - the first is in the fields
+    async def obtain(self, last: Grant | None, *, refused: bool) -> Grant:  # the first is in the fields
         """Give the kubeconfig's token first, if it is still good, and then those of the provider."""
         if last is None and self._fields.id_token:
             grant = self._grant_of(self._fields.id_token)

@@ -112,5 +112,5 @@ class _Program(asyncio.SubprocessProtocol):
         self.gone.set()
         asyncio.get_running_loop().call_later(LINGER_S, self.ended.set)
 
-    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - the program's code tells more
+    def connection_lost(self, exc: Exception | None) -> None:  # the program's code tells more
         self.ended.set()

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from ktrain.api.meta import Resource
 
-    from .client import Client
+    from .sending import Sender
     from .transport import Query
 
 T = TypeVar("T")
@@ -44,6 +44,8 @@ log: FilteringBoundLogger = structlog.get_logger("ktrain.framework.client")
 PAGE_SIZE: Final = 500
 LIST_PATIENCE: Final = 3
 """A page may take so many times as long as another call."""
+IDLE_TIMEOUT_S: Final = 75.0
+"""For a watch: bookmarks come about once a minute."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,14 +73,14 @@ class WatchEvent(Generic[T]):
 
 
 async def read_pages(
-    client: Client, resource: Resource[T], path: str, *, selectors: Query, page_size: int
+    sender: Sender, resource: Resource[T], path: str, *, selectors: Query, page_size: int
 ) -> AsyncGenerator[ObjectList[T], None]:
     """Read a collection page by page (`Client.pages`); an expired token is the caller's matter."""
     codec, headers = codec_for(resource), accept_header(resource, many=True)
     query = [("limit", str(page_size)), *selectors] if page_size else [*selectors]
     while True:
-        response = await client.raw(
-            "GET", path, query=query, headers=headers, timeout_s=LIST_PATIENCE * client.timeout_s
+        response = await sender.send(
+            "GET", path, query=query, headers=headers, body=None, timeout_s=LIST_PATIENCE * sender.timeout_s
         )
         page = _whole(resource, codec.decode_page(response.body))
         yield ObjectList(page.items, page.resource_version)
@@ -87,38 +89,38 @@ async def read_pages(
         query = [("limit", str(page_size)), ("continue", page.continue_token), *selectors]
 
 
-async def read_list(client: Client, resource: Resource[T], path: str, *, selectors: Query) -> ObjectList[T]:
+async def read_list(sender: Sender, resource: Resource[T], path: str, *, selectors: Query) -> ObjectList[T]:
     """Read a whole collection (`Client.list`)."""
     items: list[T] = []
     version = ""
     try:
-        async for page in read_pages(client, resource, path, selectors=selectors, page_size=PAGE_SIZE):
+        async for page in read_pages(sender, resource, path, selectors=selectors, page_size=PAGE_SIZE):
             items += page.items
             version = page.resource_version
     except Gone:
         if not items:
             raise
         # The token of a later page expired, so the pages before it cannot be completed: all at once instead.
-        (whole,) = [page async for page in read_pages(client, resource, path, selectors=selectors, page_size=0)]
+        (whole,) = [page async for page in read_pages(sender, resource, path, selectors=selectors, page_size=0)]
         return whole
     return ObjectList(items, version)
 
 
 async def follow(
-    client: Client, resource: Resource[T], path: str, *, selectors: Query, resource_version: str, bookmarks: bool
+    sender: Sender, resource: Resource[T], path: str, *, selectors: Query, resource_version: str, bookmarks: bool
 ) -> AsyncGenerator[WatchEvent[T], None]:
     """Watch a collection across broken connections (`Client.watch`)."""
-    backoff = Backoff(client.env)
+    backoff, headers = Backoff(sender.env), accept_header(resource)
     version = resource_version
     while True:
         # The server ends watches by itself; a random end keeps those that began together from coming back together.
-        lasts_s = str(int(client.env.random.uniform(290, 590)))
+        lasts_s = str(int(sender.env.random.uniform(290, 590)))
         query = [("watch", "true"), ("allowWatchBookmarks", "true"), ("timeoutSeconds", lasts_s), *selectors]
         if version:
             query.append(("resourceVersion", version))
         asked_s = 0
         try:
-            async with client.stream(path, query=query, headers=accept_header(resource)) as stream:
+            async with sender.open(path, query=query, headers=headers, idle_timeout_s=IDLE_TIMEOUT_S) as stream:
                 async for line in stream.lines:
                     event = _event(resource, *_split(resource, line))
                     version = event.resource_version or version

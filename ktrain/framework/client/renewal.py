@@ -217,7 +217,7 @@ class KubeconfigToken(Renewed):
         self._first = token
         self._read = read
 
-    async def obtain(self, last: Grant | None, *, refused: bool) -> Grant:  # noqa: ARG002 - asked again for nothing else
+    async def obtain(self, last: Grant | None, *, refused: bool) -> Grant:
         """Give the token, or the one that stands there by now."""
         if last is None:
             return Grant(bearer(self._first))
@@ -240,7 +240,7 @@ class TokenFile(Renewed):
         self._path = path
         self._first = token
 
-    async def obtain(self, last: Grant | None, *, refused: bool) -> Grant:  # noqa: ARG002 - a file has one answer
+    async def obtain(self, last: Grant | None, *, refused: bool) -> Grant:
         """Read the file, in a thread: it may lie on a network."""
         try:
             token = (await anyio.to_thread.run_sync(self._path.read_text, abandon_on_cancel=True)).strip()

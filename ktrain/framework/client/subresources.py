@@ -7,7 +7,7 @@ Subresources whose kind is not their parent's, as functions over a client, and t
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import datetime  # noqa: TC003 - msgspec resolves annotations at run time
+from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final, Unpack
 
 from ktrain.api.core import PODS

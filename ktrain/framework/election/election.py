@@ -341,24 +341,19 @@ class _Watch:
             await self._event.wait()
         self._event.clear()
 
-    async def replace(
-        self,
-        objects: dict[Key, Lease],
-        version: int,  # noqa: ARG002 - a sink's
-        left_out: Names | None = None,  # noqa: ARG002 - a sink's
-    ) -> None:
+    async def replace(self, objects: dict[Key, Lease], version: int, left_out: Names | None = None) -> None:
         """Look at the lease, if there is one; that there is none, the attempts find out by themselves."""
         for lease in objects.values():
             self._look(lease)
 
-    def put(self, key: Key, obj: Lease, version: int) -> None:  # noqa: ARG002 - a sink's
+    def put(self, key: Key, obj: Lease, version: int) -> None:
         """Look at the lease."""
         self._look(obj)
 
     def leave_out(self, key: Key, version: int) -> None:
         """Nothing is left out here."""
 
-    def remove(self, key: Key, last: Lease | None, version: int) -> None:  # noqa: ARG002 - a sink's
+    def remove(self, key: Key, last: Lease | None, version: int) -> None:
         """Note that the lease was deleted."""
         self._look(None)
 

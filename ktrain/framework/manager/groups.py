@@ -120,7 +120,7 @@ class _Member:
         self.scope = anyio.CancelScope()
         self.ready = asyncio.Event()
 
-    def started(self, value: None = None) -> None:  # noqa: ARG002 - a TaskStatus's
+    def started(self, value: None = None) -> None:
         """Note that it is ready."""
         self.ready.set()
 

@@ -69,7 +69,7 @@ class DebugServer:
             task_status.started()
             await anyio.sleep_forever()
 
-    async def _index(self, _request: web.Request) -> web.Response:
+    async def _index(self, request: web.Request) -> web.Response:
         from aiohttp import web
 
         return web.Response(text="".join(f"/debug/{view}\n" for view in self._views))

@@ -121,7 +121,7 @@ class Limiter:
         self._written: dict[tuple[str, object], int] = {}
         self._suppressed: dict[tuple[str, object], int] = {}
 
-    def __call__(self, _logger: object, method: str, event: EventDict) -> EventDict:
+    def __call__(self, logger: object, method: str, event: EventDict) -> EventDict:
         """Let a line pass, or drop it."""
         second = int(self._clock())
         if second != self._second:

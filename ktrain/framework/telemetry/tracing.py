@@ -110,17 +110,17 @@ class Tracing:
 
     def reconcile(
         self,
-        controller: str,  # noqa: ARG002 - of those who trace
-        key: Key,  # noqa: ARG002 - as above
+        controller: str,
+        key: Key,
         *,
-        reason: str,  # noqa: ARG002 - as above
-        reconcile_id: str,  # noqa: ARG002 - as above
-        cause: Cause | None,  # noqa: ARG002 - as above
+        reason: str,
+        reconcile_id: str,
+        cause: Cause | None,
     ) -> AbstractContextManager[Span]:
         """Be current during one pass over a key; calls inside become children."""
         return _NO_SPAN
 
-    def call(self, method: str, path: str, *, server: str = "") -> AbstractContextManager[Span]:  # noqa: ARG002 - as above
+    def call(self, method: str, path: str, *, server: str = "") -> AbstractContextManager[Span]:
         """
         Be current during one call of the API server, all its attempts included; not for watches, which last.
 

@@ -192,7 +192,7 @@ class ServingContext:
             context.verify_mode = ssl.CERT_REQUIRED
         return context
 
-    def _greet(self, connection: ssl.SSLObject, _name: str | None, _context: ssl.SSLContext) -> None:
+    def _greet(self, connection: ssl.SSLObject, name: str | None, context: ssl.SSLContext) -> None:
         if self._latest is not None:
             connection.context = self._latest
 

@@ -113,7 +113,7 @@ class Bucket:
         self._burst = burst
         self._full_at_s = float("-inf")  # when every token taken so far is back
 
-    def delay_s(self, key: Hashable) -> float:  # noqa: ARG002 - the same for every key
+    def delay_s(self, key: Hashable) -> float:
         """Take the next token and return the seconds until it is there."""
         now = self._env.clock.monotonic()
         self._full_at_s = max(self._full_at_s, now) + self._pause_s
@@ -122,7 +122,7 @@ class Bucket:
     def forget(self, key: Hashable) -> None:
         """Do nothing: tokens come back by themselves."""
 
-    def failures(self, key: Hashable) -> int:  # noqa: ARG002 - as above
+    def failures(self, key: Hashable) -> int:
         """Return 0: it knows no keys."""
         return 0
 

@@ -18,7 +18,7 @@ from ktrain.local.apiserver.errors import bad_request, unsupported_media_type
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ktrain.api.meta import Json
+    from ktrain.api.meta import Json, JsonValue
     from ktrain.local.apiserver.errors import StatusError
 
 _JSON_TYPES: Final = frozenset({"", "application/json"})
@@ -140,12 +140,12 @@ def check_depth(value: object, text: bytes) -> None:
     # Nearly all have fewer containers in all than may be in each other.
     if text.count(b"{") + text.count(b"[") <= MAX_DEPTH:
         return
-    level = [value]
+    level: list[JsonValue] = [value]
     for _ in range(MAX_DEPTH):
         level = [
             child
             for container in level
-            for child in (container.values() if isinstance(container, dict) else container)  # type: ignore[attr-defined]
+            for child in (container.values() if isinstance(container, dict) else container)
             if isinstance(child, dict | list)
         ]
         if not level:

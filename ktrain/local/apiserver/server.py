@@ -195,7 +195,7 @@ class ApiServer:
 
     def transport(self, user: str | User = ADMIN) -> Transport:
         """Return a transport that calls this server in process as one user; a mere name is an administrator's."""
-        return InProcessTransport(self, user if isinstance(user, User) else User(user, ADMIN.groups))
+        return InProcessTransport(self.handle, user if isinstance(user, User) else User(user, ADMIN.groups))
 
     @property
     def webhook_addresses(self) -> dict[tuple[str, str, int], str | InProcess]:

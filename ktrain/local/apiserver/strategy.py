@@ -81,7 +81,6 @@ class Strategy:
 
     def check_types(self, obj: Json) -> str:
         """Return the decoder's complaint about a value that the schema cannot catch, or nothing."""
-        del obj
         return ""
 
     def default(self, obj: Json) -> None:
@@ -105,22 +104,18 @@ class Strategy:
 
     def validate(self, obj: Json) -> Sequence[Cause]:
         """Return what is wrong with an object, whether new or changed."""
-        del obj
         return ()
 
     def validate_create(self, obj: Json) -> Sequence[Cause]:
         """Return what a new object may not have yet."""
-        del obj
         return ()
 
     def validate_update(self, obj: Json, old: Json) -> Sequence[Cause]:
         """Return what may not change the way it did."""
-        del obj, old
         return ()
 
     def validate_status(self, obj: Json, old: Json) -> Sequence[Cause]:
         """Return what is wrong with a write to the status subresource."""
-        del obj, old
         return ()
 
     def warn(self, obj: Json) -> Sequence[str]:
@@ -129,12 +124,10 @@ class Strategy:
 
         Called before `prepare_create`: what the server fills in by itself is nobody's mistake.
         """
-        del obj
         return ()
 
     def grace_seconds(self, obj: Json, asked: int | None) -> int:
         """Return how long the object stays after DELETE for somebody else to finish with it."""
-        del obj, asked
         return 0
 
     def may_delete(self, obj: Json) -> None:
@@ -145,7 +138,6 @@ class Strategy:
 
     def holds(self, obj: Json) -> bool:
         """Whether something besides finalizers and grace keeps a deleted object (a namespace's content does)."""
-        del obj
         return False
 
     def spec_changed(self, obj: Json, old: Json) -> bool:

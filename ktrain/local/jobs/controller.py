@@ -2,11 +2,12 @@
 The Job controller: observe, decide, act.
 
 Differences from upstream are delays only: what happens to pods is acted on at once, upstream collects it for a second;
-and `Tuning` may shorten the back-off for a laptop.
+a finished Job outlives its time to live by one; and `Tuning` may shorten the back-off for a laptop.
 """
 
 from __future__ import annotations
 
+from contextlib import suppress
 from datetime import datetime, timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Final
@@ -29,6 +30,9 @@ from .types import JOBS, Job
 STATUS_DELAY_S: Final = 1.0
 REFUSED_BASE_S: Final = 0.25
 REFUSED_CAP_S: Final = 60.0
+SEEN_WITHIN: Final = timedelta(seconds=1)
+"""How much longer a finished Job stays than it must: its time of completion is cut to the second, and its JobSet, which
+makes one again that is gone, is to see how it ended."""
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -178,7 +182,7 @@ class JobReconciler:
         try:
             await self._client.delete(PODS, pod.key, uid=pod.metadata.uid)
         except NotFound:
-            return
+            return  # somebody else deleted it, so no event says that this controller did
         self._recorder.event(
             JOBS, job, type="Normal", reason="SuccessfulDelete", message=f"Deleted pod: {pod.metadata.name}"
         )
@@ -221,13 +225,12 @@ class JobReconciler:
         """Delete a finished Job when its time is up (ttlSecondsAfterFinished)."""
         if job.spec.ttl_seconds_after_finished is None:
             return None
-        left = _finished_at(job) + timedelta(seconds=job.spec.ttl_seconds_after_finished) - self._env.clock.now()
+        end = _finished_at(job) + timedelta(seconds=job.spec.ttl_seconds_after_finished) + SEEN_WITHIN
+        left = end - self._env.clock.now()
         if left > timedelta(0):
             return Result(requeue_after_s=left.total_seconds())
-        try:
+        with suppress(NotFound):
             await self._client.delete(JOBS, job.key, uid=job.metadata.uid, propagation="Foreground")
-        except NotFound:
-            return None
         return None
 
 

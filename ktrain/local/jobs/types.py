@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime  # noqa: TC003 -- msgspec resolves annotations at run time
+from datetime import datetime
 from typing import Final
 
 import msgspec

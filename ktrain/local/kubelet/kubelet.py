@@ -145,7 +145,7 @@ class Kubelet:
 
     # The informer's handler
 
-    def on_add(self, obj: Pod, *, initial: bool) -> None:  # noqa: ARG002 -- a pod is a pod, whenever it came
+    def on_add(self, obj: Pod, *, initial: bool) -> None:  # a pod is a pod, whenever it came
         """Take charge of a pod."""
         self._reconcile(obj)
 

@@ -16,7 +16,7 @@ import sys
 from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 import anyio
 import anyio.to_thread
@@ -34,8 +34,8 @@ if TYPE_CHECKING:
     from ktrain.framework import Env
     from ktrain.local.sandbox.executor import Process
 
-    from .container import Live
-    from .worker import PodWorker
+    from .container import ContainerRunner, Live
+    from .spec import Pod
 
 ATTEMPTS_S: Final = 10.0
 """How long a pod that does not run yet is waited for, as long as ssh with `ConnectionAttempts=10`."""
@@ -45,6 +45,19 @@ _BACKLOG: Final = 128
 log = structlog.get_logger(__name__)
 
 
+class Reachable(Protocol):
+    """What can be found by a pod's names: the pod, and what runs its containers."""
+
+    pod: Pod
+
+    @property
+    def default_container(self) -> str:
+        """The container that commands run in."""
+
+    def container(self, name: str) -> ContainerRunner | None:
+        """Return what runs a container; None if there is none of the name."""
+
+
 class RemoteShell:
     """Knows the pods by name and runs commands in them. One for all kubelets of a process."""
 
@@ -52,13 +65,13 @@ class RemoteShell:
         """Agents and sockets lie in `directory`, whose path must be short: sockets have 107 bytes."""
         self._env = env
         self._directory = directory
-        self._workers: dict[str, PodWorker] = {}
+        self._workers: dict[str, Reachable] = {}
 
-    def enter(self, worker: PodWorker) -> None:
+    def enter(self, worker: Reachable) -> None:
         """Let a pod be found by its names; of two with one name, the newer is."""
         self._workers[worker.pod.uid] = worker
 
-    def leave(self, worker: PodWorker) -> None:
+    def leave(self, worker: Reachable) -> None:
         """Forget a pod. Idempotent."""
         self._workers.pop(worker.pod.uid, None)
 

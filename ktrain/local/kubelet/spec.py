@@ -8,15 +8,15 @@ API server fills in, so a pod that skipped defaulting reads the same.
 
 from __future__ import annotations
 
-from datetime import datetime  # noqa: TC003 -- msgspec resolves annotations at run time
+from datetime import datetime
 from typing import Final
 
 import msgspec
 
-from ktrain.api.core import ContainerStatus  # noqa: TC001 -- msgspec resolves annotations at run time
+from ktrain.api.core import ContainerStatus
 from ktrain.api.meta import Condition, Object, Resource, Struct
 
-from .volume_spec import FieldSelector, KeySelector, ResourceSelector, Volume  # noqa: TC001 -- as above
+from .volume_spec import FieldSelector, KeySelector, ResourceSelector, Volume
 
 
 class EnvVarSource(Struct, frozen=True):

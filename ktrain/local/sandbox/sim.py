@@ -101,7 +101,9 @@ class SimSandbox:
         """Nothing needs rewriting where nothing runs."""
         return text
 
-    async def start(self, process: ProcessSpec, *, beside: Process | None = None) -> SimProcess:  # noqa: ARG002 -- no container to be in
+    async def start(
+        self, process: ProcessSpec, *, beside: Process | None = None
+    ) -> SimProcess:  # no container to be in
         """Start to follow the script."""
         if self._dead:
             raise SandboxError(f"the sandbox of pod {self.spec.name!r} was killed")
@@ -118,7 +120,7 @@ class SimSandbox:
         self._executor.started.append((self.spec, process))
         return started
 
-    async def connect(self, host: str, port: int, timeout_s: float) -> socket.socket:  # noqa: ARG002 -- the interface
+    async def connect(self, host: str, port: int, timeout_s: float) -> socket.socket:
         """Nothing listens."""
         raise ConnectionRefusedError(f"nothing listens at {host}:{port}: the processes are simulated")
 

@@ -106,13 +106,13 @@ class _Definitions:
         self._view = view
         self._wake = wake
 
-    def on_add(self, obj: Definition, *, initial: bool) -> None:  # noqa: ARG002 -- the handler's signature
+    def on_add(self, obj: Definition, *, initial: bool) -> None:
         """Honour it."""
         for api, kind in _GROUPS.items():
             if obj.is_served and obj.metadata.name == kind.qualified_name:
                 self._view.honour(api, self._wake)
 
-    def on_update(self, old: Definition, new: Definition) -> None:  # noqa: ARG002 -- the handler's signature
+    def on_update(self, old: Definition, new: Definition) -> None:
         """Honour it."""
         self.on_add(new, initial=False)
 
@@ -126,7 +126,7 @@ class _Wake:
     def __init__(self, wake: Callable[[], None]) -> None:
         self._wake = wake
 
-    def on_add(self, obj: PodGroup, *, initial: bool) -> None:  # noqa: ARG002 -- the handler's signature
+    def on_add(self, obj: PodGroup, *, initial: bool) -> None:
         """Look again."""
         self._wake()
 
@@ -135,7 +135,7 @@ class _Wake:
         if old.spec != new.spec:
             self._wake()
 
-    def on_delete(self, obj: PodGroup) -> None:  # noqa: ARG002 -- the handler's signature
+    def on_delete(self, obj: PodGroup) -> None:
         """Look again."""
         self._wake()
 
@@ -152,7 +152,7 @@ class _Gone:
     def on_update(self, old: Pod, new: Pod) -> None:
         """Nor now: of a pod that ends, `_if_it_matters` tells."""
 
-    def on_delete(self, obj: Pod) -> None:  # noqa: ARG002 -- the handler's signature
+    def on_delete(self, obj: Pod) -> None:
         """Look again."""
         self._wake()
 
@@ -203,7 +203,7 @@ class Scheduler:
         # UID of a pod that waits -> those of the pods that were evicted for it.
         self._awaited: dict[str, frozenset[str]] = {}
 
-    async def reconcile(self, _key: Key) -> Result | None:
+    async def reconcile(self, key: Key) -> Result | None:
         """Run one pass over all pods that wait."""
         waiting = {pod.metadata.uid for pod in self._view.pods.list() if pod.is_waiting}
         self._assumed = {uid: node for uid, node in self._assumed.items() if uid in waiting}

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from ktrain.api import trainer as api
 from ktrain.api.core import CONFIG_MAP_METADATA, SECRETS
-from ktrain.api.meta import Key, owner_reference
+from ktrain.api.meta import Key
 from ktrain.pipeline.findings import Findings, invalid
 from ktrain.pipeline.info import Program
 from ktrain.pipeline.points import BUILT, Address, Component, Rule, Watch
@@ -18,7 +18,6 @@ from .job import FluxJob
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ktrain.api.meta import Json
     from ktrain.pipeline.info import Info
     from ktrain.pipeline.points import Context
 
@@ -47,7 +46,7 @@ class Flux:
         """What it builds, by metadata only."""
         return (Watch(SECRETS, owned=True), Watch(CONFIG_MAP_METADATA, owned=True))
 
-    def enforce_ml_policy(self, info: Info, ctx: Context) -> None:  # noqa: ARG002 -- the hook's signature
+    def enforce_ml_policy(self, info: Info, ctx: Context) -> None:
         """Start the entry point instead of the user's program, and bring Flux into the pods."""
         job = FluxJob.of(info)
         if job is None:
@@ -78,13 +77,7 @@ class Flux:
             container.mount(_CURVE, "/curve", read_only=True)
             container.mount(_MEMORY, "/dev/shm", read_only=True)  # noqa: S108 -- a path in the container
 
-    def validate(
-        self,
-        info: Info | None,
-        job: api.TrainJob,  # noqa: ARG002 -- the hook's signature
-        old: api.TrainJob | None,  # noqa: ARG002 -- the hook's signature
-        ctx: Context,  # noqa: ARG002 -- the hook's signature
-    ) -> Findings:
+    def validate(self, info: Info | None, job: api.TrainJob, old: api.TrainJob | None, ctx: Context) -> Findings:
         """Refuse a runtime that has the installer already."""
         flux = FluxJob.of(info)
         if flux is None or all(container.name != _INSTALLER for container in flux.nodes.init_containers):
@@ -92,27 +85,20 @@ class Flux:
         detail = f"InitContainer '{_INSTALLER}' is reserved"
         return Findings((invalid("spec.trainer.initContainers", _INSTALLER, detail),))
 
-    def build(self, info: Info, ctx: Context) -> Sequence[Component]:  # noqa: ARG002 -- the hook's signature
+    def build(self, info: Info, ctx: Context) -> Sequence[Component]:
         """Return the scripts and the certificate."""
         job = FluxJob.of(info)
         if job is None:
             return ()
         certificate = curve.certificate(info.job.metadata.name, info.job.metadata.uid)
         programs = {"entrypoint.sh": scripts.entrypoint(job), "init.sh": scripts.init(job)}
+        curves = {"curve.cert": b64encode(certificate.encode()).decode()}
         return (
-            Component(CONFIG_MAP_METADATA, _object("ConfigMap", scripts_name(info.job), info.job, programs)),
-            Component(
-                SECRETS,
-                _object(
-                    "Secret",
-                    curve_name(info.job),
-                    info.job,
-                    {"curve.cert": b64encode(certificate.encode()).decode()},
-                ),
-            ),
+            Component.of(info.job, CONFIG_MAP_METADATA, scripts_name(info.job), data=programs),
+            Component.of(info.job, SECRETS, curve_name(info.job), data=curves),
         )
 
-    def upkeep(self, job: api.TrainJob, runtime: api.RuntimeSpec, ctx: Context) -> Sequence[Address]:  # noqa: ARG002 -- the hook's signature
+    def upkeep(self, job: api.TrainJob, runtime: api.RuntimeSpec, ctx: Context) -> Sequence[Address]:
         """Return the scripts and the certificate."""
         if runtime.ml_policy is None or not runtime.ml_policy.flux:
             return ()
@@ -137,9 +123,3 @@ def _volume(job: api.TrainJob) -> str:
 def curve_name(job: api.TrainJob) -> str:
     """Name the Secret with the certificate."""
     return f"{job.metadata.name}-flux-curve"
-
-
-def _object(kind: str, name: str, job: api.TrainJob, data: dict[str, str]) -> Json:
-    owner = owner_reference(api.API_VERSION, "TrainJob", job.metadata.name, job.metadata.uid)
-    metadata = {"name": name, "namespace": job.metadata.namespace, "ownerReferences": [owner]}
-    return {"apiVersion": "v1", "kind": kind, "metadata": metadata, "data": data}

@@ -44,7 +44,7 @@ class JobSet:
         """Check patches and names against the runtime."""
         return rules.validate(info, job, old, own_job_set(old or job, ctx))
 
-    def pod_network(self, info: Info, ctx: Context) -> None:  # noqa: ARG002 -- the hook's signature
+    def pod_network(self, info: Info, ctx: Context) -> None:
         """Name the pods, and make each replicated job exactly as large as its pod set says; a step is one Job."""
         for pod_set in info.pod_sets:
             if pod_set.ancestor in _LABELLED:
@@ -55,7 +55,7 @@ class JobSet:
             spec = pod_set.job["template"]["spec"]
             spec["parallelism"] = spec["completions"] = pod_set.count
 
-    def build(self, info: Info, ctx: Context) -> Sequence[Component]:  # noqa: ARG002 -- the hook's signature
+    def build(self, info: Info, ctx: Context) -> Sequence[Component]:
         """
         Return the JobSet.
 

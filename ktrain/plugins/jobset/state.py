@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from ktrain.api import jobset as api
-from ktrain.api.meta import Object, Resource, Struct, is_condition_true
+from ktrain.api.meta import Alike, Object, Resource, Struct, is_condition_true
 
 
 class JobTemplateState(Struct, frozen=True):
@@ -33,7 +33,7 @@ class JobSetStateSpec(Struct, frozen=True):
 class JobSetState(Object, frozen=True):
     """A JobSet by its suspension, its sizes and its status."""
 
-    spec: JobSetStateSpec = JobSetStateSpec()
+    spec: Alike[JobSetStateSpec] = JobSetStateSpec()
     status: api.JobSetStatus | None = None
 
     @property

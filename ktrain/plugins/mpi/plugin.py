@@ -42,7 +42,7 @@ class MPI:
         """What it builds, by metadata only: keys and host files are never kept in memory."""
         return (Watch(SECRETS, owned=True), Watch(CONFIG_MAP_METADATA, owned=True))
 
-    def enforce_ml_policy(self, info: Info, ctx: Context) -> None:  # noqa: ARG002 -- the hook's signature
+    def enforce_ml_policy(self, info: Info, ctx: Context) -> None:
         """
         Set the sizes of node and launcher, their volumes, and the launcher's variables.
 
@@ -64,13 +64,7 @@ class MPI:
         if job.launcher:
             _give_hosts(job, job.launcher)
 
-    def validate(
-        self,
-        info: Info | None,
-        job: api.TrainJob,
-        old: api.TrainJob | None,  # noqa: ARG002 -- the hook's signature
-        ctx: Context,  # noqa: ARG002 -- the hook's signature
-    ) -> Findings:
+    def validate(self, info: Info | None, job: api.TrainJob, old: api.TrainJob | None, ctx: Context) -> Findings:
         """Refuse several nodes where the runtime has one, and variables that are the launcher's."""
         mpi, trainer = MPIJob.of(info), job.spec.trainer
         if mpi is None or trainer is None:
@@ -105,7 +99,7 @@ class MPI:
             return (hosts,)
         return (Component(SECRETS, objects.secret(info, ctx.random), ApplyWhen.ABSENT), hosts)
 
-    def upkeep(self, job: api.TrainJob, runtime: api.RuntimeSpec, ctx: Context) -> Sequence[Address]:  # noqa: ARG002 -- the hook's signature
+    def upkeep(self, job: api.TrainJob, runtime: api.RuntimeSpec, ctx: Context) -> Sequence[Address]:
         """Return the key pair and the host file."""
         if runtime.ml_policy is None or not runtime.ml_policy.mpi:
             return ()

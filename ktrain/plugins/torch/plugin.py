@@ -27,7 +27,7 @@ class Torch:
 
     name: Final = "Torch"
 
-    def enforce_ml_policy(self, info: Info, ctx: Context) -> None:  # noqa: ARG002 -- the hook's signature
+    def enforce_ml_policy(self, info: Info, ctx: Context) -> None:
         """
         Set the node count, the user's variables, torchrun's variables and its port.
 
@@ -64,13 +64,7 @@ class Torch:
                 raise PlanError(_missing_target(job_name, container_name))
             target.set_env(*everything)
 
-    def validate(
-        self,
-        info: Info | None,
-        job: api.TrainJob,
-        old: api.TrainJob | None,  # noqa: ARG002 -- the hook's signature
-        ctx: Context,  # noqa: ARG002 -- the hook's signature
-    ) -> Findings:
+    def validate(self, info: Info | None, job: api.TrainJob, old: api.TrainJob | None, ctx: Context) -> Findings:
         """Refuse variables that are torchrun's, containers that do not exist, and what TorchTune cannot do."""
         if info is None or info.runtime.ml_policy is None or info.runtime.ml_policy.torch is None:
             return Findings()

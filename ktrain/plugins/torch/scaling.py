@@ -14,7 +14,7 @@ import msgspec
 
 from ktrain.api import jobset
 from ktrain.api import trainer as api
-from ktrain.api.meta import Key, Object, Resource, Struct, owner_reference
+from ktrain.api.meta import Key, Object, Resource, Struct
 from ktrain.pipeline.findings import Findings
 from ktrain.pipeline.points import BUILT, Address, Component, Removal, Rule, Size, Watch
 
@@ -77,13 +77,7 @@ class ElasticTorch:
             Watch(AUTOSCALERS, owned=True),
         )
 
-    def validate(
-        self,
-        info: Info | None,
-        job: api.TrainJob,
-        old: api.TrainJob | None,
-        ctx: Context,  # noqa: ARG002 -- the hook's signature
-    ) -> Findings:
+    def validate(self, info: Info | None, job: api.TrainJob, old: api.TrainJob | None, ctx: Context) -> Findings:
         """Refuse sizes out of range, and what cannot be elastic."""
         policy = info.runtime.elastic_policy if info else None
         findings = Findings(tuple(elastic.check_size(job, old, policy)), tuple(elastic.beyond_the_queue(job, old)))
@@ -92,15 +86,15 @@ class ElasticTorch:
         new = elastic.check_new(info, policy) if old is None else ()
         return findings + Findings((*new, *elastic.check_patches(info)))
 
-    def build(self, info: Info, ctx: Context) -> Sequence[Component]:  # noqa: ARG002 -- the hook's signature
+    def build(self, info: Info, ctx: Context) -> Sequence[Component]:
         """Return the autoscaler of a job that is to run, if the policy has metrics."""
         policy = info.runtime.elastic_policy
         metrics = _metrics(policy)
         if policy is None or not metrics or info.job.is_suspended:
             return ()
-        return (Component(AUTOSCALERS, _autoscaler(info.job, policy, metrics)),)
+        return (_autoscaler(info.job, policy, metrics),)
 
-    def upkeep(self, job: api.TrainJob, runtime: api.RuntimeSpec, ctx: Context) -> Sequence[Address]:  # noqa: ARG002 -- the hook's signature
+    def upkeep(self, job: api.TrainJob, runtime: api.RuntimeSpec, ctx: Context) -> Sequence[Address]:
         """Return the autoscaler: without it the job would keep its size."""
         return (Address(AUTOSCALERS, job.key),) if _metrics(runtime.elastic_policy) else ()
 
@@ -144,20 +138,11 @@ def _metrics(policy: api.ElasticPolicy | None) -> list[Any]:
     return (msgspec.json.decode(policy.metrics) if policy and policy.metrics else None) or []
 
 
-def _autoscaler(job: api.TrainJob, policy: api.ElasticPolicy, metrics: list[Any]) -> Json:
-    meta = job.metadata
-    return {
-        "apiVersion": AUTOSCALERS.api_version,
-        "kind": AUTOSCALERS.kind,
-        "metadata": {
-            "name": meta.name,
-            "namespace": meta.namespace,
-            "ownerReferences": [owner_reference(api.API_VERSION, "TrainJob", meta.name, meta.uid)],
-        },
-        "spec": {
-            "scaleTargetRef": {"apiVersion": api.API_VERSION, "kind": "TrainJob", "name": meta.name},
-            "minReplicas": policy.min_nodes,
-            "maxReplicas": policy.max_nodes,
-            "metrics": metrics,
-        },
+def _autoscaler(job: api.TrainJob, policy: api.ElasticPolicy, metrics: list[Any]) -> Component:
+    spec: Json = {
+        "scaleTargetRef": {"apiVersion": api.API_VERSION, "kind": "TrainJob", "name": job.metadata.name},
+        "minReplicas": policy.min_nodes,
+        "maxReplicas": policy.max_nodes,
+        "metrics": metrics,
     }
+    return Component.of(job, AUTOSCALERS, spec=spec)

@@ -53,19 +53,13 @@ class Workload:
         """What it builds, in the best version that the cluster serves."""
         return versions.watches()
 
-    def validate(
-        self,
-        info: Info | None,
-        job: TrainJob,  # noqa: ARG002 -- the hook's signature
-        old: TrainJob | None,  # noqa: ARG002 -- the hook's signature
-        ctx: Context,  # noqa: ARG002 -- the hook's signature
-    ) -> Findings:
+    def validate(self, info: Info | None, job: TrainJob, old: TrainJob | None, ctx: Context) -> Findings:
         """Refuse runtimes that say themselves how their pods are placed, and groups that never could be."""
         if info is None or not _is_active(info.runtime):
             return Findings()
         return Findings(tuple(rules.errors(info)), tuple(rules.warnings(info)))
 
-    def enforce_pod_group_policy(self, info: Info, ctx: Context) -> None:  # noqa: ARG002 -- the hook's signature
+    def enforce_pod_group_policy(self, info: Info, ctx: Context) -> None:
         """Have each pod name its group."""
         if _is_active(info.runtime):
             for group in groups_of(info):

@@ -140,9 +140,11 @@ def test_a_generated_name_counts_with_its_random_end():
 
 
 def test_names_must_be_dns_labels():
-    (text,) = refused(replicated_job("a.b"))
+    causes = refusals_on_create(document(replicated_job("a.b")))
 
-    assert text.startswith('spec.replicatedJobs[0].name: Invalid value: "js-a.b-0": a DNS-1035 label must consist of')
+    broken = 'spec.replicatedJobs[0].name: Invalid value: "js-a.b-0": a DNS-1035 label must consist of'
+    assert [str(cause).startswith(broken) for cause in causes] == [True, True], "the Job's name and the pod's"
+    assert invalid_jobset("js", causes).message.count("js-a.b-0") == 1, "and one sentence"
 
 
 @pytest.mark.parametrize("parents", [["later"], ["b"], ["ghost"]])
@@ -231,7 +233,7 @@ def test_the_coordinators_address_must_fit_a_label():
 
     assert len(found) == 1
     assert 'spec will lead to invalid label value "js-a-0-0.nnn' in found[0]
-    assert found[0].endswith("must be no more than 63 characters")
+    assert found[0].endswith("must be no more than 63 bytes")
 
 
 def test_everything_is_said_at_once_in_one_answer():
@@ -284,6 +286,18 @@ def test_claim_templates(rj, policies, errors):
 
     assert len(found) == len(errors)
     assert all(error in text for text, error in zip(found, errors, strict=True))
+
+
+def test_what_is_wrong_with_a_claim_is_said_of_the_place_that_could_be_changed():
+    rj = replicated_job("a", pod={"volumes": [{"name": "x"}, {"name": "A"}]})
+
+    fields = [cause.field for cause in refusals_on_create(document(rj, volumeClaimPolicies=claims("A")))]
+
+    assert fields == [
+        "spec.volumeClaimPolicies[0].template[0].name",
+        "spec.replicatedJobs[0].template.spec.template.spec.volumes[1].name",
+        "spec.replicatedJobs",
+    ]
 
 
 @pytest.mark.parametrize(

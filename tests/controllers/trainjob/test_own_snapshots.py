@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import asynccontextmanager
+
 import pytest
 
 from ktrain.api import core, jobset
@@ -26,6 +28,15 @@ def weather(world: World) -> FaultTransport:
     return faults
 
 
+@asynccontextmanager
+async def accepting(world: World, **options):
+    """Run the operator in a namespace that has accepted a snapshot; yields the faults that may be laid on its calls."""
+    faults = weather(world)
+    async with world.operator(**options):
+        await world.job("first")
+        yield faults
+
+
 async def snapshot(world: World) -> str | None:
     """What the job's snapshot holds, if it is there."""
     try:
@@ -41,9 +52,7 @@ async def labels(world: World) -> dict[str, str] | None:
 
 def test_a_jobset_does_not_wait_for_its_snapshot():
     async def scenario(world: World) -> None:
-        faults = weather(world)
-        async with world.operator():
-            await world.job("first")
+        async with accepting(world) as faults:
             world.counting.calls.clear()
             with faults.on("create", core.CONFIG_MAPS).delay(3):
                 await world.job()
@@ -76,9 +85,7 @@ def test_where_only_the_jobset_came_to_be_the_snapshot_is_taken_anew(suspend, th
     """What runs is left alone; what is suspended follows its snapshot."""
 
     async def scenario(world: World) -> None:
-        faults = weather(world)
-        async with world.operator():
-            await world.job("first")
+        async with accepting(world) as faults:
             faults.on("create", core.CONFIG_MAPS).delay(60)
             await world.job(suspend=suspend)
         assert (await snapshot(world), await labels(world)) == (None, {})
@@ -98,9 +105,7 @@ def test_where_only_the_jobset_came_to_be_the_snapshot_is_taken_anew(suspend, th
 @pytest.mark.parametrize("gone", [False, True], ids=["edited", "deleted"])
 def test_a_snapshot_that_was_refused_is_written_as_it_was_taken_whatever_has_become_of_the_runtime(gone):
     async def scenario(world: World) -> None:
-        faults = weather(world)
-        async with world.operator():
-            await world.job("first")
+        async with accepting(world) as faults:
             quota = faults.on("create", core.CONFIG_MAPS).answer(403, message="exceeded quota: configmaps")
             await world.job()
             refused, seen = (await world.read()).status, await labels(world)
@@ -123,9 +128,7 @@ def test_a_snapshot_that_was_refused_is_written_as_it_was_taken_whatever_has_bec
 
 def test_where_snapshots_are_refused_the_next_job_waits_for_its_own():
     async def scenario(world: World) -> None:
-        faults = weather(world)
-        async with world.operator():
-            await world.job("first")
+        async with accepting(world) as faults:
             faults.on("create", core.CONFIG_MAPS).answer(403, message="exceeded quota: configmaps")
             await world.job("second")
             await world.job()
@@ -144,9 +147,7 @@ def test_where_snapshots_are_refused_the_next_job_waits_for_its_own():
 @pytest.mark.parametrize("lost", ["lose_answer", "lose_request"])
 def test_when_one_of_the_two_is_lost_both_are_there_in_the_end_and_once(what, lost):
     async def scenario(world: World) -> None:
-        faults = weather(world)
-        async with world.operator():
-            await world.job("first")
+        async with accepting(world) as faults:
             getattr(faults.on("write", what, times=1), lost)()
             await world.job()
             made = await world.job_set() if what is core.CONFIG_MAPS else None
@@ -163,8 +164,7 @@ def test_when_one_of_the_two_is_lost_both_are_there_in_the_end_and_once(what, lo
 
 def test_a_snapshot_stays_though_its_jobset_is_refused():
     async def scenario(world: World) -> None:
-        async with world.operator():
-            await world.job("first")
+        async with accepting(world):
             world.quota_exceeded = True
             await world.job()
             assert await snapshot(world)
@@ -179,8 +179,7 @@ def test_a_snapshot_stays_though_its_jobset_is_refused():
 
 def test_a_snapshot_that_is_deleted_later_is_taken_anew():
     async def scenario(world: World) -> None:
-        async with world.operator():
-            await world.job("first")
+        async with accepting(world):
             await world.job(suspend=True)
             await world.patch(api.TRAINING_RUNTIMES, "rt", spec=EDITED)
             before = await labels(world)
@@ -196,8 +195,7 @@ def test_beside_a_foreign_snapshot_there_is_no_jobset_also_where_others_were_acc
     async def scenario(world: World) -> None:
         metadata = {"name": SNAPSHOT, "namespace": NS}
         body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"runtime": "mine"}}
-        async with world.operator():
-            await world.job("first")
+        async with accepting(world):
             await world.user.create(core.CONFIG_MAPS, body)
             await world.settle()
             await world.job()
@@ -213,9 +211,7 @@ def test_a_job_that_is_deleted_and_made_again_gets_the_runtime_of_its_own_time()
     """What was taken for the first and never stored is not the second's."""
 
     async def scenario(world: World) -> None:
-        faults = weather(world)
-        async with world.operator():
-            await world.job("first")
+        async with accepting(world) as faults:
             faults.on("create", core.CONFIG_MAPS).answer(403, message="exceeded quota: configmaps")
             await world.job()
             await world.user.delete(api.TRAIN_JOBS, KEY)
@@ -233,9 +229,7 @@ def test_a_job_that_is_deleted_and_made_again_gets_the_runtime_of_its_own_time()
 @pytest.mark.parametrize(("code", "stored"), [(503, True), (403, False)], ids=["what passes", "what lasts"])
 def test_a_job_that_ends_before_its_snapshot_is_stored_waits_for_it_unless_it_is_refused_for_good(code, stored):
     async def scenario(world: World) -> None:
-        faults = weather(world)
-        async with world.operator():
-            await world.job("first")
+        async with accepting(world) as faults:
             refusal = faults.on("create", core.CONFIG_MAPS).answer(code, message="no")
             await world.job()
             await world.progress("Completed", succeeded=1)
@@ -258,9 +252,7 @@ def test_a_job_that_ends_before_its_snapshot_is_stored_waits_for_it_unless_it_is
 @pytest.mark.parametrize("lost", ["refused at first", "deleted later", "shared and deleted later"])
 def test_a_running_job_is_suspended_although_its_snapshot_is_refused(lost):
     async def scenario(world: World) -> None:
-        faults = weather(world)
-        async with world.operator(shared=lost.startswith("shared")):
-            await world.job("first")
+        async with accepting(world, shared=lost.startswith("shared")) as faults:
             if "later" in lost:
                 await world.job()
             faults.on("write", core.CONFIG_MAPS).answer(403, message="exceeded quota: configmaps")
@@ -282,9 +274,7 @@ def test_a_running_job_is_suspended_although_its_snapshot_is_refused(lost):
 @pytest.mark.parametrize("code", [403, 503])
 def test_a_deadline_does_not_wait_for_a_snapshot(code):
     async def scenario(world: World) -> None:
-        faults = weather(world)
-        async with world.operator():
-            await world.job("first")
+        async with accepting(world) as faults:
             faults.on("create", core.CONFIG_MAPS).answer(code, message="no")
             await world.job(activeDeadlineSeconds=30)
             await world.progress(active=1, ready=1)
@@ -302,9 +292,7 @@ def test_a_deadline_does_not_wait_for_a_snapshot(code):
 
 def test_at_most_as_many_jobs_as_there_are_workers_start_when_snapshots_are_refused_suddenly():
     async def scenario(world: World) -> None:
-        faults = weather(world)
-        async with world.operator(workers=4):
-            await world.job("first")
+        async with accepting(world, workers=4) as faults:
             quota = faults.on("create", core.CONFIG_MAPS).delay(0.02)
             world.quota_exceeded, world.limited = True, "configmaps"
             for number in range(20):

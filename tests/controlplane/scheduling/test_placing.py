@@ -7,6 +7,7 @@ Without KUBEBUILDER_ASSETS ours decides, in virtual time; with it the real one d
 import asyncio
 import json
 import os
+import re
 from pathlib import Path
 
 import anyio
@@ -65,6 +66,36 @@ def test_pods_go_where_upstream_puts_them_and_those_that_go_nowhere_say_why(name
         RECORDS[name].write_text(json.dumps(recorded(name) | {name: seen}, indent=1, sort_keys=True) + "\n")
 
     assert seen == recorded(name)[name]
+
+
+@pytest.mark.parametrize("name", SCENARIOS)
+def test_no_scenario_leaves_a_choice(name):
+    """Among equal nodes the real kube-scheduler chooses at random, ours the first by name: with other names another."""
+    scenario = SCENARIOS[name]
+    names = sorted(node for step in (scenario, *scenario.get("then", ())) for node in nodes_of(step))
+    others = dict(zip(names, [f"other-{number}" for number in reversed(range(len(names)))], strict=True))
+
+    seen = on_embedded(renamed(scenario, others))
+
+    assert seen == renamed(recorded(name)[name], others)
+
+
+def nodes_of(step):
+    return step.get("nodes", ()) or ([step["node"]] if "node" in step else ())
+
+
+def renamed(value, names):
+    """The same with other names of nodes, in values and in what was told of them."""
+    if isinstance(value, dict):
+        return {renamed(key, names): renamed(one, names) for key, one in value.items()}
+    if isinstance(value, list):
+        return [renamed(one, names) for one in value]
+    if not isinstance(value, str):
+        return value
+    told = re.sub(
+        r"(\bon (?:node )?|nominated to )(\w+)", lambda found: found[1] + names.get(found[2], found[2]), value
+    )
+    return names.get(value, told)
 
 
 def on_embedded(scenario):

@@ -95,7 +95,9 @@ def test_port_forward_leads_into_the_pod(up, pod):
     server = "import http.server as h; h.HTTPServer(('127.0.0.1', {port}), h.SimpleHTTPRequestHandler).serve_forever()"
     port = _free_port()
     command = ["python3", "-c", server.format(port=port)]
-    up.apply(pod("p", containers=[{"name": "main", "image": "none", "command": command}]))
+    # kubectl ends when the first connection is refused, so the pod is ready when somebody listens.
+    listens = {"tcpSocket": {"port": port}, "periodSeconds": 1}
+    up.apply(pod("p", containers=[{"name": "main", "image": "none", "command": command, "readinessProbe": listens}]))
     wait_for(up, "condition=Ready")
 
     forward = up.start("port-forward", "pod/p", f":{port}")

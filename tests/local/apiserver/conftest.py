@@ -8,14 +8,18 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 
+from ktrain.api.meta import Resource
 from ktrain.framework.env import Env, system_env
 from ktrain.local.apiserver.server import ApiServer
+
+from ...definitions import definition
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     from ktrain.framework.client.transport import Transport
 
+WIDGETS = Resource("ex.test", "v1", "Widget", "widgets", namespaced=True, type=dict)
 WIDGET_SPEC = {
     "type": "object",
     "properties": {
@@ -107,26 +111,7 @@ class Api:
     def widget_crd(spec: Any = None, **version: Any) -> Any:
         schema = {"type": "object", "properties": {"spec": spec or WIDGET_SPEC, "status": {"type": "object"}}}
         schema["properties"]["status"]["x-kubernetes-preserve-unknown-fields"] = True
-        return {
-            "apiVersion": "apiextensions.k8s.io/v1",
-            "kind": "CustomResourceDefinition",
-            "metadata": {"name": "widgets.ex.test"},
-            "spec": {
-                "group": "ex.test",
-                "scope": "Namespaced",
-                "names": {"plural": "widgets", "singular": "widget", "kind": "Widget", "listKind": "WidgetList"},
-                "versions": [
-                    {
-                        "name": "v1",
-                        "served": True,
-                        "storage": True,
-                        "subresources": {"status": {}},
-                        "schema": {"openAPIV3Schema": schema},
-                        **version,
-                    }
-                ],
-            },
-        }
+        return definition(WIDGETS, schema=schema, **{"subresources": {"status": {}}, **version})
 
     @staticmethod
     def widget(name: str, spec: Any = None, **metadata: Any) -> Any:

@@ -75,3 +75,20 @@ async def test_a_plugin_that_breaks_is_one_clients_500(env, api):
 
     assert (answer.status, answer.body["reason"]) == (500, "InternalError")
     assert (await other.send("GET", other.path("configmaps"))).status == 200
+
+
+@pytest.mark.parametrize(("given", "said"), [({"list": None}, "Required value"), ({}, "must be of type array")])
+async def test_a_null_is_nothing_in_a_request_and_a_value_that_admission_writes(env, api, given, said):
+    def write(request: AdmissionRequest) -> AdmissionResponse | None:
+        if request.resource.plural != "widgets" or given:
+            return None
+        return AdmissionResponse({**request.object, "spec": {"list": None}})
+
+    listing = {"type": "object", "properties": {"list": {"type": "array", "items": {"type": "string"}}}}
+    server = ApiServer(env, admission=[AdmissionPlugin("write", write, mutating=True)])
+    server.install_crds([api.widget_crd({**listing, "required": ["list"]})])
+
+    other = type(api)(server.transport())
+    answer = await other.send("POST", other.path("widgets", api="ex.test/v1"), other.widget("w", given))
+
+    assert (answer.status, said in answer.body["message"]) == (422, True), answer.body

@@ -2,31 +2,19 @@
 
 import pytest
 
+from ktrain.api.meta import Resource
+
+from ...definitions import definition
+
 OLD, NEW = "sites.test/v1", "sites.test/v2"
 
 
-def definition(storage="v2"):
-    schema = {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}
-    versions = [
-        {"name": name, "served": True, "storage": name == storage, "schema": schema, "subresources": {"status": {}}}
-        for name in ("v1", "v2")
-    ]
+def sites(storage="v2"):
+    (other,) = {"v1", "v2"} - {storage}
+    resource = Resource("sites.test", storage, "Site", "sites", namespaced=True, type=dict)
     client = {"service": {"namespace": "default", "name": "convert"}}
-    return {
-        "apiVersion": "apiextensions.k8s.io/v1",
-        "kind": "CustomResourceDefinition",
-        "metadata": {"name": "sites.sites.test"},
-        "spec": {
-            "group": "sites.test",
-            "scope": "Namespaced",
-            "names": {"plural": "sites", "kind": "Site"},
-            "versions": versions,
-            "conversion": {
-                "strategy": "Webhook",
-                "webhook": {"clientConfig": client, "conversionReviewVersions": ["v1"]},
-            },
-        },
-    }
+    conversion = {"strategy": "Webhook", "webhook": {"clientConfig": client, "conversionReviewVersions": ["v1"]}}
+    return definition(resource, others=(other,), conversion=conversion, subresources={"status": {}})
 
 
 def convert(obj, wanted):
@@ -55,7 +43,7 @@ async def converter(server, api):
     converter = Converter()
     server.webhook_addresses["default", "convert", 443] = converter
     path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
-    assert (await api.send("POST", path, definition())).status == 201
+    assert (await api.send("POST", path, sites())).status == 201
     return converter
 
 
@@ -113,7 +101,7 @@ async def test_a_list_is_converted_in_one_call_and_not_again(converter, api):
 async def test_objects_stored_before_the_storage_version_changed_are_converted(converter, api):
     await api.create("sites", site("a", hosts=["x"]), NEW)
     path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/sites.sites.test"
-    versions = definition("v1")["spec"]["versions"]
+    versions = sites("v1")["spec"]["versions"]
     changed = await api.send("PATCH", path, {"spec": {"versions": versions}}, api.MERGE)
     assert changed.body["status"]["storedVersions"] == ["v2", "v1"]
     await api.create("sites", site("b", hosts=["y"]), NEW)

@@ -150,3 +150,16 @@ async def test_a_job_whose_pods_are_refused_starts_all_the_same_and_is_tried_aga
     assert waits == [0.25, 0.5, 1.0]
     assert job.status.start_time is not None
     assert job.status.active == 0
+
+
+async def test_a_finished_job_without_time_to_live_stays_until_its_end_can_have_been_seen(world):
+    await world.client.patch(JOBS, KEY, {"spec": {"ttlSecondsAfterFinished": 0}})
+    await world.end_pod("Succeeded")
+    for _ in range(3):
+        await world.show()
+        await world.run()
+
+    result = await world.reconciler.reconcile(KEY)
+
+    assert {c.type for c in (await world.job()).status.conditions} >= {"Complete"}
+    assert 0 < result.requeue_after_s <= 1

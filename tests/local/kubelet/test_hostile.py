@@ -1,6 +1,5 @@
 """Pods that mean harm, or look like it: what they name stays in its place, what they leave is ended, others live on."""
 
-import asyncio
 import time
 from contextlib import suppress
 from pathlib import Path
@@ -10,6 +9,8 @@ import pytest
 from ktrain.api.core import PODS
 from ktrain.api.meta import Key
 from ktrain.framework.errors import Invalid
+
+from ...waiting import until
 
 
 @pytest.mark.e2e
@@ -119,12 +120,9 @@ async def test_a_container_that_fills_its_log_is_bounded_and_others_are_served(r
         await world.create("loud", ["sh", "-c", "yes 0123456789abcdef"], terminationGracePeriodSeconds=0)
         await world.running("loud")
         attempt = world.kubelet.logs._logs[Key("default", "loud")]["main"][-1]
-        deadline = time.monotonic() + 20
-        while attempt.start == 0 and time.monotonic() < deadline:  # noqa: ASYNC110 -- nobody tells of a hole
-            await asyncio.sleep(0.1)
+        await until(lambda: attempt.start > 0)
         _, log = await world.run("quiet", ["echo", "heard"])
 
-        assert attempt.start > 0
         assert log == "heard\n"
 
 

@@ -35,7 +35,7 @@ CRASHED = Waiting("CrashLoopBackOff")
 def record(
     role: Role, state: State, *, name: str = "c", last: Terminated | None = None, **more: object
 ) -> ContainerRecord:
-    return ContainerRecord(Container(name), role, state, last, **more)  # type: ignore[arg-type] -- keywords of the table
+    return ContainerRecord(Container(name), role, state, last, **more)
 
 
 def main(state: State, **more: object) -> ContainerRecord:

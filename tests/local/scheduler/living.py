@@ -1,9 +1,16 @@
 """A node and pods on an embedded server, and waiting for what becomes of them."""
 
+from contextlib import asynccontextmanager
+from typing import NamedTuple
+
 import anyio
 
 from ktrain.api.meta import Key
-from ktrain.local.scheduler.objects import NODES
+from ktrain.framework import Cache, Client, EventRecorder, Manager
+from ktrain.framework.env import system_env
+from ktrain.local.apiserver.server import ApiServer
+from ktrain.local.scheduler import make_scheduler, serves_pod_groups
+from ktrain.local.scheduler.objects import NODES, PODS
 
 GPU = "nvidia.com/gpu"
 
@@ -50,3 +57,29 @@ class Watcher:
     def _wake(self):
         self._changed.set()
         self._changed = anyio.Event()
+
+
+class Scheduling(NamedTuple):
+    """A server with one GPU, and a scheduler at work."""
+
+    client: Client
+    cache: Cache
+    watch: Watcher
+
+
+@asynccontextmanager
+async def scheduling(*, knows_groups=False):
+    """Run a scheduler, which may look at the start for kinds of groups that are there."""
+    env = system_env()
+    async with ApiServer(env).running() as server:
+        client = Client(server.transport(), env, field_manager="test")
+        cache = Cache(client, env)
+        watch = Watcher(cache.informer(PODS))
+        await one_gpu(client)
+        recorder = EventRecorder(client, env, component="test")
+        groups = {"has_pod_groups": await serves_pod_groups(client)} if knows_groups else {}
+        scheduler = make_scheduler(client, cache, env, recorder, **groups)
+        async with anyio.create_task_group() as tasks:
+            await tasks.start(Manager(cache=cache, controllers=[scheduler], recorder=recorder).run)
+            yield Scheduling(client, cache, watch)
+            tasks.cancel_scope.cancel()

@@ -4,99 +4,48 @@ import anyio
 
 from ktrain.api.core import CUSTOM_RESOURCE_DEFINITIONS, untyped
 from ktrain.api.meta import Key
-from ktrain.framework import Cache, Client, EventRecorder, Manager
-from ktrain.framework.env import system_env
 from ktrain.framework.errors import NotFound
-from ktrain.local.apiserver.server import ApiServer
-from ktrain.local.scheduler import make_scheduler, serves_pod_groups
 from ktrain.local.scheduler.objects import COSCHEDULING_GROUPS, KUBERNETES_GROUPS, NODES, PODS
 
-from ...waiting import until
-from .living import GPU, Watcher, gpu_pod, one_gpu
+from ...definitions import definition
+from ...waiting import anything, until
+from .living import GPU, gpu_pod, scheduling
 
 
 async def test_a_pod_group_says_whether_it_has_been_scheduled():
-    env = system_env()
-    async with ApiServer(env).running() as server:
-        client = Client(server.transport(), env, field_manager="test")
-        cache = Cache(client, env)
-        watch = Watcher(cache.informer(PODS))
-        await one_gpu(client)
-        recorder = EventRecorder(client, env, component="test")
-        scheduler = make_scheduler(client, cache, env, recorder, has_pod_groups=await serves_pod_groups(client))
-        async with anyio.create_task_group() as tasks:
-            await tasks.start(Manager(cache=cache, controllers=[scheduler], recorder=recorder).run)
-            spec = {"schedulingPolicy": {"gang": {"minCount": 2}}}
-            await client.create(untyped(KUBERNETES_GROUPS), a_group(KUBERNETES_GROUPS, spec))
-            for name in ("a", "b"):
-                body = gpu_pod(name)
-                body["spec"]["schedulingGroup"] = {"podGroupName": "g"}
-                await client.create(PODS, body)
-            with anyio.fail_after(5):
-                await watch.until("a", lambda pod: "are needed" in str(pod.status.conditions))
-                await watch.until("b", lambda pod: "Insufficient" in str(pod.status.conditions))
-            await until(lambda: says(client, "False", "pod group is unschedulable"), within_s=5, every_s=0.01)
+    async with scheduling(knows_groups=True) as (client, _, watch):
+        spec = {"schedulingPolicy": {"gang": {"minCount": 2}}}
+        await client.create(untyped(KUBERNETES_GROUPS), a_group(KUBERNETES_GROUPS, spec))
+        for name in ("a", "b"):
+            body = gpu_pod(name)
+            body["spec"]["schedulingGroup"] = {"podGroupName": "g"}
+            await client.create(PODS, body)
+        with anyio.fail_after(5):
+            await watch.until("a", lambda pod: "are needed" in str(pod.status.conditions))
+            await watch.until("b", lambda pod: "Insufficient" in str(pod.status.conditions))
+        await until(lambda: says(client, "False", "pod group is unschedulable"), within_s=5, every_s=0.01)
 
-            more = {"status": {"allocatable": {GPU: "2", "pods": "9"}}}
-            await client.patch(NODES, Key("", "n"), more, subresource="status")
-            with anyio.fail_after(5):
-                for name in ("a", "b"):
-                    await watch.until(name, lambda pod: pod.spec.node_name)
-            await until(lambda: says(client, "True", ""), within_s=5, every_s=0.01)
-            tasks.cancel_scope.cancel()
+        more = {"status": {"allocatable": {GPU: "2", "pods": "9"}}}
+        await client.patch(NODES, Key("", "n"), more, subresource="status")
+        with anyio.fail_after(5):
+            for name in ("a", "b"):
+                await watch.until(name, lambda pod: pod.spec.node_name)
+        await until(lambda: says(client, "True", ""), within_s=5, every_s=0.01)
 
 
 async def test_the_groups_of_another_gang_scheduler_count_from_when_their_definition_is_there():
-    env = system_env()
-    async with ApiServer(env).running() as server:
-        client = Client(server.transport(), env, field_manager="test")
-        cache = Cache(client, env)
-        watch = Watcher(cache.informer(PODS))
-        await one_gpu(client)
-        recorder = EventRecorder(client, env, component="test")
-        scheduler = make_scheduler(client, cache, env, recorder)
-        async with anyio.create_task_group() as tasks:
-            await tasks.start(Manager(cache=cache, controllers=[scheduler], recorder=recorder).run)
-            await client.create(untyped(CUSTOM_RESOURCE_DEFINITIONS), DEFINITION)
-            await until(lambda: is_served(client), within_s=5, every_s=0.01)
-            await client.create(untyped(COSCHEDULING_GROUPS), a_group(COSCHEDULING_GROUPS, {"minMember": 2}))
-            await until(lambda: is_seen(cache), within_s=5, every_s=0.01)
-            body = gpu_pod("a")
-            body["metadata"]["labels"] = {"scheduling.x-k8s.io/pod-group": "g"}
-            await client.create(PODS, body)
-            with anyio.fail_after(5):
-                await watch.until("a", lambda pod: "minCount pods" in str(pod.status.conditions))
-            tasks.cancel_scope.cancel()
-
-
-DEFINITION = {
-    "apiVersion": "apiextensions.k8s.io/v1",
-    "kind": "CustomResourceDefinition",
-    "metadata": {"name": "podgroups.scheduling.x-k8s.io"},
-    "spec": {
-        "group": "scheduling.x-k8s.io",
-        "scope": "Namespaced",
-        "names": {"plural": "podgroups", "singular": "podgroup", "kind": "PodGroup", "listKind": "PodGroupList"},
-        "versions": [
-            {
-                "name": "v1alpha1",
-                "served": True,
-                "storage": True,
-                "schema": {
-                    "openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True},
-                },
-            }
-        ],
-    },
-}
-
-
-async def is_served(client):
-    try:
-        await client.list(COSCHEDULING_GROUPS, "default")
-    except NotFound:
-        return False
-    return True
+    async with scheduling() as (client, cache, watch):
+        await client.create(untyped(CUSTOM_RESOURCE_DEFINITIONS), definition(COSCHEDULING_GROUPS))
+        await until(
+            lambda: client.list(COSCHEDULING_GROUPS, "default"), anything, despite=NotFound, within_s=5, every_s=0.01
+        )
+        await client.create(untyped(COSCHEDULING_GROUPS), a_group(COSCHEDULING_GROUPS, {"minMember": 2}))
+        await until(lambda: is_seen(cache), within_s=5, every_s=0.01)
+        body = gpu_pod("a")
+        body["metadata"]["labels"] = {"scheduling.x-k8s.io/pod-group": "g"}
+        await client.create(PODS, body)
+        with anyio.fail_after(5):
+            await watch.until("a", lambda pod: "minCount pods" in str(pod.status.conditions))
 
 
 def a_group(resource, spec):

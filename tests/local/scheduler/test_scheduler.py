@@ -6,17 +6,16 @@ import anyio
 import pytest
 
 from ktrain.api.meta import Key
-from ktrain.framework import Cache, Client, EventRecorder, Manager
+from ktrain.framework import Cache, Client, EventRecorder
 from ktrain.framework.cache.informer import Informer
 from ktrain.framework.client.transport import Response
 from ktrain.framework.env import system_env
 from ktrain.framework.errors import ServerError
 from ktrain.local.apiserver.server import ApiServer
-from ktrain.local.scheduler import make_scheduler
 from ktrain.local.scheduler.controller import Scheduler, View
 from ktrain.local.scheduler.objects import PODS
 
-from .living import Watcher, gpu_pod, one_gpu
+from .living import gpu_pod, one_gpu, scheduling
 
 
 class Refusing:
@@ -120,20 +119,10 @@ async def kill(client, key):
 
 @pytest.mark.parametrize("end", [succeed, kill])
 async def test_the_end_of_a_pod_wakes_those_that_wait_for_its_gpu(end):
-    env = system_env()
-    async with ApiServer(env).running() as server:
-        client = Client(server.transport(), env, field_manager="test")
-        cache = Cache(client, env)
-        watch = Watcher(cache.informer(PODS))
-        await one_gpu(client)
-        async with anyio.create_task_group() as tasks:
-            recorder = EventRecorder(client, env, component="test")
-            scheduler = make_scheduler(client, cache, env, recorder)
-            await tasks.start(Manager(cache=cache, controllers=[scheduler], recorder=recorder).run)
-            for name in ("a", "b"):
-                await client.create(PODS, gpu_pod(name))
-                await watch.until(name, lambda pod: pod.spec.node_name or pod.status.conditions)
-            with anyio.fail_after(2):  # well before the scheduler would look again by itself
-                await end(client, Key("default", "a"))
-                await watch.until("b", lambda pod: pod.spec.node_name)
-            tasks.cancel_scope.cancel()
+    async with scheduling() as (client, _, watch):
+        for name in ("a", "b"):
+            await client.create(PODS, gpu_pod(name))
+            await watch.until(name, lambda pod: pod.spec.node_name or pod.status.conditions)
+        with anyio.fail_after(2):  # well before the scheduler would look again by itself
+            await end(client, Key("default", "a"))
+            await watch.until("b", lambda pod: pod.spec.node_name)

@@ -11,10 +11,7 @@ from __future__ import annotations
 import base64
 import json
 import os
-import subprocess
 import threading
-import time
-import urllib.request
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -27,9 +24,10 @@ from ktrain.api.documents import resource_of
 from ktrain.framework import Client, connect, system_env
 from ktrain.testing.crds import serve_crds
 from ktrain.testing.planes import install_crds
+from ktrain.testing.programs import Program, free_ports
 from ktrain.testing.realserver import RealServer, real_server
 
-from ..stack import Operator, free_ports, peers, point_webhooks_at
+from ..stack import Operator, peers, point_webhooks_at
 from ..stack import missing as others_missing
 
 if TYPE_CHECKING:
@@ -151,31 +149,18 @@ def _kueue(server: RealServer, directory: Path, ports: list[int], more: Json) ->
     (directory / "kueue.yaml").write_text(yaml.safe_dump(configuration | more))
     command = [str(built() / "kueue-manager"), "--config", str(directory / "kueue.yaml"), "--zap-log-level=3"]
     environment = {**os.environ, "KUBECONFIG": str(server.kubeconfig)}
-    with (directory / "kueue.log").open("ab") as log:
-        process = subprocess.Popen(command, cwd=ROOT, stdout=log, stderr=log, env=environment)
+    kueue = Program(
+        command,
+        log=directory / "kueue.log",
+        health_port=ports[1],
+        environment=environment,
+        ready_within_s=READY_WITHIN_S,
+    )
     try:
-        deadline = time.monotonic() + READY_WITHIN_S
-        while not _is_ready(ports[1]):
-            if process.poll() is not None or time.monotonic() > deadline:
-                said = (directory / "kueue.log").read_text()[-3000:]
-                raise AssertionError(f"Kueue is not ready (exit code {process.poll()}):\n{said}")
-            time.sleep(0.1)
+        kueue.start()
         yield
     finally:
-        process.terminate()
-        try:
-            process.wait(20)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
-
-
-def _is_ready(port: int) -> bool:
-    try:
-        with urllib.request.urlopen(f"http://{HOST}:{port}/readyz", timeout=2):
-            return True
-    except OSError:
-        return False
+        kueue.stop()
 
 
 @contextmanager

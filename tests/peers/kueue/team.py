@@ -11,6 +11,8 @@ from ktrain.api.meta import Key, Resource
 from ktrain.framework.errors import NotFound
 from ktrain.testing.envtest import Settings
 
+from ...waiting import until
+
 JOBSETS, PODS = core.untyped(jobset.JOBSETS), core.untyped(core.PODS)
 TRAIN_JOBS, RUNTIMES = core.untyped(api.TRAIN_JOBS), core.untyped(api.TRAINING_RUNTIMES)
 MANAGER = "kueue.x-k8s.io/manager"
@@ -107,11 +109,7 @@ class Team:
 
     async def until(self, condition):
         """Wait until an awaited condition gives something that is true, and return that."""
-        async with asyncio.timeout(PATIENCE_S):
-            while True:
-                if found := await condition():
-                    return found
-                await asyncio.sleep(0.1)
+        return await until(condition, within_s=PATIENCE_S)
 
     def writes(self, *agents):
         """What they wrote in this namespace."""

@@ -32,7 +32,7 @@ class Aggregator:
         """Work until cancelled."""
         await self._queue.work(self._settle)
 
-    def _observe(self, collection: str, _change: Change) -> None:
+    def _observe(self, collection: str, change: Change) -> None:
         if collection != _CLUSTER_ROLES:
             return
         for key, item in self._backend.store.collection(collection).entries():

@@ -43,12 +43,10 @@ class LeaseStrategy(Strategy):
 
     def prepare_create(self, obj: Json, backend: Backend) -> None:
         """Drop what is part of a feature that is off by default."""
-        del backend
         _drop_elections(obj["spec"])
 
     def prepare_update(self, obj: Json, old: Json, backend: Backend) -> None:
         """Drop what is part of a feature that is off by default."""
-        del old, backend
         _drop_elections(obj["spec"])
 
     def validate(self, obj: Json) -> Sequence[Cause]:

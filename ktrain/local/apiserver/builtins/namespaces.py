@@ -35,7 +35,6 @@ class NamespaceStrategy(Strategy):
 
     def prepare_create(self, obj: Json, backend: Backend) -> None:
         """Start active, held by the controller that will empty it, and selectable by name."""
-        del backend
         spec = obj.setdefault("spec", {})
         finalizers = spec.get("finalizers", [])
         spec["finalizers"] = finalizers if FINALIZER in finalizers else [*finalizers, FINALIZER]
@@ -44,7 +43,6 @@ class NamespaceStrategy(Strategy):
 
     def prepare_update(self, obj: Json, old: Json, backend: Backend) -> None:
         """Leave the spec's finalizers to `/finalize`, and the label as it is."""
-        del backend
         obj["spec"] = old["spec"]
         _label(obj)
 

@@ -62,7 +62,6 @@ class NodeStrategy(Strategy):
 
     def admit(self, obj: Json, old: Json | None, backend: Backend) -> None:
         """Say that a new node is not ready: until somebody knows better, no pod shall come."""
-        del backend
         spec = obj.setdefault("spec", {})
         taints = spec.get("taints") or []
         if old is None and not any(is_not_ready(taint) for taint in taints):
@@ -70,14 +69,12 @@ class NodeStrategy(Strategy):
 
     def prepare_create(self, obj: Json, backend: Backend) -> None:
         """Drop what kubelets no longer read."""
-        del backend
         self.default(obj)  # an apply that creates brings no status
         obj["spec"].pop("configSource", None)
         obj["status"].pop("config", None)
 
     def prepare_update(self, obj: Json, old: Json, backend: Backend) -> None:
         """Drop what kubelets no longer read."""
-        del old, backend
         obj["spec"].pop("configSource", None)
 
     def validate(self, obj: Json) -> Sequence[Cause]:
@@ -103,7 +100,6 @@ class NodeStrategy(Strategy):
 
     def validate_status(self, obj: Json, old: Json) -> Sequence[Cause]:
         """Check what a kubelet says of itself."""
-        del old
         status = obj.get("status") or {}
         return [*_validate_addresses(status), *_validate_status(status)]
 

@@ -95,7 +95,6 @@ class ClaimProtection(_Protection):
                     self._queue.add(key)
 
     def _is_used(self, key: Key, item: Item) -> bool:
-        del item
         entries = self._backend.store.collection(_PODS).entries(key.namespace)
         return any(pod.obj["spec"].get("nodeName") and key.name in _claims_of(pod.obj) for _, pod in entries)
 
@@ -112,7 +111,6 @@ class VolumeProtection(_Protection):
             self._queue.add(change.key)
 
     def _is_used(self, key: Key, item: Item) -> bool:
-        del key
         return bool(item.obj["status"].get("phase") == "Bound")
 
 

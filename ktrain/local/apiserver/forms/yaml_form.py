@@ -20,7 +20,7 @@ _LETTERS: Final = frozenset("yYnN")
 class _Dumper(yaml.SafeDumper):
     """Writes texts so that they are read as texts, and everything in full."""
 
-    def ignore_aliases(self, data: JsonValue) -> bool:  # noqa: ARG002 - PyYAML's signature
+    def ignore_aliases(self, data: JsonValue) -> bool:
         return True
 
 

@@ -117,7 +117,6 @@ class Connection(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         """End the request in progress: nobody waits for its answer."""
-        del exc
         self._end()
         self._shop.leave(self)
 

@@ -12,23 +12,22 @@ from ktrain.local.apiserver.access.impersonation import PREFIX
 from ktrain.local.apiserver.requests import Answer, Request, User
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+    from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
     from contextlib import AbstractAsyncContextManager
 
     from ktrain.framework.client.transport import Query
-    from ktrain.local.apiserver.server import ApiServer
 
 
 class InProcessTransport:
     """
-    Sends requests as one user to a server of this process.
+    Sends requests as one user to a server of this process, whose `handle` answers one.
 
     Each request lets other tasks run once, as any network would: a caller in a loop cannot starve the watchers of
     what it writes.
     """
 
-    def __init__(self, server: ApiServer, user: User) -> None:
-        self._server = server
+    def __init__(self, handle: Callable[[Request], Awaitable[Answer]], user: User) -> None:
+        self._handle = handle
         self._user = user
 
     async def request(
@@ -54,7 +53,7 @@ class InProcessTransport:
             raise TransportError(f"{method} {path}: the time was over before the request could be sent")
         try:
             async with asyncio.timeout_at(deadline):
-                answer = await self._server.handle(self._request(method, path, query, headers, body))
+                answer = await self._handle(self._request(method, path, query, headers, body))
                 whole = answer.body if answer.chunks is None else b"".join([chunk async for chunk in answer.chunks])
         except TimeoutError as error:
             raise TransportError(f"{method} {path}: no answer within {timeout_s} s") from error
@@ -76,7 +75,7 @@ class InProcessTransport:
 
     @asynccontextmanager
     async def _stream(self, request: Request, idle_timeout_s: float) -> AsyncIterator[Stream]:
-        answer = await self._server.handle(request)
+        answer = await self._handle(request)
         chunks = _once(answer.body) if answer.chunks is None else answer.chunks
         lines = _lines(chunks, request.path, idle_timeout_s)
         try:

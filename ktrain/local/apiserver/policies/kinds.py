@@ -40,12 +40,10 @@ class PolicyStrategy(Strategy):
 
     def prepare_create(self, obj: Json, backend: Backend) -> None:
         """Say that the expressions were looked at: a controller does so upstream, a moment later."""
-        del backend
         obj["status"] = {"observedGeneration": 1, "typeChecking": {}}
 
     def prepare_update(self, obj: Json, old: Json, backend: Backend) -> None:
         """The same for what they are now."""
-        del backend
         changed = self.spec_changed(obj, old)
         generation = old["metadata"].get("generation", 1) + changed
         obj["status"] = {**(obj.get("status") or {}), "observedGeneration": generation, "typeChecking": {}}

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 
     from ktrain.api.meta import Json
     from ktrain.local.apiserver.backend import Call
-    from ktrain.local.apiserver.codec import Body
     from ktrain.local.apiserver.registry import ServedResource
 
 # Not null: decoding it into a Go field of any type leaves the field as it is.
@@ -35,21 +34,27 @@ _PATTERN: Final = " should match '"
 _NO_QUANTITY: Final = "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
 
 
-def decode_body(call: Call) -> Body:
+def read_object(call: Call, validation: str) -> Json:
     """
-    Decode the object in a POST or PUT.
+    Return the object in the body of a POST or PUT, pruned; what is wrong with its fields is told as `validation` asks.
 
     Raises:
-        StatusError: 415 or 400.
+        StatusError: 415, 400 or 422: it is not what this URL takes.
     """
     resource = call.resource
-    return codec.decode_object(
+    body = codec.decode_object(
         call.request.body,
         call.header("content-type"),
         kind=resource.kind,
         api_version=resource.api_version,
         protobuf=not resource.custom,
     )
+    check_type(resource, body.obj)
+    check_shape(resource, body.obj)
+    obj, complaints = prune(call, body.obj)
+    report(call, [*body.duplicates, *complaints], validation)
+    check_names(call, obj)
+    return obj
 
 
 def check_type(resource: ServedResource, obj: Json) -> None:

@@ -27,12 +27,7 @@ async def create(backend: Backend, call: Call) -> Written:
     if resource.namespaced and not call.namespace:
         raise PageNotFound if resource.custom else method_not_allowed("create", resource)
     options = write_options("CreateOptions", call.request, call.parameters)
-    body = accepting.decode_body(call)
-    accepting.check_type(resource, body.obj)
-    accepting.check_shape(resource, body.obj)
-    obj, complaints = accepting.prune(call, body.obj)
-    accepting.report(call, [*body.duplicates, *complaints], options.validation)
-    accepting.check_names(call, obj)
+    obj = accepting.read_object(call, options.validation)
     if obj["metadata"].get("resourceVersion"):
         raise StatusError(500, "", "resourceVersion should not be set on objects to be created")
     return Written(await create_object(backend, call, obj, options), created=True)

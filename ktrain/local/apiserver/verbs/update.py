@@ -38,12 +38,7 @@ async def update(backend: Backend, call: Call) -> Written:
     if not call.name:
         raise bad_request("name must be provided")
     options = write_options("UpdateOptions", call.request, call.parameters)
-    body = accepting.decode_body(call)
-    accepting.check_type(resource, body.obj)
-    accepting.check_shape(resource, body.obj)
-    obj, complaints = accepting.prune(call, body.obj)
-    accepting.report(call, [*body.duplicates, *complaints], options.validation)
-    accepting.check_names(call, obj)
+    obj = accepting.read_object(call, options.validation)
     version = obj["metadata"].get("resourceVersion", "")
     for _ in range(ATTEMPTS):
         old = backend.collection(resource).get(call.key)

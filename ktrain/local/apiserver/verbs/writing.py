@@ -289,7 +289,8 @@ async def _mutate(backend: Backend, call: Call, obj: Json, old: Json | None, opt
     changed = await backend.admission.mutate(request, call.warnings)
     if changed is None:
         return obj
-    pruned, _ = accepting.prune(call, accepting.private_copy(changed))
+    # Nulls that admission writes are values, which a schema may refuse; those of a request went when it was read.
+    pruned, _ = accepting.prune(call, accepting.private_copy(changed), keep_nulls=call.resource.custom)
     namespace = obj["metadata"].get("namespace", "")
     if namespace and pruned["metadata"].setdefault("namespace", namespace) != namespace:
         raise bad_request("the namespace of the provided object does not match the namespace sent on the request")

@@ -80,7 +80,7 @@ class Holder:
         for target in reversed([target for target, source in self._links.items() if source]):
             self._unlink(target)
 
-    def _stop(self, _signum: int, _frame: object) -> None:
+    def _stop(self, signum: int, frame: object) -> None:
         self._stopping = True
 
     def _answer(self, frame: Frame, fds: tuple[int, ...]) -> None:

@@ -60,7 +60,6 @@ class CronJobStrategy(Strategy):
 
     def prepare_create(self, obj: Json, backend: Backend) -> None:
         """Start with nothing run."""
-        del backend
         obj["status"] = {}
 
     def validate(self, obj: Json) -> Sequence[Cause]:

@@ -69,7 +69,6 @@ class JobStrategy(Strategy):
 
     def prepare_create(self, obj: Json, backend: Backend) -> None:
         """Generate the selector and the labels that tie pods to this job and to no other."""
-        del backend
         spec, meta = obj["spec"], obj["metadata"]
         obj["status"] = {}
         template_meta = spec["template"].setdefault("metadata", {})

@@ -60,7 +60,6 @@ class DefinitionStrategy(Strategy):
 
     def prepare_update(self, obj: Json, old: Json, backend: Backend) -> None:
         """Remember each version that objects may be stored in; look at changed names again."""
-        del backend
         status = dict(old["status"])
         known = status["storedVersions"]
         status["storedVersions"] = [*known, *(name for name in _stored(obj) if name not in known)]

@@ -75,12 +75,10 @@ class EndpointSliceStrategy(Strategy):
 
     def prepare_create(self, obj: Json, backend: Backend) -> None:
         """Drop what the first version of the API had."""
-        del backend
         _drop_topology(obj)
 
     def prepare_update(self, obj: Json, old: Json, backend: Backend) -> None:
         """Drop what the first version of the API had."""
-        del old, backend
         _drop_topology(obj)
 
     def validate(self, obj: Json) -> Sequence[Cause]:

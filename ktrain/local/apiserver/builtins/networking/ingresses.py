@@ -39,7 +39,6 @@ class IngressStrategy(Strategy):
 
     def prepare_create(self, obj: Json, backend: Backend) -> None:
         """Start without an address."""
-        del backend
         obj["status"] = {"loadBalancer": {}}
 
     def validate(self, obj: Json) -> Sequence[Cause]:
@@ -68,7 +67,6 @@ class IngressStrategy(Strategy):
 
     def validate_status(self, obj: Json, old: Json) -> Sequence[Cause]:
         """Check where it can be reached."""
-        del old
         found: list[Cause] = []
         balancer = (obj.get("status") or {}).get("loadBalancer") or {}
         for index, point in enumerate(balancer.get("ingress") or ()):

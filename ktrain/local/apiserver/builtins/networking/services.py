@@ -128,7 +128,6 @@ class ServiceStrategy(Strategy):
 
     def validate_status(self, obj: Json, old: Json) -> Sequence[Cause]:
         """Only a load balancer has addresses outside."""
-        del old
         balanced = obj["spec"]["type"] == "LoadBalancer"
         if balanced or not obj.get("status", {}).get("loadBalancer", {}).get("ingress"):
             return ()

@@ -80,7 +80,6 @@ class QuotaStrategy(Strategy):
 
     def prepare_create(self, obj: Json, backend: Backend) -> None:
         """Start with nothing counted."""
-        del backend
         obj["status"] = {}
 
     def validate(self, obj: Json) -> Sequence[Cause]:

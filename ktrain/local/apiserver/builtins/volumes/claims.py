@@ -64,13 +64,11 @@ class ClaimStrategy(Strategy):
 
     def prepare_create(self, obj: Json, backend: Backend) -> None:
         """Start unbound, with one source of data under both of its names."""
-        del backend
         obj["status"] = {"phase": "Pending"}
         _settle_source(obj.get("spec") or {})
 
     def prepare_update(self, obj: Json, old: Json, backend: Backend) -> None:
         """Settle the source of data, as when it was created."""
-        del backend
         if old.get("spec", {}).get("dataSource") is None:
             _settle_source(obj.get("spec") or {})
 
@@ -104,7 +102,6 @@ class ClaimStrategy(Strategy):
 
     def validate_status(self, obj: Json, old: Json) -> Sequence[Cause]:
         """Sizes are sizes."""
-        del old
         found = []
         status = obj.get("status") or {}
         for part in ("capacity", "allocatedResources"):

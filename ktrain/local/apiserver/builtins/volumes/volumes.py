@@ -52,7 +52,6 @@ class VolumeStrategy(Strategy):
 
     def admit(self, obj: Json, old: Json | None, backend: Backend) -> None:
         """Protect it."""
-        del backend
         meta = obj["metadata"]
         if old is None and PROTECTION not in meta.get("finalizers", ()):
             meta["finalizers"] = [*meta.get("finalizers", ()), PROTECTION]

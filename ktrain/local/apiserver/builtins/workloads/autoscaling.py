@@ -62,7 +62,6 @@ class AutoscalerStrategy(Strategy):
 
     def prepare_create(self, obj: Json, backend: Backend) -> None:
         """Start with nothing observed; typed encoding writes these two."""
-        del backend
         obj["status"] = {"desiredReplicas": 0, "currentMetrics": None}
 
     def validate(self, obj: Json) -> Sequence[Cause]:
@@ -78,7 +77,6 @@ class AutoscalerStrategy(Strategy):
 
     def validate_status(self, obj: Json, old: Json) -> Sequence[Cause]:
         """Counts are not negative."""
-        del old
         status = obj.get("status") or {}
         counts = ("currentReplicas", "desiredReplicas")
         return [cause for name in counts for cause in causes.non_negative(f"status.{name}", status.get(name))]

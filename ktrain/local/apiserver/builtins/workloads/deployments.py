@@ -64,7 +64,6 @@ class ReplicaSetStrategy(Strategy):
 
     def prepare_create(self, obj: Json, backend: Backend) -> None:
         """Start with nothing running; typed encoding writes some of the zeros."""
-        del backend
         obj["status"] = dict(self.new_status)
 
     def validate(self, obj: Json) -> Sequence[Cause]:
@@ -81,7 +80,6 @@ class ReplicaSetStrategy(Strategy):
     def validate_strategy(self, spec: Json) -> Iterator[Cause]:
         """Yield what is wrong with how pods are replaced."""
         yield from ()
-        del spec
 
     def validate_update(self, obj: Json, old: Json) -> Sequence[Cause]:
         """The selector stays: it says which pods are whose."""
@@ -91,7 +89,6 @@ class ReplicaSetStrategy(Strategy):
 
     def validate_status(self, obj: Json, old: Json) -> Sequence[Cause]:
         """Counts are not negative, and none is more than all."""
-        del old
         status = obj.get("status") or {}
         total = status.get("replicas", 0)
         found = causes.non_negative("status.replicas", total)
@@ -281,7 +278,6 @@ class DaemonSetStrategy(ReplicaSetStrategy):
 
     def prepare_update(self, obj: Json, old: Json, backend: Backend) -> None:
         """Count the templates."""
-        del backend
         before = _generation(old)
         same = obj["spec"]["template"] == old["spec"]["template"]
         _set_generation(obj, before if same else before + 1)

@@ -36,7 +36,6 @@ class BudgetStrategy(Strategy):
 
     def prepare_create(self, obj: Json, backend: Backend) -> None:
         """Start with nothing counted: nothing may be evicted yet."""
-        del backend
         obj["status"] = dict.fromkeys(COUNTS, 0)
 
     def validate(self, obj: Json) -> Sequence[Cause]:
@@ -56,7 +55,6 @@ class BudgetStrategy(Strategy):
 
     def validate_status(self, obj: Json, old: Json) -> Sequence[Cause]:
         """Counts are not negative."""
-        del old
         status = obj.get("status") or {}
         return [cause for name in COUNTS for cause in causes.non_negative(f"status.{name}", status.get(name))]
 

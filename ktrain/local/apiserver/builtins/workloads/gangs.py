@@ -68,7 +68,6 @@ class PodGroupStrategy(Strategy):
 
     def prepare_create(self, obj: Json, backend: Backend) -> None:
         """Start unscheduled."""
-        del backend
         obj["status"] = {}
 
     def validate(self, obj: Json) -> Sequence[Cause]:

@@ -47,5 +47,4 @@ class ReplicationControllerStrategy(ReplicaSetStrategy):
 
     def validate_update(self, obj: Json, old: Json) -> Sequence[Cause]:
         """Even the selector may change."""
-        del obj, old
         return ()
