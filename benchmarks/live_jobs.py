@@ -48,7 +48,7 @@ def live_jobs(*, smoke: bool) -> Outcome:
     for name, server in servers(smoke=smoke).items():
         with server() as kubeconfig:
             anyio.run(install_runtimes, kubeconfig)
-            for kind in (TORCH, TORCH_SHARED, MPI) if name == "embedded" else (TORCH,):
+            for kind in (TORCH, TORCH_SHARED, MPI):
                 grown, foreign = anyio.run(partial(_grown, kubeconfig, kind, before, jobs, settle_s))
                 figures.append(Figure(f"{name}, {kind.name}: memory", "KB/job", [grown], Goal(8)))
                 if kind is TORCH:
