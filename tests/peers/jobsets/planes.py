@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+READY_WITHIN_S = 90.0
+
 
 @contextmanager
 def two_planes(directory: Path) -> Iterator[tuple[Watched, Watched]]:
