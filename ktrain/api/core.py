@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
@@ -164,6 +164,6 @@ CUSTOM_RESOURCE_DEFINITIONS: Final = Resource(
 )
 
 
-def untyped(resource: Resource[Object]) -> Resource[Json]:
+def untyped(resource: Resource[Any]) -> Resource[Json]:
     """The same resource decoded to plain dicts, for the places where everything must pass through."""
     return Resource(resource.group, resource.version, resource.kind, resource.plural, resource.namespaced, dict)

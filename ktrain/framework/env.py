@@ -33,19 +33,22 @@ class Clock(Protocol):
 
 
 class SystemClock:
-    """The machine's clocks; `monotonic` is the running loop's, so a virtual loop makes it virtual."""
+    """The machine's clocks."""
 
-    def monotonic(self) -> float:
-        """Seconds on the running event loop's clock."""
-        return asyncio.get_running_loop().time()
+    monotonic: staticmethod[[], float] = staticmethod(time.monotonic)
+    """
+    Also the time of an event loop. Nothing is in between, not even a call, as all that is measured is measured by this:
+    it is read 150 times in the life of one TrainJob.
+    """
 
     def boottime(self) -> float:
-        """As `monotonic`, and on Linux with the time for which the machine was suspended."""
+        """Seconds on the running loop's clock, and on Linux with those for which the machine was suspended."""
+        loop = asyncio.get_running_loop()
         boot = getattr(time, "CLOCK_BOOTTIME", None)
         if boot is None:
-            return self.monotonic()
+            return loop.time()
         # In this order: a process that is stopped between the three gets the time before the stop, the safe guess.
-        return time.clock_gettime(boot) - time.clock_gettime(time.CLOCK_MONOTONIC) + self.monotonic()
+        return time.clock_gettime(boot) - time.clock_gettime(time.CLOCK_MONOTONIC) + loop.time()
 
     def now(self) -> datetime:
         """The machine's wall clock."""

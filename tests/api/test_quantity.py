@@ -44,6 +44,18 @@ def test_canonical_form_is_that_of_the_api_server(written, stored):
     assert stored == canonical(written)
 
 
+@pytest.mark.parametrize("again", [True, 1.0, "1"])
+def test_what_is_kept_of_a_number_says_nothing_of_what_is_equal_to_it(again):
+    """`True == 1`, and only one of the two is a quantity."""
+    assert canonical(1) == "1"
+
+    if again is True:
+        with pytest.raises(ValueError, match="True is not a quantity"):
+            canonical(again)
+    else:
+        assert canonical(again) == "1"
+
+
 @given(quantities)
 def test_canonical_form_keeps_the_value_and_is_stable(text):
     stored = canonical(text)

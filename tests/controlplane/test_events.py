@@ -1,7 +1,6 @@
 """Events of the framework as people see them: through core/v1, where kubectl looks, and with kubectl itself."""
 
 import asyncio
-import shutil
 from contextlib import asynccontextmanager
 
 import anyio
@@ -11,6 +10,8 @@ from ktrain.api import core
 from ktrain.api.core import CONFIG_MAPS, EVENTS, NAMESPACES, untyped
 from ktrain.api.meta import Key, Object, Resource
 from ktrain.framework import EventRecorder
+
+from ..programs import KUBECTL, needs_kubectl
 
 CORE_EVENTS = untyped(core.CORE_EVENTS)
 
@@ -103,7 +104,7 @@ async def test_an_event_of_a_cluster_scoped_object_lies_in_the_default_namespace
 
 
 @pytest.mark.e2e
-@pytest.mark.skipif(shutil.which("kubectl") is None, reason="needs kubectl")
+@needs_kubectl
 async def test_kubectl_shows_events(control_plane, reporting, subject):
     async with reporting() as recorder:
         for _ in range(3):
@@ -112,7 +113,7 @@ async def test_kubectl_shows_events(control_plane, reporting, subject):
     async def kubectl(*words):
         options = ("--kubeconfig", str(await control_plane.kubeconfig()), "-n", control_plane.namespace)
         process = await asyncio.create_subprocess_exec(
-            "kubectl", *options, *words, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT
+            KUBECTL, *options, *words, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT
         )
         output, _ = await process.communicate()
         return output.decode()

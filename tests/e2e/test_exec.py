@@ -2,22 +2,15 @@
 
 import os
 import pty
-import shutil
 import socket
 import subprocess
-from pathlib import Path
 
 import pytest
 import yaml
 
-pytestmark = pytest.mark.e2e
+from ..programs import KUBECTL, needs_kubectl
 
-KUBECTL = next(
-    (str(p) for p in (Path(os.environ.get("KUBEBUILDER_ASSETS", "/nowhere")) / "kubectl",) if p.exists()),
-    shutil.which("kubectl"),
-)
-if KUBECTL is None:
-    pytest.skip("kubectl is not installed", allow_module_level=True)
+pytestmark = [pytest.mark.e2e, needs_kubectl]
 
 
 class Cluster:

@@ -2,8 +2,6 @@
 
 import base64
 import json
-import os
-import shutil
 import signal
 import ssl
 import stat
@@ -11,20 +9,14 @@ import subprocess
 import sys
 import urllib.error
 import urllib.request
-from pathlib import Path
 
 import pytest
 import yaml
 
+from ..programs import KUBECTL, needs_kubectl
 from .conftest import eventually
 
 pytestmark = pytest.mark.e2e
-
-KUBECTL = next(
-    (str(p) for p in (Path(os.environ.get("KUBEBUILDER_ASSETS", "/nowhere")) / "kubectl",) if p.exists()),
-    shutil.which("kubectl"),
-)
-needs_kubectl = pytest.mark.skipif(KUBECTL is None, reason="kubectl is not installed")
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ import re
 import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
-from itertools import islice
+from itertools import count, islice
 from typing import TYPE_CHECKING, Any
 
 from ktrain.api.quantity import canonical
@@ -29,9 +29,10 @@ if TYPE_CHECKING:
     from .objects import Json
     from .runner import Plane
 
-STEP_S = 20.0
+STEP_S = 30.0
 HOLD_S = 2.0
-AT_A_TIME, MOST_SHRINKS = 20, 25
+AT_A_TIME, SHRINK_S = 20, 240.0
+_BESIDE = re.compile(r"(ConfigMap|Secret|PodGroup|VolcanoPodGroup)/(\w+)(-mpi-hostfile|-mpi-ssh-auth|-flux-\w+)?")
 
 
 @dataclass(frozen=True)
@@ -119,8 +120,12 @@ def _do(run: Run, cases: Sequence[Case], steps: list[Json], number: int) -> Json
 
 
 def _objects(run: Run) -> Json:
+    """Of a job whose JobSet is refused, Go makes what stands beside it or not: in the order of a hash, up to there."""
     found = run.objects()
-    return {name: _as_written(obj) if name.startswith("TrainJob/") else obj for name, obj in found.items()}
+    beside = [match for name in found if (match := _BESIDE.fullmatch(name)) and f"JobSet/{match[2]}" not in found]
+    for match in beside:
+        del found[match[0]]
+    return run.told() | {name: _as_written(obj) if name.startswith("TrainJob/") else obj for name, obj in found.items()}
 
 
 def _as_written(obj: Json) -> Json:
@@ -155,10 +160,11 @@ def shrink(planes: Sequence[Plane], name: str, case: Case, lines: list[str]) -> 
     """Take parts away as long as the same still differs; return what is left of the case and of the lines."""
     wanted, start = _places(lines), 0
     alone = case.runtime["metadata"]["name"].startswith("torchtune")
-    for attempt in range(MOST_SHRINKS):
+    until = time.monotonic() + SHRINK_S
+    for attempt in count():
         smaller = list(islice(_smaller(case), start, start + AT_A_TIME))
         tries = [one.renamed(f"{case.name}x{number}") for number, one in enumerate(smaller)]
-        if not tries:
+        if not tries or time.monotonic() > until:
             break
         found: dict[str, list[str]] = {}
         for number, some in enumerate([[one] for one in tries] if alone else [tries]):

@@ -38,6 +38,7 @@ KINDS = {
     "PriorityClass": ("/apis/scheduling.k8s.io/v1", "priorityclasses"),
     "Job": ("/apis/batch/v1", "jobs"),
     "Pod": ("/api/v1", "pods"),
+    "Event": ("/apis/events.k8s.io/v1", "events"),
 }
 COMPARED = ("TrainJob", "JobSet", "ConfigMap", "Secret", "PodGroup", "VolcanoPodGroup")
 CLUSTERED = ("ClusterTrainingRuntime", "PriorityClass")
@@ -102,6 +103,14 @@ class Run:
         found = {f"{kind}/{obj['metadata']['name']}": obj for kind in COMPARED for obj in self._list(kind)}
         found.pop("ConfigMap/kube-root-ca.crt", None)
         return {name: self._comparable(name, obj) for name, obj in found.items()}
+
+    def told(self) -> Json:
+        """Return the type and action of the events that say a TrainJob cannot be made; others only ktrain has."""
+        return {
+            f"Event/{event['regarding']['name']}": [event["type"], event.get("action")]
+            for event in self._list("Event")
+            if event["reason"] == "TrainJobResourcesCreationFailed"
+        }
 
     def _path(self, kind: str, *rest: str) -> str:
         prefix, plural = KINDS[kind]

@@ -3,19 +3,38 @@
 from collections import defaultdict
 
 from ktrain.api import assets
-from ktrain.api.core import CONFIG_MAPS, SECRETS, untyped
+from ktrain.api.core import CONFIG_MAP_METADATA, CONFIG_MAPS, SECRETS, untyped
 from ktrain.api.jobset import JOBSETS
-from ktrain.api.meta import Key
+from ktrain.api.meta import Key, owner_reference
 from ktrain.api.trainer import ANCESTOR_LABEL, API_VERSION, TRAIN_JOBS, TRAINING_RUNTIMES
 from ktrain.controllers import trainjob
 from ktrain.framework import Cache, Client, EventRecorder, LeaderElection, Manager
 from ktrain.framework.errors import NotFound
-from ktrain.pipeline import Registry
+from ktrain.pipeline import Component, Registry
 
 CRDS = [*assets.crds(), *assets.pod_group_crds()]
 NAMESPACE = "default"
 TICK_S = 0.5
-REGISTRY = Registry.load()
+
+
+class Board:
+    """A plugin whose ConfigMap for the job `held` is written after the JobSet, and follows it until it has ended."""
+
+    name = "Board"
+    after = ("JobSet",)
+
+    def build(self, info, ctx):
+        meta = info.job.metadata
+        if meta.name != "held":
+            return ()
+        owners = [owner_reference(API_VERSION, "TrainJob", meta.name, meta.uid)]
+        metadata = {"name": "held-board", "namespace": meta.namespace, "ownerReferences": owners}
+        data = {"suspended": str(info.job.is_suspended)}
+        body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data}
+        return (Component(CONFIG_MAP_METADATA, body),)
+
+
+REGISTRY = Registry((*Registry.load().plugins, Board()))
 ENDS = ("Complete", "Failed")
 OUT_OF_TIME = [("Failed", "DeadlineExceeded")]
 

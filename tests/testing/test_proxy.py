@@ -2,10 +2,7 @@
 
 import asyncio
 import contextlib
-import os
-import shutil
 from contextlib import asynccontextmanager
-from pathlib import Path
 
 import msgspec
 import pytest
@@ -19,6 +16,8 @@ from ktrain.framework.env import system_env
 from ktrain.framework.errors import ServerError, TransportError, Unauthorized
 from ktrain.testing.planes import embedded_plane
 from ktrain.testing.proxy import fault_proxy
+
+from ..programs import KUBECTL, needs_kubectl
 
 PATH = "/api/v1/namespaces/default/configmaps"
 WATCH = [("watch", "true"), ("allowWatchBookmarks", "true"), ("sendInitialEvents", "true")]
@@ -130,11 +129,8 @@ async def test_connections_are_cut_while_a_watch_runs():
             await anext(stream.lines)
 
 
-KUBECTL = shutil.which("kubectl") or str(Path(os.environ.get("KUBEBUILDER_ASSETS", "/nowhere"), "kubectl"))
-
-
 @pytest.mark.e2e
-@pytest.mark.skipif(not Path(KUBECTL).exists(), reason="needs kubectl (KUBEBUILDER_ASSETS)")
+@needs_kubectl
 async def test_kubectl_passes_and_meets_the_weather():
     async with proxied() as (proxy, client, _):
         await client.create(CONFIG_MAPS, config_map("a"))

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import dataclasses
 from datetime import timedelta
+from enum import Enum, auto
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from msgspec.structs import replace
 
 from ktrain import pipeline
 from ktrain.api import trainer as api
-from ktrain.api.meta import Key
+from ktrain.api.meta import Key, is_condition_true
 from ktrain.pipeline.errors import PipelineError, PlanError, PluginError
 from ktrain.plugins.jobset import JOB_SET_STATES
 
@@ -23,6 +24,7 @@ from . import elastic, gangs
 from . import snapshot as snapshots
 from .decision import Decision
 from .observe import REFUSED, RUNTIMES, SNAPSHOT_METADATA, Check, Failure
+from .stopping import to_stop
 from .writing import Apply, Writing
 
 if TYPE_CHECKING:
@@ -63,11 +65,12 @@ class _Stuck(Exception):
 def build(observed: Observed, registry: Registry) -> Decision:
     """Decide what to write for an unfinished job: `check`, or any of the others but `status`."""
     try:
-        return _build(observed, registry)
+        decision = _build(observed, registry)
     except _Ask as ask:
-        return ask.decision
+        decision = ask.decision
     except _Stuck as stuck:
-        return Decision(failure=stuck.failure)
+        decision = Decision(is_built=False, failure=stuck.failure)
+    return replace(decision, stops=to_stop(observed))
 
 
 def _build(observed: Observed, registry: Registry) -> Decision:
@@ -81,7 +84,7 @@ def _build(observed: Observed, registry: Registry) -> Decision:
         base = _base(observed)
     except PlanError as error:
         if running:
-            return Decision()  # it needs its runtime no more
+            return Decision(is_built=False)  # it needs its runtime no more
         raise _Stuck(Failure("RuntimeUnusable", str(error))) from error
     try:
         size = pipeline.size(registry, observed.job, base.snapshot.spec, observed.context)
@@ -111,25 +114,43 @@ def _written(decision: Decision, components: Callable[[], Writing]) -> Decision:
         return replace(decision, applies=tuple(writing.applies), removals=tuple(writing.removals))
     except PipelineError as error:
         # The snapshot stays: the job runs on the runtime it was created with, also when it is mended later.
-        return replace(decision, failure=Failure.of(error))
+        return replace(decision, is_built=False, failure=Failure.of(error))
 
 
 def _beside(decision: Decision, observed: Observed, registry: Registry, base: _Base) -> Decision:
     """Decide about what a running JobSet is placed by, beside its size."""
     found = gangs.look(observed, registry, base.snapshot.spec)
     decision = replace(decision, requeue_after_s=found.requeue_after_s, failure=decision.failure or found.failure)
-    wanted = None if _is_incomplete(observed) else found.missing
-    if wanted == ():
+    left = _left(observed)
+    if left is _Left.NOTHING and not found.missing:
         return decision
-    if Check.JOB not in observed.checked:
+    restored = _written(decision, lambda: _restored(observed, registry, base, found.missing, left))
+    if restored != decision and Check.JOB not in observed.checked:
         raise _Ask(Check.JOB)
-    return _written(decision, lambda: _restored(observed, registry, base, wanted))
+    return restored
 
 
-def _is_incomplete(observed: Observed) -> bool:
-    """Whether a component was refused when the JobSet was written already; of an earlier process its status tells."""
-    memory, told = observed.memory, observed.job.status.diagnosis
-    return memory.is_incomplete or (not memory.applied and told is not None and told.reason == REFUSED)
+class _Left(Enum):
+    """What may not have been written when the JobSet was."""
+
+    NOTHING = auto()
+    NEW = auto()
+    """What is not there."""
+    ALL = auto()
+    """Also what changed."""
+
+
+def _left(observed: Observed) -> _Left:
+    """
+    Say what was refused, or cut short. How far an earlier process came, the job's status tells.
+
+    Its first counters, and that it is resumed, are written when all else is, or with the reason why it is not.
+    """
+    known, status = observed.memory.is_incomplete, observed.job.status
+    is_refused = status.diagnosis is not None and status.diagnosis.reason == REFUSED
+    if known or (known is None and (is_refused or is_condition_true(status.conditions, api.CONDITION_SUSPENDED))):
+        return _Left.ALL
+    return _Left.NEW if known is None and not status.jobs_status else _Left.NOTHING
 
 
 def _resized(decision: Decision, observed: Observed, job_set: JobSetState) -> Decision:
@@ -269,19 +290,25 @@ def _components(observed: Observed, registry: Registry, base: _Base, size: Size 
     return writing
 
 
-def _restored(observed: Observed, registry: Registry, base: _Base, missing: Sequence[Address] | None) -> Writing:
+def _restored(observed: Observed, registry: Registry, base: _Base, missing: Sequence[Address], left: _Left) -> Writing:
     """
-    Build anew what is *missing* beside the JobSet of a running job; None: whatever is.
+    Build anew what is *missing* beside the JobSet of a running job, and what may be left over.
 
     Raises:
         PipelineError: It cannot be built.
+        _Ask: Only a comparison can tell whether it is written already.
     """
     writing = Writing(observed)
+    is_after = False
     for component in pipeline.plan(registry, observed.job, base.snapshot.spec, observed.context).components:
         apply = Apply.of(component)
         where = (component.resource, apply.key)
-        if where in missing if missing is not None else observed.context.lookup(*where) is None:
+        is_new = left is not _Left.NOTHING and observed.context.lookup(*where) is None
+        if where in missing or is_new or (is_after and left is _Left.ALL):
             writing.add(apply)
+        is_after |= component.resource == JOB_SET_STATES
+    if writing.unknown and Check.COMPONENTS not in observed.checked:
+        raise _Ask(Check.COMPONENTS, tuple(writing.unknown))
     return writing
 
 

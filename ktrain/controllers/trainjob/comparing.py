@@ -3,7 +3,9 @@ What of a plan is written already: after a restart only the API server can tell.
 behind it, fill in, and which fields are left over from an earlier version of us that sent more.
 
 What Kubeflow Trainer made need not be what ktrain would build, and no JobSet may become another. So it is kept, with
-all that its pods mount: only what may change of a suspended JobSet follows its TrainJob.
+all that its pods mount: only what may change of a suspended JobSet follows its TrainJob. What may not, and comes from
+the runtime and its patches alone, is no matter of who built it: where that is another, a patch asks for what cannot be,
+and is refused and told as of any JobSet.
 """
 
 from __future__ import annotations
@@ -30,6 +32,11 @@ if TYPE_CHECKING:
 
 _REFUSALS: Final = (403, 422)
 _OF_PODS: Final = ("nodeSelector", "tolerations", "schedulingGates")
+_FROM_PATCHES: Final = (
+    *("affinity", "serviceAccountName", "imagePullSecrets", "securityContext"),
+    "terminationGracePeriodSeconds",
+)
+"""What patches may set of pods and no plugin does."""
 _OF_METADATA: Final = ("labels", "annotations")
 
 
@@ -104,12 +111,19 @@ def _with_pods(job: Json, built: Json | None) -> Json:
     if built is None:
         return job
     template = job["template"]
-    pods = _without(template["spec"]["template"])
+    pods = _as_patched(_without(template["spec"]["template"]), built["spec"])
     metadata = pods.get("metadata", {}) | _only(_OF_METADATA, built.get("metadata", {}))
     pods = {**pods, "metadata": metadata, "spec": pods["spec"] | _only(_OF_PODS, built["spec"])}
     if not metadata:
         del pods["metadata"]
     return job | {"template": template | {"spec": template["spec"] | {"template": pods}}}
+
+
+def _as_patched(pods: Json, built: Json) -> Json:
+    spec = pods["spec"]
+    other = [name for name in _FROM_PATCHES if (spec.get(name) or None) != (built.get(name) or None)]
+    kept = {key: value for key, value in spec.items() if key not in other}
+    return pods | {"spec": kept | _only(tuple(other), built)}
 
 
 def _without(pods: Json) -> Json:

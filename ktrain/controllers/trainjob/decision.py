@@ -11,6 +11,7 @@ from .observe import Check
 if TYPE_CHECKING:
     from ktrain.api import trainer as api
     from ktrain.pipeline import Removal, Size
+    from ktrain.plugins.jobset import JobSetState
 
     from .elastic import Resize
     from .observe import Failure, Stall
@@ -32,6 +33,10 @@ class Decision(msgspec.Struct, frozen=True):
     applies: tuple[Apply, ...] = ()
     resize: Resize | None = None
     """Change the size of the running JobSet."""
+    stops: JobSetState | None = None
+    """Suspend this JobSet: as it is, if it is not among what is written."""
+    is_built: bool = True
+    """Whether what is to be written could be built."""
     failure: Failure | None = None
     stall: Stall | None = None
     """What is known of a JobSet that stands still."""

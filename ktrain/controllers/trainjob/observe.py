@@ -119,8 +119,11 @@ class Memory(msgspec.Struct, frozen=True, gc=False):
     """Resource versions of the JobSet and of the TrainJob after our last write; their events bring nothing new."""
     had_children: bool = False
     """Whether there ever was a snapshot or JobSet."""
-    is_incomplete: bool = False
-    """Whether some of the last plan was refused or lost. What comes after the JobSet is still to be written then."""
+    is_incomplete: bool | None = None
+    """
+    Whether some of the last plan was refused or lost, so that what comes after the JobSet is still to be written. None
+    until a pass came to its end: an earlier process may have been cut short.
+    """
     refused_nodes: int | None = None
     """The number of nodes that the JobSet could not be given."""
     ended: JobSetState | None = None

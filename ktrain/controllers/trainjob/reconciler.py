@@ -4,8 +4,7 @@ One pass over one TrainJob: observe from caches, decide, act with the fewest cal
 The order of writes is what makes a crash between any two of them harmless: what pods mount before the JobSet; the
 status before the deletion that it announces; a child only ever under its owner's UID. The snapshot of a job's own has
 no place in it: it goes beside what is built from it (`own_snapshots.py` says why it may). A shared one comes before the
-first JobSet. What a plugin has written after the JobSet may be lost by a crash between the two, as nobody can tell from
-a running job whether it was deleted since; it comes when the job is next suspended.
+first JobSet. What plugins have written after the JobSet is done before the status says that the job has begun.
 """
 
 from __future__ import annotations
@@ -36,6 +35,7 @@ from .lookups import Lookups
 from .memories import Memories
 from .observe import RUNTIMES, SNAPSHOT_METADATA, Applied, Check, Failure, Observed
 from .own_snapshots import OwnSnapshots
+from .stopping import stop
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -124,13 +124,12 @@ class Reconciler:
         if decision is None:
             return
         ends = job.is_finished or bool(decision.status and replace_status(job, decision.status).is_finished)
-        if cause is None:
-            cause = await self._write_components(job, decision)
+        cause = await self._write_components(job, decision, cause)
         if cause and ends:
             if refusals.may_pass(cause):
                 raise cause
             cause = None
-        if self._memory(job).is_incomplete is not bool(cause):
+        if (cause or decision.is_built) and self._memory(job).is_incomplete is not bool(cause):
             self._remember(job, is_incomplete=bool(cause))
         failure = self._refusal(job, decision.size, cause) if cause else decision.failure
         stall = None if cause else decision.stall
@@ -258,19 +257,21 @@ class Reconciler:
 
     # Act
 
-    async def _write_components(self, job: api.TrainJob, decision: Decision) -> ApiError | PlanError | None:
-        """Write what is to be written. Returns the refusal that ended it."""
+    async def _write_components(
+        self, job: api.TrainJob, decision: Decision, cause: ApiError | PlanError | None
+    ) -> ApiError | PlanError | None:
+        """Write what is to be written; if *cause* is known, only what needs no plan. Returns what was refused first."""
+        if cause:
+            decision = Decision(stops=decision.stops)
         if decision.applies:
             self._remember(job, is_incomplete=True)  # also if the answer to one of them is lost
         try:
             await self._write_all(job, decision)
-        except PlanError as error:
-            return error
-        except ApiError as error:
+        except (ApiError, PlanError) as error:
             if refusals.is_behind(error):
                 raise
-            return error
-        return None
+            return cause or error
+        return cause
 
     async def _write_all(self, job: api.TrainJob, decision: Decision) -> None:
         """Write the snapshot beside the rest where it may: what changes a JobSet that is there never waits for it."""
@@ -278,7 +279,7 @@ class Reconciler:
         exists = self._lookup(JOB_SET_STATES, job.key) is not None
         own = None if decision.shared else decision.snapshot
         may_start = own and self._own.are_accepted(job.metadata.namespace)
-        together = bool(decision.applies or decision.resize) and (exists or may_start)
+        together = bool(decision.applies or decision.resize or decision.stops) and (exists or may_start)
         if own and (together or exists):
             self._own.remember(job.metadata.uid, own)
         if together and decision.snapshot:
@@ -298,13 +299,22 @@ class Reconciler:
         self._remember(job, snapshot=snapshot, snapshot_version=version, had_children=True)
 
     async def _write_built(self, job: api.TrainJob, decision: Decision) -> None:
-        for apply in decision.applies:
-            component = apply.component
-            body = await comparing.to_write(self._client, apply, self._memory(job).kept)
-            done = await self._client.apply(component.resource, apply.guarded(body), force=apply.exists)
-            self._remember_applied(job, apply, done.metadata.generation)
-            if component.resource == JOB_SET_STATES:
-                self._remember(job, job_set_version=done.metadata.resource_version)
+        stops = decision.stops
+        try:
+            for apply in decision.applies:
+                component = apply.component
+                body = await comparing.to_write(self._client, apply, self._memory(job).kept)
+                done = await self._client.apply(component.resource, apply.guarded(body), force=apply.exists)
+                self._remember_applied(job, apply, done.metadata.generation)
+                if component.resource == JOB_SET_STATES:
+                    stops = None
+                    self._remember(job, job_set_version=done.metadata.resource_version)
+        except ApiError:
+            if stops:
+                await stop(self._client, stops)
+            raise
+        if stops:
+            await stop(self._client, stops)
         if resize := decision.resize:
             await self._client.patch(JOB_SET_STATES, resize.job_set.key, resize.patch, type=PatchType.JSON)
 
@@ -362,6 +372,8 @@ class Reconciler:
         if decision.status is None and decision.failure is None and self._memory(job).failure is None:
             return
         diagnosis = statuses.diagnosis(job, self._memory(job), self._env.clock.now())
+        if statuses.is_early(job, self._memory(job), diagnosis):
+            return
         status = msgspec.structs.replace(decision.status or job.status, diagnosis=diagnosis)
         patch = statuses.merge_patch(job, status)
         memory, now_s = self._memory(job), self._env.clock.monotonic()

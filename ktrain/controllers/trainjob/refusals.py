@@ -15,7 +15,7 @@ _TOO_LARGE: Final = ("request is too large", "Request entity too large")
 """In the words of etcd, whose answer is a 500, and of the API server: neither says of what, nor what to do."""
 
 
-def is_behind(error: ApiError) -> bool:
+def is_behind(error: ApiError | PlanError) -> bool:
     """Whether it was only our caches that were behind; then the next pass sees what is there."""
     if isinstance(error, Invalid):  # so are applies refused that meet an object of another UID
         return any(cause.field == "metadata.uid" for cause in error.status.details.causes)

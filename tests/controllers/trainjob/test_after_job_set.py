@@ -1,4 +1,4 @@
-"""What plugins build to be written after the JobSet: if it is refused, the JobSet runs already."""
+"""What plugins build to be written after the JobSet: if it is refused, or the process dies, the JobSet runs already."""
 
 from __future__ import annotations
 
@@ -29,6 +29,7 @@ class Board:
         meta = info.job.metadata
         owners = [owner_reference(api.API_VERSION, "TrainJob", meta.name, meta.uid)]
         metadata = {"name": f"{meta.name}-board", "namespace": meta.namespace, "ownerReferences": owners}
+        metadata["labels"] = {"suspended": str(info.job.is_suspended)}
         return (
             Component(
                 SERVICES,
@@ -111,5 +112,88 @@ def test_what_has_been_there_once_is_the_users_to_delete():
             await world.settle(60)
 
             assert await board(world) is None
+
+    play(scenario)
+
+
+async def dies_before_it(world: World, **spec) -> None:
+    """Have the operator die after the write of a JobSet that begins to run, while that of the Service is under way."""
+    faults = weather(world)
+    async with world.operator():
+        if spec:
+            await world.job(**spec)
+            await world.progress(suspended=1)
+            await world.settle()
+        with faults.on("write", SERVICES).lose_request():
+            await (world.patch(api.TRAIN_JOBS, spec={"suspend": False}) if spec else world.job())
+            assert not (await world.job_set()).spec.suspend
+
+
+@pytest.mark.parametrize("spec", [{}, {"suspend": True}], ids=["begun", "resumed"])
+def test_it_is_written_by_the_next_process_if_one_dies_before_it(spec):
+    async def scenario(world: World) -> None:
+        world.plugins += (Board(),)
+        await dies_before_it(world, **spec)
+        async with world.operator():
+            await world.progress(active=1)
+            await world.settle()
+
+        assert (await board(world)).metadata.labels["suspended"] == "False"
+        assert world.counting.writes.count(WRITE) == 1
+        assert "PATCH jobsets/job" not in world.counting.writes
+
+    play(scenario)
+
+
+@pytest.mark.parametrize("spec", [{}, {"suspend": True}], ids=["begun", "resumed"])
+def test_a_process_that_has_begun_a_job_says_so_only_when_it_is_written_or_told(spec):
+    async def scenario(world: World) -> None:
+        world.plugins += (Board(),)
+        faults = weather(world)
+        async with world.operator():
+            if spec:
+                await world.job(**spec)
+            with faults.on("write", SERVICES).answer(500):
+                await (world.patch(api.TRAIN_JOBS, spec={"suspend": False}) if spec else world.job())
+                await world.progress(active=1)
+                await world.settle(2)
+        async with world.operator():
+            await world.settle()
+
+        assert (await board(world)).metadata.labels["suspended"] == "False"
+        assert (await world.read()).status.jobs_status[0].active == 1
+
+    play(scenario)
+
+
+def test_while_it_lasts_the_status_goes_on():
+    async def scenario(world: World) -> None:
+        world.plugins += (Board(),)
+        faults = weather(world)
+        async with world.operator():
+            faults.on("write", SERVICES).answer(500)
+            await world.job()
+            await world.progress(active=1)
+            await world.settle(8)
+
+            status = (await world.read()).status
+            assert status.jobs_status[0].active == 1
+            assert status.diagnosis is not None
+
+    play(scenario)
+
+
+def test_a_new_process_asks_for_the_snapshot_only_and_writes_nothing_if_all_is_there():
+    async def scenario(world: World) -> None:
+        world.plugins += (Board(),)
+        async with world.operator():
+            await world.job()
+        async with world.operator():
+            await world.settle(5)
+            assert world.counting.writes == []
+            await world.progress(active=1)
+            await world.settle(5)
+            assert world.counting.writes == ["PATCH trainjobs/job/status"]
+            assert [path.rsplit("/", 1)[-1] for path in world.counting.reads] == ["job-runtime-snapshot"]
 
     play(scenario)

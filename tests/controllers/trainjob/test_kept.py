@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 import yaml
 
 from ktrain.api import core, jobset
@@ -118,14 +119,27 @@ def test_what_may_change_of_a_jobset_comes_and_goes_with_the_patch():
     play(scenario)
 
 
-def test_what_may_not_change_is_told_as_of_any_jobset():
-    term = {"topologyKey": "zone", "labelSelector": {"matchLabels": {"a": "b"}}}
-    affinity = {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+TERM = {"topologyKey": "zone", "labelSelector": {"matchLabels": {"a": "b"}}}
+FIXED = {
+    "affinity": {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [TERM]}},
+    "serviceAccountName": "other",
+    "imagePullSecrets": [{"name": "other"}],
+    "securityContext": {"runAsUser": 7},
+    "terminationGracePeriodSeconds": 7,
+}
 
+
+@pytest.mark.parametrize("field", FIXED)
+@pytest.mark.parametrize("restarted", [False, True])
+def test_what_may_not_change_is_told_as_of_any_jobset(restarted, field):
     async def scenario(world: Cluster) -> None:
+        wanted = {"suspend": False, "runtimePatches": [patch(spec={field: FIXED[field]})]}
+        if restarted:
+            await world.user.patch(api.TRAIN_JOBS, Key(NS, "job"), {"spec": wanted})
         async with world.operator():
             await world.settle(5)
-            await world.change(suspend=False, runtimePatches=[patch(spec={"affinity": affinity})])
+            if not restarted:
+                await world.change(**wanted)
             told = (await world.status()).diagnosis
             await world.change(suspend=True, runtimePatches=[])
             await world.change(suspend=False)

@@ -8,7 +8,6 @@ What a test expects of both is thereby proven to be what kubectl does on a clust
 import itertools
 import json
 import os
-import shutil
 import stat
 import subprocess
 import threading
@@ -17,18 +16,11 @@ from pathlib import Path
 import pytest
 import yaml
 
-from ktrain.testing.envtest import Settings
-
+from ...programs import KUBECTL, NO_KUBECTL
 from ..conftest import Running, eventually
 
 PATIENCE_S = 60
 _numbers = itertools.count(1)
-
-
-def _program():
-    binaries = Settings.of().binaries
-    found = binaries.kubectl if binaries else None
-    return str(found) if found else shutil.which("kubectl")
 
 
 class Kubectl:
@@ -97,10 +89,9 @@ class Kubectl:
 
 @pytest.fixture(scope="session")
 def program():
-    found = _program()
-    if found is None:
-        pytest.skip("there is no kubectl: set KUBEBUILDER_ASSETS to what hack/controlplane/build prints, or install it")
-    return found
+    if KUBECTL is None:
+        pytest.skip(NO_KUBECTL)
+    return KUBECTL
 
 
 @pytest.fixture(scope="session")

@@ -1,0 +1,124 @@
+"""Whoever suspends a job wants its pods to go, and that needs nothing but its JobSet."""
+
+from __future__ import annotations
+
+from contextlib import asynccontextmanager
+
+import pytest
+
+from ktrain.api import core, jobset
+from ktrain.api import trainer as api
+from ktrain.api.meta import Key
+from ktrain.pipeline.errors import PlanError
+
+from .test_own_snapshots import SNAPSHOT, weather
+from .world import NS, World, play
+
+STOPPED = "PATCH jobsets/job"
+
+
+class Broken:
+    """A plugin that cannot build what it could once."""
+
+    name = "Broken"
+
+    def __init__(self) -> None:
+        self.is_broken = False
+
+    def build(self, info, ctx):
+        if self.is_broken:
+            raise PlanError("it is broken")
+        return ()
+
+
+@asynccontextmanager
+async def running(world: World, *, restarted: bool):
+    """A job that runs, and the operator that began it or, `restarted`, another."""
+    async with world.operator():
+        await world.job()
+        await world.progress(active=1)
+        await world.settle()
+        if not restarted:
+            yield
+    if restarted:
+        async with world.operator():
+            await world.settle()
+            yield
+
+
+async def lose_snapshot_and_runtime(world: World) -> None:
+    await world.user.delete(api.TRAINING_RUNTIMES, Key(NS, "rt"))
+    await world.user.delete(core.CONFIG_MAPS, Key(NS, SNAPSHOT))
+    await world.settle()
+
+
+@pytest.mark.parametrize("restarted", [False, True])
+def test_a_job_without_snapshot_and_runtime_is_suspended_and_resumed_when_it_has_one_again(restarted):
+    async def scenario(world: World) -> None:
+        async with running(world, restarted=restarted):
+            before = await world.job_set()
+            await lose_snapshot_and_runtime(world)
+            world.counting.calls.clear()
+            await world.patch(api.TRAIN_JOBS, spec={"suspend": True})
+            await world.settle(30)
+            stopped, told = await world.job_set(), (await world.read()).status.diagnosis
+            assert world.counting.writes.count(STOPPED) == 1
+            await world.runtime()
+            await world.settle(60)
+            await world.patch(api.TRAIN_JOBS, spec={"suspend": None})
+            await world.settle(60)
+
+        assert (stopped.spec.suspend, stopped.metadata.uid) == (True, before.metadata.uid)
+        assert stopped.spec.replicated_jobs == before.spec.replicated_jobs
+        assert told.reason == "RuntimeUnusable"
+        after = await world.job_set()
+        assert (after.spec, after.metadata.uid) == (before.spec, before.metadata.uid)
+        assert (await world.read()).status.diagnosis is None
+
+    play(scenario)
+
+
+@pytest.mark.parametrize("restarted", [False, True])
+def test_a_plugin_that_fails_keeps_no_job_from_being_suspended(restarted):
+    async def scenario(world: World) -> None:
+        plugin = Broken()
+        world.plugins += (plugin,)
+        async with running(world, restarted=restarted):
+            plugin.is_broken = True
+            await world.patch(api.TRAIN_JOBS, spec={"suspend": True})
+            await world.settle(30)
+            assert (await world.job_set()).spec.suspend
+            assert "it is broken" in (await world.read()).status.diagnosis.message
+
+    play(scenario)
+
+
+def test_a_snapshot_that_cannot_be_read_keeps_no_job_from_being_suspended():
+    async def scenario(world: World) -> None:
+        async with world.operator():
+            await world.job()
+        world.counting.refused = (SNAPSHOT,)
+        async with world.operator():
+            await world.patch(api.TRAIN_JOBS, spec={"suspend": True})
+            await world.settle(5)
+            assert (await world.job_set()).spec.suspend
+            assert (await world.read()).status.diagnosis.reason == "Refused"
+
+    play(scenario)
+
+
+def test_what_is_refused_of_a_jobset_keeps_it_from_running_no_longer():
+    async def scenario(world: World) -> None:
+        faults = weather(world)
+        async with running(world, restarted=False):
+            changed = faults.on("apply", jobset.JOBSETS, where=lambda call: b"new-label" in call.body)
+            refusal = changed.answer(422, reason="Invalid", message="spec.replicatedJobs: field is immutable")
+            template = {"metadata": {"labels": {"new-label": "a"}}}
+            patch = {"manager": "me.io/x", "trainingRuntimeSpec": {"template": template}}
+            await world.patch(api.TRAIN_JOBS, spec={"suspend": True, "runtimePatches": [patch]})
+            await world.settle(5)
+            assert refusal.hits
+            assert (await world.job_set()).spec.suspend
+            assert "field is immutable" in (await world.read()).status.diagnosis.message
+
+    play(scenario)
