@@ -1,6 +1,7 @@
 """The Job controller's writes against the embedded server, with a cache that may lag: it shows what a test shows it."""
 
 from dataclasses import dataclass
+from datetime import timedelta
 
 import pytest
 
@@ -8,7 +9,7 @@ from ktrain.api.core import PODS
 from ktrain.api.meta import Key
 from ktrain.framework import Client, EventRecorder
 from ktrain.framework.cache.informer import Informer, Scope
-from ktrain.framework.env import system_env
+from ktrain.framework.env import Env, SystemClock, system_env
 from ktrain.framework.errors import Conflict
 from ktrain.local.apiserver.server import ApiServer
 from ktrain.local.jobs import Tuning
@@ -152,14 +153,28 @@ async def test_a_job_whose_pods_are_refused_starts_all_the_same_and_is_tried_aga
     assert job.status.active == 0
 
 
+class Standing(SystemClock):
+    """A clock that stands."""
+
+    def __init__(self, now):
+        self._now = now
+
+    def now(self):
+        return self._now
+
+
 async def test_a_finished_job_without_time_to_live_stays_until_its_end_can_have_been_seen(world):
-    await world.client.patch(JOBS, KEY, {"spec": {"ttlSecondsAfterFinished": 0}})
     await world.end_pod("Succeeded")
     for _ in range(3):
         await world.show()
         await world.run()
+    [end] = [c.last_transition_time for c in (await world.job()).status.conditions if c.type == "Complete"]
+    await world.client.patch(JOBS, KEY, {"spec": {"ttlSecondsAfterFinished": 0}})
+    await world.show()
 
-    result = await world.reconciler.reconcile(KEY)
+    world.reconciler._env = Env(Standing(end + timedelta(milliseconds=900)))
+    assert (await world.reconciler.reconcile(KEY)).requeue_after_s == pytest.approx(0.1)
 
-    assert {c.type for c in (await world.job()).status.conditions} >= {"Complete"}
-    assert 0 < result.requeue_after_s <= 1
+    world.reconciler._env = Env(Standing(end + timedelta(seconds=1)))
+    assert await world.reconciler.reconcile(KEY) is None
+    assert (await world.job()).metadata.deletion_timestamp is not None
