@@ -10,18 +10,22 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 
-from ktrain.api.quantity import canonical
+from ktrain.api.quantity import canonical, parse
 from ktrain.api.schema import empty_object
 from ktrain.api.schema.builtin import definition
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+    from fractions import Fraction
+
     from ktrain.api.meta import Json, JsonValue
 
 JOB_TEMPLATE: Final = "batch.v1.JobTemplateSpec"
 CLAIM: Final = "core.v1.PersistentVolumeClaim"
 
+_Read: TypeAlias = "Callable[[str | float], str | Fraction]"
 _QUANTITY: Final = "api.resource.Quantity"
 _ZEROS: Final[dict[str | None, JsonValue]] = {"string": "", "integer": 0, "array": None}
 _INT_OR_STRING: Final = "util.intstr.IntOrString"
@@ -34,15 +38,27 @@ _UNSAID: Final[dict[str, Json]] = {
 
 def decoded(value: JsonValue, name: str) -> JsonValue:
     """Return a value of a built-in definition as Go writes it. One of another type is left for the schema to refuse."""
+    return _decoded(value, name, canonical)
+
+
+def compared(value: JsonValue, name: str) -> JsonValue:
+    """Return a value of a built-in definition as Go compares it: `decoded`, but with amounts as numbers."""
+    return _decoded(value, name, parse)
+
+
+def _decoded(value: JsonValue, name: str, read: _Read) -> JsonValue:
     if name == _QUANTITY:
-        return _amount(value)
+        return _amount(value, read)
     if not isinstance(value, dict):
         return value
     struct = _struct(name)
-    written = {key: _inner(item, struct.fields.get(key)) for key, item in value.items()}
+    written = {key: _inner(item, struct.fields.get(key), read) for key, item in value.items()}
     for key, zero in struct.always.items():
         if written.get(key) is None:
-            written[key] = decoded({}, zero.definition) if isinstance(zero, _Field) else zero
+            field = struct.fields.get(key)
+            written[key] = (
+                _decoded({}, zero.definition, read) if isinstance(zero, _Field) else _inner(zero, field, read)
+            )
     return written
 
 
@@ -62,14 +78,14 @@ class _Struct:
     always: dict[str, JsonValue | _Field]
 
 
-def _inner(value: JsonValue, field: _Field | None) -> JsonValue:
+def _inner(value: JsonValue, field: _Field | None, read: _Read) -> JsonValue:
     if field is None:
         return value
     if isinstance(value, list):
-        return [decoded(item, field.definition) for item in value]
+        return [_decoded(item, field.definition, read) for item in value]
     if field.is_map and isinstance(value, dict):
-        return {key: decoded(item, field.definition) for key, item in value.items()}
-    return decoded(value, field.definition)
+        return {key: _decoded(item, field.definition, read) for key, item in value.items()}
+    return _decoded(value, field.definition, read)
 
 
 @lru_cache
@@ -91,10 +107,10 @@ def _field(schema: Json) -> _Field | None:
     return _Field(name, is_map="$ref" in values) if name else None
 
 
-def _amount(value: JsonValue) -> JsonValue:
+def _amount(value: JsonValue, read: _Read) -> JsonValue:
     if isinstance(value, bool) or not isinstance(value, str | int | float):
         return value
     try:
-        return canonical(value)
+        return read(value)
     except ValueError:
         return value

@@ -10,17 +10,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from ktrain.api.quantity import parse
 from ktrain.api.schema.causes import invalid
 
+from .decoded import JOB_TEMPLATE, compared
 from .elastic_rules import size_errors, with_size_of
 from .gates import OFF, Gates
 from .go_order import printed_jobs
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from fractions import Fraction
-
     from ktrain.api.meta import Json, JsonValue
     from ktrain.api.schema import Cause
 
@@ -29,9 +26,7 @@ _SPEC: Final = ("nodeSelector", "tolerations", "schedulingGates")
 _IMMUTABLE: Final = "field is immutable"
 
 # Fields of a Job template by how their emptiness reads. Other objects, `emptyDir` say, mean something when empty.
-_STRINGS: Final = frozenset({"labels", "annotations", "nodeSelector", "matchLabels"})
-_QUANTITIES: Final = frozenset({"requests", "limits"})
-_STRUCTS: Final = frozenset({"metadata", "resources"})
+_MAPS: Final = frozenset({"labels", "annotations", "nodeSelector", "matchLabels", "requests", "limits", "overhead"})
 _NOTHING: Final[tuple[JsonValue, ...]] = (None, [], "")
 
 
@@ -43,14 +38,14 @@ def refusals_on_update(new: Json, old: Json, gates: Gates = OFF) -> list[Cause]:
     after: list[Json] = new_spec.get("replicatedJobs") or []
     by_name = {rj.get("name"): rj for rj in before}
     causes: list[Cause] = []
-    compared = after
+    asked = after
     if gates.lets_resize((old.get("metadata") or {}).get("labels") or {}):
         causes += size_errors(after, by_name, old.get("status") or {})
-        compared = [with_size_of(by_name.get(rj.get("name"), rj), rj) for rj in compared]
+        asked = [with_size_of(by_name.get(rj.get("name"), rj), rj) for rj in asked]
     if new_spec.get("suspend") or old_spec.get("suspend"):
-        compared = [_with_open_fields_of(by_name.get(rj.get("name"), rj), rj) for rj in compared]
-    if not same(compared, before):
-        shown = printed_jobs(compared or new_spec.get("replicatedJobs"))
+        asked = [_with_open_fields_of(by_name.get(rj.get("name"), rj), rj) for rj in asked]
+    if asked != before and not _same(_values(asked), _values(before)):
+        shown = printed_jobs(asked or new_spec.get("replicatedJobs"))
         causes.append(invalid("spec.replicatedJobs", shown, _IMMUTABLE))
     if new_spec.get("managedBy") != old_spec.get("managedBy"):
         causes.append(invalid("spec.managedBy", new_spec.get("managedBy"), _IMMUTABLE))
@@ -81,33 +76,23 @@ def _map(parent: Json, field: str) -> Json:
     return value or {}
 
 
-def same(left: JsonValue, right: JsonValue) -> bool:
-    """Compare as the API machinery does: absent, null and empty are one, and resources are compared as quantities."""
+def _values(replicated_jobs: list[Json]) -> JsonValue:
+    """Return replicated jobs as Go compares them: what is stored went through its structs, an update may not have."""
+    return [{**rj, "template": compared(rj.get("template") or {}, JOB_TEMPLATE)} for rj in replicated_jobs]
+
+
+def _same(left: JsonValue, right: JsonValue) -> bool:
+    """Compare as the API machinery does: absent, null and empty are one."""
     if isinstance(left, dict) and isinstance(right, dict):
         return all(_same_field(key, left.get(key), right.get(key)) for key in left.keys() | right.keys())
     if isinstance(left, list) and isinstance(right, list):
-        return len(left) == len(right) and all(map(same, left, right))
+        return len(left) == len(right) and all(map(_same, left, right))
     return type(left) is type(right) and bool(left == right)
 
 
 def _same_field(key: str, left: JsonValue, right: JsonValue) -> bool:
-    if key in _STRINGS:
+    if key in _MAPS:
         return (left or {}) == (right or {})
-    if key in _QUANTITIES:
-        return _amounts(left) == _amounts(right)
-    if key in _STRUCTS:
-        return same(left or {}, right or {})
     if left in _NOTHING and right in _NOTHING:
         return True
-    return same(left, right)
-
-
-def _amounts(resources: Mapping[str, str | float] | None) -> dict[str, Fraction | str | float]:
-    return {name: _amount(amount) for name, amount in (resources or {}).items()}
-
-
-def _amount(quantity: str | float) -> Fraction | str | float:
-    try:
-        return parse(quantity)
-    except ValueError:
-        return quantity
+    return _same(left, right)

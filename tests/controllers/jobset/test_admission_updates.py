@@ -6,9 +6,7 @@ import copy
 
 import pytest
 
-from ktrain.controllers.jobset.admission import (
-    refusals_on_update,
-)
+from ktrain.controllers.jobset.admission import default_jobset, refusals_on_update
 
 from .documents import document, replicated_job
 
@@ -75,13 +73,79 @@ def test_what_means_the_same_and_what_is_open_may_change(change):
     assert updated(change) == []
 
 
-def test_equal_amounts_of_resources_are_equal():
-    old, new = (
-        document(replicated_job(pod={"containers": [{"name": "m", "resources": {"limits": {"cpu": cpu}}}]}))
-        for cpu in ("1", "1000m")
-    )
+def resources(amounts):
+    return {"containers": [{"name": "m", "resources": {"limits": amounts}}]}
+
+
+def volume(**source):
+    return {"volumes": [{"name": "v", **source}]}
+
+
+def variable(reference):
+    return {"containers": [{"name": "m", "env": [{"name": "E", "valueFrom": {"resourceFieldRef": reference}}]}]}
+
+
+def claim(size):
+    return volume(ephemeral={"volumeClaimTemplate": {"spec": {"resources": {"requests": {"storage": size}}}}})
+
+
+def downward(**reference):
+    return volume(downwardAPI={"items": [{"path": "p", "resourceFieldRef": {"resource": "limits.cpu", **reference}}]})
+
+
+POD_RULE = {"action": "Ignore", "onPodConditions": [{"type": "T"}]}
+
+
+@pytest.mark.parametrize("suspend", [False, True])
+@pytest.mark.parametrize(
+    ("pod", "job"),
+    [
+        (resources({"cpu": "1.250"}), {}),
+        (resources({"cpu": "0.5", "memory": "1024Mi"}), {}),
+        (volume(emptyDir={"sizeLimit": "1024Mi"}), {}),
+        ({"overhead": {"cpu": "0.5"}}, {}),
+        (variable({"resource": "limits.cpu"}), {}),
+        (variable({"resource": "limits.memory", "divisor": "1024Ki"}), {}),
+        (downward(), {}),
+        (downward(divisor="1000m"), {}),
+        (claim("0.5Gi"), {}),
+        (volume(ephemeral={"volumeClaimTemplate": {"spec": {"accessModes": ["ReadWriteOnce"]}}}), {}),
+        ({"initContainers": [{"name": "i", "image": "i"}]}, {"podFailurePolicy": {"rules": [POD_RULE]}}),
+    ],
+)
+def test_a_jobset_that_is_applied_again_as_it_was_is_not_refused(pod, job, suspend):
+    applied = document(replicated_job(pod=pod), suspend=suspend)
+    applied["spec"]["replicatedJobs"][0]["template"]["spec"] |= job | {"completionMode": "Indexed"}
+
+    assert refusals_on_update(applied, default_jobset(applied)) == []
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (resources({"cpu": "1"}), resources({"cpu": "1001m"})),
+        (volume(emptyDir={"sizeLimit": "1Gi"}), volume(emptyDir={"sizeLimit": "1025Mi"})),
+        (volume(emptyDir={"sizeLimit": "1Gi"}), volume(emptyDir={})),
+        ({"overhead": {"cpu": "1"}}, {"overhead": {"cpu": "2"}}),
+        (downward(), downward(divisor="1")),
+        (claim("1Gi"), claim("2Gi")),
+    ],
+)
+def test_an_amount_of_another_value_is_refused(before, after):
+    old, new = (default_jobset(document(replicated_job(pod=pod))) for pod in (before, after))
+
+    assert [cause.field for cause in refusals_on_update(new, old)] == ["spec.replicatedJobs"]
+
+
+def test_equal_amounts_are_equal_and_labels_are_none():
+    """A label may be named and may read like an amount."""
+    old, new = (document(replicated_job(pod=resources({"cpu": cpu}))) for cpu in ("1", "1000m"))
 
     assert refusals_on_update(new, old) == []
+
+    for jobset, label in ((old, "1"), (new, "1000m")):
+        pod_of(jobset["spec"])["metadata"]["labels"] = {"limits": label}
+    assert len(refusals_on_update(new, old)) == 1
 
 
 def test_the_manager_is_fixed():
