@@ -3,7 +3,12 @@ Kubernetes quantities (`1500m`, `2560Mi`, `3e9`), read and written exactly.
 
 The canonical form keeps the value and the family of the suffix (binary, decimal, exponent), has no fraction, and takes
 the largest suffix that allows that: `1.5Gi` is `1536Mi`, `4.5` is `4500m`. Amounts finer than a nano are rounded up,
-away from zero, as the API server does. Source: the documentation of `k8s.io/apimachinery/pkg/api/resource`.
+away from zero, and binary ones end at 2^63 - 1, as at the API server.
+
+What it stores is that form only where it has to write one: a text that it takes for canonical when it reads it stays as
+it is, and its test of that is a rough one (`1.250`, `+2`, `1E3`, `5.` pass). It also reads most texts without a single
+digit as zero. Both are as `ParseQuantity` of `k8s.io/apimachinery/pkg/api/resource` does them. Left out is what it does
+to decimal amounts of 10^21 and more, whose suffix it drops.
 """
 
 from __future__ import annotations
@@ -12,14 +17,21 @@ import math
 import re
 from fractions import Fraction
 from functools import lru_cache
-from typing import Final
+from typing import Final, NamedTuple
 
 _BINARY: Final = {"Ki": 2**10, "Mi": 2**20, "Gi": 2**30, "Ti": 2**40, "Pi": 2**50, "Ei": 2**60}
 _DECIMAL: Final = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
 _QUANTITY: Final = re.compile(
-    r"(?P<number>[+-]?(?:\d+\.?\d*|\.\d+))(?:(?P<suffix>[KMGTPE]i|[numkMGTPE]?)|[eE](?P<exponent>[+-]?\d+))", re.ASCII
+    r"(?P<sign>[+-]?)(?P<whole>\d*+)\.?(?P<fraction>\d*+)"
+    r"(?:(?P<suffix>[KMGTPE]i|[numkMGTPE]?)|[eE](?P<exponent>[+-]?\d+))",
+    re.ASCII,
 )
 _NANO: Final = 10**9
+_LARGEST_BINARY: Final = 2**63 - 1
+_MOST_DIGITS: Final = 18
+"""Of a decimal number that surely fits into 64 bits."""
+_MOST_BINARY_DIGITS: Final = 14
+"""The same of a binary one, its suffix counted with three digits for each 2^10."""
 _MAX_EXPONENT: Final = 400
 """A bound on work, not a rule: no real quantity has four hundred digits."""
 _KEPT: Final = 2048
@@ -50,7 +62,7 @@ def format_quantity(value: Fraction | int, like: str | float = "") -> str:
 
 def canonical(quantity: str | float) -> str:
     """
-    The quantity as the API server stores it.
+    The quantity as the API server stores it: canonical, or the text itself where it takes that for canonical.
 
     Raises:
         ValueError: If it is none.
@@ -63,33 +75,83 @@ def canonical_amount(quantity: str | float) -> str:
     """
     The quantity as the API server stores it in a list of resources: no finer than a thousandth, away from zero.
 
+    A text that it keeps is kept here, too, if its last digit is no finer.
+
     Raises:
         ValueError: If it is none.
     """
     return _amount_kept(quantity) if type(quantity) is str and len(quantity) <= _SHORT else _amount(quantity)
 
 
+class _Read(NamedTuple):
+    """A quantity that was read; `kept` is the power of ten of its last digit, if it is stored as it is written."""
+
+    value: Fraction
+    kept: int | None
+
+
 def _parse(quantity: str | float) -> Fraction:
-    text = repr(quantity) if isinstance(quantity, float) else str(quantity)
-    match = _QUANTITY.fullmatch(text)
-    if match is None or isinstance(quantity, bool):
+    return _read(quantity).value
+
+
+def _read(quantity: str | float) -> _Read:
+    match = _QUANTITY.fullmatch(_text(quantity))
+    if not match or not match[0] or isinstance(quantity, bool):
         expected = "a number with m, k, M, G, T, P, E, Ki, Mi, Gi, Ti, Pi, Ei or an exponent"
         raise ValueError(f"{quantity!r} is not a quantity: expected {expected}")
-    number = Fraction(match["number"].rstrip("."))
     exponent = int(match["exponent"] or 0)
     if abs(exponent) > _MAX_EXPONENT:
         raise ValueError(f"{quantity!r} is not a quantity: its exponent is out of range")
     suffix = match["suffix"] or ""
-    value = number * (_BINARY[suffix] if suffix in _BINARY else Fraction(10) ** (_DECIMAL[suffix] + exponent))
-    return _round_up(value)
+    read = _read_binary(match, suffix) if suffix in _BINARY else _read_decimal(match, exponent + _DECIMAL[suffix])
+    if read is None:
+        raise ValueError(f"{quantity!r} is not a quantity: expected a digit before {suffix or 'the exponent'}")
+    return read._replace(value=-read.value) if match["sign"] == "-" else read
+
+
+def _read_decimal(match: re.Match[str], power: int) -> _Read | None:
+    """Read a number times a power of ten. None: it has no digits, and is not of those that are zero then."""
+    digits = _whole(match) + match["fraction"]
+    last = power - len(match["fraction"])
+    is_short = len(digits) <= _MOST_DIGITS and last >= _DECIMAL["n"]
+    if not is_short and not _has_digits(match):
+        return None
+    is_kept = is_short and last % 3 == 0 and not digits.endswith("000") and not digits.startswith("0")
+    return _Read(_round_up(int(digits) * Fraction(10) ** last), last if is_kept else None)
+
+
+def _read_binary(match: re.Match[str], suffix: str) -> _Read | None:
+    """Read a number times a power of 1024. None as for decimals."""
+    whole, fraction = _whole(match), match["fraction"]
+    factor = _BINARY[suffix]
+    is_short = not fraction and len(whole) + 3 * (factor.bit_length() // 10) <= _MOST_BINARY_DIGITS
+    if not is_short and not _has_digits(match):
+        return None
+    value = _round_up(Fraction(int(whole + fraction) * factor, 10 ** len(fraction)))
+    return _Read(min(value, Fraction(_LARGEST_BINARY)), 0 if is_short and int(whole) % 8 else None)
+
+
+def _whole(match: re.Match[str]) -> str:
+    return match["whole"].lstrip("0") or "0"
+
+
+def _has_digits(match: re.Match[str]) -> bool:
+    return bool(match["whole"] or match["fraction"])
+
+
+def _text(quantity: str | float) -> str:
+    return repr(quantity) if isinstance(quantity, float) else str(quantity)
 
 
 def _canonical(quantity: str | float) -> str:
-    return format_quantity(parse(quantity), like=quantity)
+    read = _read(quantity)
+    return format_quantity(read.value, like=quantity) if read.kept is None else _text(quantity)
 
 
 def _amount(quantity: str | float) -> str:
-    value = parse(quantity)
+    value, kept = _read(quantity)
+    if kept is not None and kept >= _DECIMAL["m"]:
+        return _text(quantity)
     thousandths = math.ceil(abs(value) * 1000)
     return format_quantity(Fraction(thousandths if value > 0 else -thousandths, 1000), like=quantity)
 
@@ -124,10 +186,17 @@ def _format_binary(value: int) -> str:
 def _format_decimal(value: Fraction, *, exponents: bool) -> str:
     if value == 0:
         return "0"
+    if exponents:
+        return _format_exponent(int(value * _NANO))
     for suffix, power in reversed(_DECIMAL.items()):
         mantissa = value / Fraction(10) ** power
         if mantissa.denominator == 1:
-            if exponents and power:
-                return f"{mantissa}e{power}"
             return f"{mantissa}{suffix}"
     raise AssertionError("values are whole numbers of nanos")
+
+
+def _format_exponent(nanos: int) -> str:
+    mantissa, power = nanos, -9
+    while mantissa % 1000 == 0:
+        mantissa, power = mantissa // 1000, power + 3
+    return f"{mantissa}e{power}" if power else f"{mantissa}"
