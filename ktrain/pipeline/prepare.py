@@ -75,12 +75,29 @@ def prepare(job: api.TrainJob, runtime: api.RuntimeSpec, merged: Merged | None =
     `merged`: what an earlier phase of the same pass has left, and a later one will find.
 
     Raises:
-        PlanError: The runtime's template or a patch does not have the shape of its schema, or does not fit.
+        PlanError: The runtime's template or a patch does not have the shape of its schema, or does not fit; or a
+            variable of the TrainJob has a divisor that is no quantity, which its schema lets through.
     """
+    _check_divisors(job.spec)
     try:
         return _prepare(job, runtime, merged or Merged())
     except (msgspec.MsgspecError, ValueError, TypeError, AttributeError, KeyError, RecursionError) as error:
         raise PlanError(f"the runtime's template or a patch of it is malformed: {error}") from error
+
+
+def _check_divisors(spec: api.TrainJobSpec) -> None:
+    initializer = spec.initializer or api.Initializer()
+    holders = (("trainer", spec.trainer), ("initializer.dataset", initializer.dataset))
+    for place, holder in (*holders, ("initializer.model", initializer.model)):
+        if holder is None or b"divisor" not in bytes(holder.env):
+            continue
+        for index, variable in enumerate(declared_environment(holder.env)):
+            reference = (variable.get("valueFrom") or {}).get("resourceFieldRef") or {}
+            try:
+                canonical(reference.get("divisor", "0"))
+            except ValueError as error:
+                path = f"spec.{place}.env[{index}].valueFrom.resourceFieldRef.divisor"
+                raise PlanError(f"{path}: {error}") from None
 
 
 def _prepare(job: api.TrainJob, runtime: api.RuntimeSpec, merged: Merged) -> Info:

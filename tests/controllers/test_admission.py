@@ -144,6 +144,32 @@ def test_all_plugins_are_heard():
     assert "spec.trainer.env: Invalid value" in message
 
 
+def variables(divisor):
+    reference = {"resource": "limits.cpu", "divisor": divisor}
+    return [{"name": "A", "value": "divisor"}, {"name": "E", "valueFrom": {"resourceFieldRef": reference}}]
+
+
+@pytest.mark.parametrize(
+    ("place", "spec"),
+    [
+        ("trainer", {"trainer": {"env": variables("1e.5")}}),
+        ("initializer.dataset", {"initializer": {"dataset": {"env": variables("1e.5")}}}),
+        ("initializer.model", {"initializer": {"model": {"env": variables("1e.5")}}}),
+    ],
+)
+def test_a_divisor_that_is_no_quantity_is_the_trainjobs_fault_and_no_plugins(place, spec):
+    verdict = validate(job(**spec), found=runtime())
+
+    path = f"spec.{place}.env[1].valueFrom.resourceFieldRef.divisor"
+    assert verdict.message.startswith(f"spec: Forbidden: {path}: '1e.5' is not a quantity: expected a number")
+    assert not verdict.is_ours
+
+
+@pytest.mark.parametrize("divisor", ["1.250", "0", 1])
+def test_a_divisor_may_be_any_quantity(divisor):
+    assert validate(job(trainer={"env": variables(divisor)}), found=runtime()).allowed
+
+
 # Runtimes
 
 STEP = {

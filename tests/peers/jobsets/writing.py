@@ -37,6 +37,8 @@ PATTERNS = (
 SINGLE = ("RestartJob", "RestartJobAndIgnoreMaxRestarts")
 ACTIONS = ("FailJobSet", "RestartJobSet", "RestartJobSetAndIgnoreMaxRestarts", *(SINGLE * 2 * ("RestartJob" in GATES)))
 EXCLUSIVE, BY_NODE = "alpha.jobset.sigs.k8s.io/exclusive-topology", "alpha.jobset.sigs.k8s.io/node-selector"
+CPUS = ("500m", "0.5", "1", "1.250", "+2", "1E0", "1000m", "3.", "0.0005")
+SIZES = ("1024Mi", "0.5Gi", "1Gi", "+3Mi", "8Ei", "1E3", "1.250G", "1.2345k")
 TOLERATIONS = (
     {"key": "a", "operator": "Exists"},
     {"key": "b", "operator": "Equal", "value": "1", "effect": "NoSchedule"},
@@ -189,7 +191,7 @@ def pod_template(c: Chance) -> Json:
         schedulingGates=lambda: [{"name": name} for name in c.some(("g.io/a", "g.io/b"))],
         initContainers=lambda: [container(c, "init")],
         subdomain=lambda: "mine",
-        volumes=lambda: [{"name": "tmp", "emptyDir": {}}],
+        volumes=lambda: [{"name": "tmp", "emptyDir": c.fields(2, sizeLimit=lambda: c.choice(SIZES))}],
         terminationGracePeriodSeconds=lambda: 5,
         hostNetwork=lambda: False,
     )
@@ -201,6 +203,6 @@ def container(c: Chance, name: str) -> Json:
     return {"name": name, "image": "example.com/none:1"} | c.fields(
         4,
         env=lambda: [{"name": "A", "value": c.choice(("", "1"))}],
-        resources=lambda: {"requests": {"cpu": c.choice(("500m", "0.5", "1"))}},
+        resources=lambda: {"requests": {"cpu": c.choice(CPUS)}},
         command=lambda: c.some(("sh", "-c", "true")),
     )
