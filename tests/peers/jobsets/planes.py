@@ -74,4 +74,4 @@ def _embedded(directory: Path) -> Iterator[Path]:
         yield kubeconfig
     finally:
         process.terminate()
-        process.wait()
+        process.communicate()  # waits, and closes the pipe
