@@ -1,8 +1,8 @@
 """
 The one seam for the world: time and randomness. The third piece, the transport, is given to each `Client`.
 
-Production uses `system_env()`. Simulations pass a seeded `Random` and run on an event loop whose time is virtual
-(`ktrain.testing`), so the same code runs deterministically and thousands of times faster than life. Nothing in
+Production uses `system_env()`. Simulations pass a clock of virtual time, that of their event loop, and a seeded
+`Random` (`ktrain.testing`), so the same code runs deterministically and thousands of times faster than life. Nothing in
 `framework` or above calls `time.*`, `random.*` or `datetime.now` itself.
 """
 

@@ -11,7 +11,7 @@ from ktrain.api.jobset import JOBSETS
 from ktrain.api.meta import Alike, Object, Resource
 from ktrain.api.trainer import TRAIN_JOBS
 from ktrain.framework.client.codec import codec_for
-from ktrain.framework.client.keeping import MAX_PARTS
+from ktrain.framework.client.keeping import MAX_PART_BYTES, MAX_PARTS
 from ktrain.plugins.jobset import JOB_SET_STATES
 
 COUNTERS = {"name": "node", "active": 1, "ready": 1}
@@ -155,6 +155,15 @@ def test_parts_that_differ_in_each_object_go_with_the_objects():
         tracemalloc.stop()
 
     assert grown < filled / 10
+
+
+def test_of_parts_that_are_large_everybody_keeps_his_own():
+    """Owner references are written by anybody, as many as fit into an object: together they would fill the memory."""
+    some, many = [1] * (MAX_PART_BYTES // 4), [1] * MAX_PART_BYTES
+
+    for numbers, is_shared in ((some, True), (many, False)):
+        one, other = (read(NUMBERED, {"numbers": numbers}, name=name).numbers for name in ("a", "b"))
+        assert (one == other, one is other) == (True, is_shared)
 
 
 def test_an_mpi_job_takes_less_than_three_kilobytes_of_objects():

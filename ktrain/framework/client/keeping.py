@@ -4,8 +4,9 @@ What a decoded object is kept as: with nothing that is not its own, and holding 
 Two things are done here that msgspec leaves to its users. A `msgspec.Raw` field is a view that keeps the whole answer
 alive, so every one is copied out: a cached object of 1 KB must not pin a page of 5 MB. And what many objects have alike
 is there once: metadata by its nature, other fields where their types say so (`Alike`). That is half of the memory of a
-TrainJob and its JobSet. Of equal strings and of equal parts the first is taken. Strings go with their last user; parts,
-which are small, are remembered for as long as they are among the last that were seen.
+TrainJob and its JobSet. Of equal strings and of equal parts the first is taken. Strings go with their last user; parts
+are remembered for as long as they are among the last that were seen. Anybody may write parts of any size, so of large
+ones everybody keeps his own.
 """
 
 from __future__ import annotations
@@ -28,6 +29,8 @@ Keep = Callable[[Any], Any]
 
 MAX_PARTS: Final = 512
 """There are about as many different parts as there are runtimes, and sizes of jobs on each."""
+MAX_PART_BYTES: Final = 1024
+"""As JSON. An owner takes some 200, the counters of a replicated job 100."""
 
 
 def keeper(type_: type) -> Keep | None:
@@ -81,8 +84,12 @@ def _first_equal(info: inspect.Type) -> Keep:
     return intern if isinstance(info, inspect.StrType) else _part
 
 
-@lru_cache(maxsize=MAX_PARTS)
 def _part(part: Any) -> Any:  # noqa: ANN401 -- any that can be hashed
+    return _first(part) if len(_JSON.encode(part)) <= MAX_PART_BYTES else part
+
+
+@lru_cache(maxsize=MAX_PARTS)
+def _first(part: Any) -> Any:  # noqa: ANN401 -- any that can be hashed
     return part
 
 
@@ -108,4 +115,5 @@ def _in_fields(fields: list[tuple[str, Keep]]) -> Keep:
     return keep_fields
 
 
+_JSON: Final = msgspec.json.Encoder()
 _NAMES_OF_OWNERS: Final = ("api_version", "kind", "name", "uid")
