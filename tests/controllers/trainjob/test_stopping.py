@@ -9,6 +9,7 @@ import pytest
 from ktrain.api import core, jobset
 from ktrain.api import trainer as api
 from ktrain.api.meta import Key
+from ktrain.framework.errors import LeadershipLost
 from ktrain.pipeline.errors import PlanError
 
 from .conftest import NOW, a_job_set
@@ -161,6 +162,36 @@ def test_what_gets_no_answer_keeps_no_job_from_being_suspended(fault, restarted)
             await world.patch(api.TRAIN_JOBS, spec={"suspend": True})
             await world.settle(120)
             assert (await world.job_set()).spec.suspend
+
+    play(scenario)
+
+
+class Fence:
+    """A transport that, once it is `lost`, refuses writes as a client does that may not write any more."""
+
+    def __init__(self, inner) -> None:
+        self.inner = inner
+        self.stream = inner.stream
+        self.aclose = inner.aclose
+        self.is_lost = False
+
+    async def request(self, method, path, **more):
+        if self.is_lost and method != "GET":
+            raise LeadershipLost("another may lead by now")
+        return await self.inner.request(method, path, **more)
+
+
+def test_who_may_not_write_any_more_does_not_try_to_suspend():
+    async def scenario(world: World) -> None:
+        world.plugins += (Earlier(),)
+        world.counting.inner = fence = Fence(world.counting.inner)
+        async with running(world, restarted=False):
+            world.counting.calls.clear()
+            fence.is_lost = True
+            await world.patch(api.TRAIN_JOBS, spec={"suspend": True})
+            assert world.counting.writes.count("PATCH services/job-board") >= 1
+            assert STOPPED not in world.counting.writes
+            assert world.counting.reads == []
 
     play(scenario)
 
