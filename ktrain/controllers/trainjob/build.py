@@ -23,7 +23,7 @@ from ktrain.plugins.jobset import JOB_SET_STATES
 from . import elastic, gangs
 from . import snapshot as snapshots
 from .decision import Decision
-from .observe import REFUSED, RUNTIMES, SNAPSHOT_METADATA, Check, Failure
+from .observe import HINDRANCES, NAME_TAKEN, RUNTIME_UNUSABLE, RUNTIMES, SNAPSHOT_METADATA, Check, Failure
 from .stopping import to_stop
 from .writing import Apply, Writing
 
@@ -85,7 +85,7 @@ def _build(observed: Observed, registry: Registry) -> Decision:
     except PlanError as error:
         if running:
             return Decision(is_built=False)  # it needs its runtime no more
-        raise _Stuck(Failure("RuntimeUnusable", str(error))) from error
+        raise _Stuck(Failure(RUNTIME_UNUSABLE, str(error))) from error
     try:
         size = pipeline.size(registry, observed.job, base.snapshot.spec, observed.context)
     except PluginError as error:
@@ -111,7 +111,8 @@ def _written(decision: Decision, components: Callable[[], Writing]) -> Decision:
     """Have components written, or say why they cannot be built."""
     try:
         writing = components()
-        return replace(decision, applies=tuple(writing.applies), removals=tuple(writing.removals))
+        applies, removals = tuple(writing.applies), tuple(writing.removals)
+        return replace(decision, applies=applies, removals=removals, is_held=writing.is_held)
     except PipelineError as error:
         # The snapshot stays: the job runs on the runtime it was created with, also when it is mended later.
         return replace(decision, is_built=False, failure=Failure.of(error))
@@ -125,7 +126,7 @@ def _beside(decision: Decision, observed: Observed, registry: Registry, base: _B
     if left is _Left.NOTHING and not found.missing:
         return decision
     restored = _written(decision, lambda: _restored(observed, registry, base, found.missing, left))
-    if restored != decision and Check.JOB not in observed.checked:
+    if replace(restored, is_held=False) != decision and Check.JOB not in observed.checked:
         raise _Ask(Check.JOB)
     return restored
 
@@ -142,13 +143,13 @@ class _Left(Enum):
 
 def _left(observed: Observed) -> _Left:
     """
-    Say what was refused, or cut short. How far an earlier process came, the job's status tells.
+    Say what was refused, could not be built, or was cut short. How far an earlier process came, the job's status tells.
 
     Its first counters, and that it is resumed, are written when all else is, or with the reason why it is not.
     """
     known, status = observed.memory.is_incomplete, observed.job.status
-    is_refused = status.diagnosis is not None and status.diagnosis.reason == REFUSED
-    if known or (known is None and (is_refused or is_condition_true(status.conditions, api.CONDITION_SUSPENDED))):
+    is_hindered = status.diagnosis is not None and status.diagnosis.reason in HINDRANCES
+    if known or (known is None and (is_hindered or is_condition_true(status.conditions, api.CONDITION_SUSPENDED))):
         return _Left.ALL
     return _Left.NEW if known is None and not status.jobs_status else _Left.NOTHING
 
@@ -172,7 +173,7 @@ def _own(observed: Observed) -> JobSetState | None:
     else:
         holder = f"belongs to {owner.kind} {owner.name}" if owner else "has no controller"
         message = f'JobSet "{job.key}" exists and {holder}, so it is left alone; delete it or rename the TrainJob'
-    raise _Stuck(Failure("NameTaken", message))
+    raise _Stuck(Failure(NAME_TAKEN, message))
 
 
 def runtime_key(job: api.TrainJob) -> Key | None:

@@ -33,6 +33,7 @@ from . import status as statuses
 from .build import build, runtime_key
 from .decision import Decision
 from .observe import Failure
+from .stopping import to_stop
 
 if TYPE_CHECKING:
     from ktrain.api.meta import Condition
@@ -50,12 +51,12 @@ def decide(observed: Observed, registry: Registry) -> Decision:
         return Decision()
     status = _status(observed, registry)
     if isinstance(status, Failure):
-        return Decision(failure=status)
+        return _unknown(observed, status)
     ended = replace_status(job, status).is_finished
     try:
         removals = pipeline.removals(registry, job, observed.context) if ended or job.is_suspended else ()
     except PluginError as error:
-        return Decision(failure=Failure.of(error))
+        return _unknown(observed, Failure.of(error))
     idle = ended or job.metadata.deletion_timestamp
     building = _last(observed, status) if idle else stalls.beside(observed, build(observed, registry))
     if building.size:
@@ -67,6 +68,11 @@ def decide(observed: Observed, registry: Registry) -> Decision:
         removals=tuple(removal for removal in removals if removal.uid not in observed.memory.deleted),
         requeue_after_s=None if ended else _next_look_s(observed, status, building),
     )
+
+
+def _unknown(observed: Observed, failure: Failure) -> Decision:
+    """Decide what to do while a plugin cannot say how the job is: if it is suspended, no more than that it stops."""
+    return Decision(stops=to_stop(observed), is_built=False, failure=failure)
 
 
 def _last(observed: Observed, status: api.TrainJobStatus) -> Decision:

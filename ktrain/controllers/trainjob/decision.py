@@ -37,6 +37,8 @@ class Decision(msgspec.Struct, frozen=True):
     """Suspend this JobSet: as it is, if it is not among what is written."""
     is_built: bool = True
     """Whether what is to be written could be built."""
+    is_held: bool = False
+    """Whether some of it waits for an object that has to come, or to go, first."""
     failure: Failure | None = None
     stall: Stall | None = None
     """What is known of a JobSet that stands still."""

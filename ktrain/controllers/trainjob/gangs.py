@@ -16,7 +16,7 @@ from ktrain.pipeline.errors import PluginError
 from ktrain.pipeline.points import Address
 
 from . import status as statuses
-from .observe import Failure
+from .observe import PLUGIN_FAILED, Failure
 
 if TYPE_CHECKING:
     from ktrain.api.trainer import RuntimeSpec
@@ -44,7 +44,7 @@ def look(observed: Observed, registry: Registry, runtime: RuntimeSpec) -> Gangs:
         found = pipeline.gangs(registry, observed.job, runtime, observed.context)
         kept = pipeline.upkeep(registry, observed.job, runtime, observed.context)
     except PluginError as error:
-        return Gangs(failure=Failure("PluginFailed", str(error)))
+        return Gangs(failure=Failure(PLUGIN_FAILED, str(error)))
     needed = (*(Address(gang.resource, gang.key) for gang in found), *kept)
     missing = tuple(
         where for where in needed if where.resource in observed.kinds and observed.context.lookup(*where) is None

@@ -37,6 +37,13 @@ RUNTIMES: Final = {
 
 REFUSED: Final = "Refused"
 """The reason of a diagnosis: the API server did not take what was written."""
+BUILD_FAILED: Final = "BuildFailed"
+INTERNAL_ERROR: Final = "InternalError"
+NAME_TAKEN: Final = "NameTaken"
+PLUGIN_FAILED: Final = "PluginFailed"
+RUNTIME_UNUSABLE: Final = "RuntimeUnusable"
+HINDRANCES: Final = frozenset({REFUSED, BUILD_FAILED, INTERNAL_ERROR, NAME_TAKEN, PLUGIN_FAILED, RUNTIME_UNUSABLE})
+"""Reasons with which something may not have been written. Others tell what became of what was."""
 OVERRUN_AGAIN_S: Final = 60.0
 """After this time a plugin that did not return is asked about the job again."""
 
@@ -73,8 +80,8 @@ class Failure:
     def of(cls, error: PipelineError) -> Failure:
         """Say what the pipeline has to say. A plugin that makes all others wait is not asked again soon."""
         if isinstance(error, PluginOverrun):
-            return cls("PluginFailed", str(error), at_once=True, again_s=OVERRUN_AGAIN_S)
-        return cls("PluginFailed" if isinstance(error, PluginError) else "BuildFailed", str(error))
+            return cls(PLUGIN_FAILED, str(error), at_once=True, again_s=OVERRUN_AGAIN_S)
+        return cls(PLUGIN_FAILED if isinstance(error, PluginError) else BUILD_FAILED, str(error))
 
 
 class Standing(NamedTuple):
@@ -124,6 +131,8 @@ class Memory(msgspec.Struct, frozen=True, gc=False):
     Whether some of the last plan was refused or lost, so that what comes after the JobSet is still to be written. None
     until a pass came to its end: an earlier process may have been cut short.
     """
+    behind_since: datetime | None = None
+    """Since when writes were refused as if our caches were behind."""
     refused_nodes: int | None = None
     """The number of nodes that the JobSet could not be given."""
     ended: JobSetState | None = None

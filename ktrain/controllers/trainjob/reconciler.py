@@ -10,15 +10,15 @@ first JobSet. What plugins have written after the JobSet is done before the stat
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
-import msgspec
 import structlog
+from msgspec.structs import replace
 
 from ktrain.api import core
 from ktrain.api import trainer as api
 from ktrain.framework.client.client import PatchType
-from ktrain.framework.errors import ApiError, Conflict, FrameworkError, NotFound
+from ktrain.framework.errors import ApiError, Conflict, FrameworkError, LeadershipLost, NotFound
 from ktrain.framework.parallel import run_all
 from ktrain.pipeline.errors import PlanError
 from ktrain.pipeline.points import Context
@@ -36,6 +36,7 @@ from .memories import Memories
 from .observe import RUNTIMES, SNAPSHOT_METADATA, Applied, Check, Failure, Observed
 from .own_snapshots import OwnSnapshots
 from .stopping import stop
+from .telling import Telling
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -52,10 +53,6 @@ if TYPE_CHECKING:
     from .writing import Apply
 
 log = structlog.get_logger(__name__)
-
-COALESCE_S: Final = 0.5
-"""Counters that change within this time go out in one write."""
-_MAX_NOTE: Final = 950
 
 
 class JobFailed(FrameworkError):
@@ -84,7 +81,6 @@ class Reconciler:
     ) -> None:
         self._client = client
         self._env = env
-        self._recorder = recorder
         self._registry = registry
         self._informers = informers
         self._config = config
@@ -93,6 +89,7 @@ class Reconciler:
         self._wake = wake
         self._looks = Looks(client, env, wake)
         self.memories = Memories(env)
+        self._telling = Telling(client, env, recorder, self.memories, wake)
 
     async def reconcile(self, key: Key) -> None:
         """
@@ -112,8 +109,8 @@ class Reconciler:
             raise
         except Exception as error:
             failure = refusals.unforeseen(error)
-            self._note_failure(job, failure)
-            await self._write_status(job, Decision(failure=failure))
+            self._telling.note(job, failure)
+            await self._telling.write(job, Decision(failure=failure))
             raise
         finally:
             if self.memories.end(job.metadata.uid):
@@ -129,13 +126,16 @@ class Reconciler:
             if refusals.may_pass(cause):
                 raise cause
             cause = None
-        if (cause or decision.is_built) and self._memory(job).is_incomplete is not bool(cause):
-            self._remember(job, is_incomplete=bool(cause))
+        is_incomplete = bool(cause or decision.is_held)
+        if (cause or decision.is_built) and self._memory(job).is_incomplete is not is_incomplete:
+            self._remember(job, is_incomplete=is_incomplete)
+        if self._memory(job).behind_since and not (cause and refusals.is_behind(cause)):
+            self._remember(job, behind_since=None)
         failure = self._refusal(job, decision.size, cause) if cause else decision.failure
         stall = None if cause else decision.stall
         self._follow(job, stall)
-        self._note_failure(job, failure)
-        await self._write_status(job, decision)
+        self._telling.note(job, failure)
+        await self._telling.write(job, decision)
         for removal in decision.removals:
             await self._delete(removal)
             self._remember(job, deleted=self._memory(job).deleted | {removal.uid})
@@ -213,9 +213,14 @@ class Reconciler:
                 if not await self._ask(job, decision):
                     return None, None
             except ApiError as error:
-                if refusals.is_behind(error):
+                if self._is_behind(job, error):
                     raise
                 return decision, error
+            except LeadershipLost:
+                raise
+            except FrameworkError:
+                await self._stop(decision)
+                raise
             checked |= decision.check
 
     async def _ask(self, job: api.TrainJob, decision: Decision) -> bool:
@@ -268,10 +273,19 @@ class Reconciler:
         try:
             await self._write_all(job, decision)
         except (ApiError, PlanError) as error:
-            if refusals.is_behind(error):
+            if self._is_behind(job, error):
                 raise
             return cause or error
         return cause
+
+    def _is_behind(self, job: api.TrainJob, error: ApiError | PlanError) -> bool:
+        """Whether only our caches were behind, which they are for a moment: what lasts is told as any refusal is."""
+        if not refusals.is_behind(error):
+            return False
+        now = self._env.clock.now()
+        since = self._memory(job).behind_since or now
+        self._remember(job, behind_since=since)
+        return (now - since).total_seconds() < statuses.DIAGNOSE_AFTER_S
 
     async def _write_all(self, job: api.TrainJob, decision: Decision) -> None:
         """Write the snapshot beside the rest where it may: what changes a JobSet that is there never waits for it."""
@@ -299,7 +313,6 @@ class Reconciler:
         self._remember(job, snapshot=snapshot, snapshot_version=version, had_children=True)
 
     async def _write_built(self, job: api.TrainJob, decision: Decision) -> None:
-        stops = decision.stops
         try:
             for apply in decision.applies:
                 component = apply.component
@@ -307,16 +320,21 @@ class Reconciler:
                 done = await self._client.apply(component.resource, apply.guarded(body), force=apply.exists)
                 self._remember_applied(job, apply, done.metadata.generation)
                 if component.resource == JOB_SET_STATES:
-                    stops = None
+                    decision = replace(decision, stops=None)
                     self._remember(job, job_set_version=done.metadata.resource_version)
-        except ApiError:
-            if stops:
-                await stop(self._client, stops)
+        except LeadershipLost:
             raise
-        if stops:
-            await stop(self._client, stops)
+        except Exception:
+            await self._stop(decision)
+            raise
+        await self._stop(decision)
         if resize := decision.resize:
             await self._client.patch(JOB_SET_STATES, resize.job_set.key, resize.patch, type=PatchType.JSON)
+
+    async def _stop(self, decision: Decision) -> None:
+        """Suspend the JobSet as it is, also when nothing else can be asked or written."""
+        if decision.stops:
+            await stop(self._client, decision.stops)
 
     def _refusal(self, job: api.TrainJob, size: Size | None, cause: ApiError | PlanError) -> Failure:
         """Say why the API server refused, and remember it where asking again would be no use."""
@@ -343,54 +361,6 @@ class Reconciler:
         """Hear why the JobSet stands still, when the time has come, and see to it that the time comes."""
         heard = await self._looks.look(self._lookup(JOB_SET_STATES, job.key), job.key, stall)
         self._remember(job, stall=heard)
-
-    def _note_failure(self, job: api.TrainJob, failure: Failure | None) -> None:
-        """Remember why the pass failed, and say it in an event if it is news."""
-        memory = self._memory(job)
-        if failure is None:
-            if memory.failure:
-                self._remember(job, failure=None, failing_since=None, told=None, diagnosed=None)
-            return
-        if failure == memory.failure:
-            return
-        now = self._env.clock.now()
-        self._remember(job, failure=failure, failing_since=memory.failing_since or now, told=now)
-        if not failure.at_once:
-            self._wake(job.key, statuses.DIAGNOSE_AFTER_S)
-        text = failure.message if len(failure.message) <= _MAX_NOTE else f"{failure.message[:_MAX_NOTE]} ..."
-        self._recorder.event(
-            api.TRAIN_JOBS,
-            job,
-            type="Warning",
-            reason=failure.event or "TrainJobResourcesCreationFailed",
-            message=text if failure.event else f"TrainJob resources reconciliation failed: {text}",
-            action="Reconciling",
-        )
-
-    async def _write_status(self, job: api.TrainJob, decision: Decision) -> None:
-        """Write the status if it changed, or see to it that it is written later if that is better."""
-        if decision.status is None and decision.failure is None and self._memory(job).failure is None:
-            return
-        diagnosis = statuses.diagnosis(job, self._memory(job), self._env.clock.now())
-        if statuses.is_early(job, self._memory(job), diagnosis):
-            return
-        status = msgspec.structs.replace(decision.status or job.status, diagnosis=diagnosis)
-        patch = statuses.merge_patch(job, status)
-        memory, now_s = self._memory(job), self._env.clock.monotonic()
-        if patch and not statuses.is_urgent(job.status, status):
-            due_s = memory.status_due_s
-            if due_s is None:
-                due_s = now_s + COALESCE_S
-                self._remember(job, status_due_s=due_s)
-            if now_s < due_s:
-                self._wake(job.key, due_s - now_s)
-                return
-        if patch:
-            written = await self._client.patch(api.TRAIN_JOBS, job.key, patch, subresource="status")
-            self._remember(job, status_version=written.metadata.resource_version)
-        if memory.status_due_s is not None or memory.diagnosed != memory.failure:
-            diagnosed = memory.failure if status.diagnosis else None
-            self._remember(job, status_due_s=None, diagnosed=diagnosed)
 
     async def _delete(self, removal: Removal) -> None:
         try:

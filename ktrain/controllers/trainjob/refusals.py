@@ -7,7 +7,7 @@ from typing import Final
 from ktrain.framework.errors import ApiError, ApplyConflict, Conflict, Invalid, ServerError, TooManyRequests
 from ktrain.pipeline.errors import PlanError
 
-from .observe import REFUSED, Failure
+from .observe import INTERNAL_ERROR, REFUSED, RUNTIME_UNUSABLE, Failure
 from .writing import ADVICE
 
 _LASTING: Final = (400, 403, 409, 422)
@@ -30,7 +30,7 @@ def may_pass(error: ApiError | PlanError) -> bool:
 def failure(error: ApiError | PlanError) -> Failure:
     """Say why the API server refused a child. What it calls the client's fault, time alone will not mend."""
     if isinstance(error, PlanError):
-        return Failure("RuntimeUnusable", str(error))
+        return Failure(RUNTIME_UNUSABLE, str(error))
     message = error.status.message or str(error)
     if any(words in message for words in _TOO_LARGE):
         what = "/".join(error.path.split("/")[-2:])
@@ -41,4 +41,4 @@ def failure(error: ApiError | PlanError) -> Failure:
 
 def unforeseen(error: Exception) -> Failure:
     """Say what went wrong in ktrain itself, or in something that a plugin built and nobody checked."""
-    return Failure("InternalError", f"{type(error).__name__}: {error}; the operator's log has more")
+    return Failure(INTERNAL_ERROR, f"{type(error).__name__}: {error}; the operator's log has more")

@@ -24,12 +24,13 @@ _KEPT: Final = ("name", "namespace", "resourceVersion", "labels", "annotations",
 
 
 def to_stop(observed: Observed) -> JobSetState | None:
-    """Return the JobSet if it runs and should not."""
+    """Return the JobSet if it runs and should not. What ends, or goes, is left to its end."""
     job, job_set = observed.job, observed.job_set
     if job_set is None or not job_set.metadata.is_controlled_by(job.metadata.uid):
         return None
-    runs = not (job_set.spec.suspend or job_set.metadata.deletion_timestamp)
-    return job_set if job.is_suspended and runs else None
+    runs = not (job_set.spec.suspend or job_set.metadata.deletion_timestamp or job_set.has_ended)
+    is_wanted = job.is_suspended and not (job.is_finished or job.metadata.deletion_timestamp)
+    return job_set if is_wanted and runs else None
 
 
 async def stop(client: Client, job_set: JobSetState) -> JobSetState:

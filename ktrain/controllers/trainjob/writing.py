@@ -126,7 +126,7 @@ class Writing:
 
     def __init__(self, observed: Observed) -> None:
         self._observed = observed
-        self._held = False
+        self.is_held = False
         """Whether the rest has to wait: for an object that has to come, or to go, first. Its event wakes the job."""
         self.applies: list[Apply] = []
         self.removals: list[Removal] = []
@@ -144,17 +144,17 @@ class Writing:
             raise PlanError(_UNWATCHED.format(apply.identity, component.resource.qualified_name))
         existing = observed.context.lookup(component.resource, apply.key)
         if existing is None:
-            if not self._held:
+            if not self.is_held:
                 self.applies.append(apply)
-            self._held |= component.awaited
+            self.is_held |= component.awaited
         elif not existing.metadata.is_controlled_by(observed.job.metadata.uid):
             raise PlanError(f"{apply.identity} exists and is not this TrainJob's, so it is left alone; rename either")
         elif existing.metadata.deletion_timestamp:
-            self._held = True
+            self.is_held = True
         elif component.replaces:
-            self._held = True
+            self.is_held = True
             self.removals.append(Removal.of(component.resource, existing))
-        elif component.when is not ApplyWhen.ABSENT and not self._held:
+        elif component.when is not ApplyWhen.ABSENT and not self.is_held:
             self._again(apply.over(existing), existing)
 
     def _again(self, apply: Apply, existing: Object) -> None:

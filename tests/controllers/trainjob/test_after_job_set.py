@@ -10,6 +10,7 @@ from ktrain.api.meta import Key, owner_reference
 from ktrain.framework.errors import NotFound
 from ktrain.pipeline import Component, Watch
 
+from .failing import Failing
 from .test_own_snapshots import weather
 from .world import NS, World, play
 
@@ -195,5 +196,71 @@ def test_a_new_process_asks_for_the_snapshot_only_and_writes_nothing_if_all_is_t
             await world.settle(5)
             assert world.counting.writes == ["PATCH trainjobs/job/status"]
             assert [path.rsplit("/", 1)[-1] for path in world.counting.reads] == ["job-runtime-snapshot"]
+
+    play(scenario)
+
+
+@pytest.mark.parametrize("point", ["jobs_status", "terminal_condition"])
+def test_a_pass_that_fails_in_between_does_not_have_it_forgotten(point):
+    async def scenario(world: World) -> None:
+        plugin = Failing(point)
+        world.plugins += (Board(), plugin)
+        async with world.operator():
+            await refused(world)
+            plugin.fails = True
+            await world.progress(active=1)
+            await world.settle(200)
+            world.quota_exceeded = plugin.fails = False
+            await world.settle(2000)
+            assert await board(world)
+
+    play(scenario)
+
+
+@pytest.mark.parametrize("restarted", [False, True])
+def test_it_comes_when_what_somebody_else_has_in_its_place_is_gone(restarted):
+    theirs = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "job-board", "namespace": NS}}
+
+    async def scenario(world: World) -> None:
+        world.plugins += (Board(),)
+        faults = weather(world)
+        async with world.operator():
+            with faults.on("write", SERVICES).answer(500):
+                await world.job()
+                await world.user.create(SERVICES, theirs | {"spec": {"ports": [{"port": 80}]}})
+            await world.progress(active=1, ready=1)
+            await world.settle(60)
+            assert (await world.read()).status.diagnosis.reason == "BuildFailed"
+            if not restarted:
+                await world.user.delete(SERVICES, Key(NS, "job-board"))
+                await world.settle(600)
+        if restarted:
+            async with world.operator():
+                await world.settle(60)
+                await world.user.delete(SERVICES, Key(NS, "job-board"))
+                await world.settle(600)
+
+        assert (await board(world)).metadata.controller.kind == "TrainJob"
+        assert (await world.read()).status.diagnosis is None
+
+    play(scenario)
+
+
+def test_it_comes_when_an_earlier_one_of_its_name_is_gone_at_last():
+    async def scenario(world: World) -> None:
+        world.plugins += (Board(),)
+        key = Key(NS, "job-board")
+        async with world.operator():
+            await world.job(suspend=True)
+            await world.user.patch(SERVICES, key, {"metadata": {"finalizers": ["me.io/held"]}})
+            await world.user.delete(SERVICES, key)
+            await world.patch(api.TRAIN_JOBS, spec={"suspend": False})
+            await world.progress(active=1)
+            await world.settle(5)
+            assert (await world.read()).status.jobs_status[0].active == 1
+            await world.user.patch(SERVICES, key, {"metadata": {"finalizers": None}})
+            await world.settle(5)
+
+            assert (await board(world)).metadata.labels["suspended"] == "False"
 
     play(scenario)

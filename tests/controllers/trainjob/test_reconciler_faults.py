@@ -330,3 +330,21 @@ def test_the_empty_metadata_that_kubeflow_sends_with_templates_is_no_reason_to_w
             assert world.counting.writes == []
 
     play(scenario)
+
+
+def test_a_conflict_that_lasts_is_told_and_one_that_passes_is_not():
+    async def scenario(world: World) -> None:
+        world.quota_exceeded, world.refusal = True, (409, "Conflict", "the webhook says: conflict with another")
+        async with world.operator():
+            await world.job()
+            assert (await world.read()).status.diagnosis is None
+            await world.settle(10)
+            told = (await world.read()).status.diagnosis
+            world.quota_exceeded = False
+            await world.settle(60)
+
+            assert (told.reason, told.message) == ("Refused", "the webhook says: conflict with another")
+            assert await world.job_set()
+            assert (await world.read()).status.diagnosis is None
+
+    play(scenario)

@@ -9,8 +9,13 @@ import pytest
 from ktrain.api import core, jobset
 from ktrain.api import trainer as api
 from ktrain.api.meta import Key
+from ktrain.framework.errors import LeadershipLost
 from ktrain.pipeline.errors import PlanError
 
+from .conftest import NOW, a_job_set
+from .failing import Failing
+from .test_after_job_set import Board
+from .test_decide import COMPLETE, ENDED
 from .test_own_snapshots import SNAPSHOT, weather
 from .world import NS, World, play
 
@@ -122,3 +127,93 @@ def test_what_is_refused_of_a_jobset_keeps_it_from_running_no_longer():
             assert "field is immutable" in (await world.read()).status.diagnosis.message
 
     play(scenario)
+
+
+@pytest.mark.parametrize("point", ["build", "size", "jobs_status", "terminal_condition", "removals"])
+def test_a_plugin_that_raises_at_any_point_keeps_no_job_from_being_suspended(point):
+    async def scenario(world: World) -> None:
+        plugin = Failing(point)
+        world.plugins += (plugin,)
+        async with running(world, restarted=False):
+            plugin.fails = True
+            await world.patch(api.TRAIN_JOBS, spec={"suspend": True})
+            await world.settle(5)
+            assert (await world.job_set()).spec.suspend
+            assert (await world.read()).status.diagnosis.reason == "PluginFailed"
+
+    play(scenario)
+
+
+class Earlier(Board):
+    """Its Service comes before the JobSet, and differs if the job is suspended."""
+
+    before = ("JobSet",)
+    after = ()
+
+
+@pytest.mark.parametrize("restarted", [False, True])
+@pytest.mark.parametrize("fault", ["lose_request", "lose_answer", "reset"])
+def test_what_gets_no_answer_keeps_no_job_from_being_suspended(fault, restarted):
+    async def scenario(world: World) -> None:
+        world.plugins += (Earlier(),)
+        faults = weather(world)
+        async with running(world, restarted=restarted):
+            getattr(faults.on("write", core.SERVICES), fault)()
+            await world.patch(api.TRAIN_JOBS, spec={"suspend": True})
+            await world.settle(120)
+            assert (await world.job_set()).spec.suspend
+
+    play(scenario)
+
+
+class Fence:
+    """A transport that, once it is `lost`, refuses writes as a client does that may not write any more."""
+
+    def __init__(self, inner) -> None:
+        self.inner = inner
+        self.stream = inner.stream
+        self.aclose = inner.aclose
+        self.is_lost = False
+
+    async def request(self, method, path, **more):
+        if self.is_lost and method != "GET":
+            raise LeadershipLost("another may lead by now")
+        return await self.inner.request(method, path, **more)
+
+
+def test_who_may_not_write_any_more_does_not_try_to_suspend():
+    async def scenario(world: World) -> None:
+        world.plugins += (Earlier(),)
+        world.counting.inner = fence = Fence(world.counting.inner)
+        async with running(world, restarted=False):
+            world.counting.calls.clear()
+            fence.is_lost = True
+            await world.patch(api.TRAIN_JOBS, spec={"suspend": True})
+            assert world.counting.writes.count("PATCH services/job-board") >= 1
+            assert STOPPED not in world.counting.writes
+            assert world.counting.reads == []
+
+    play(scenario)
+
+
+@pytest.mark.parametrize(
+    ("how", "stops"),
+    [
+        ({}, True),
+        ({"job_set": a_job_set(suspend=True)}, False),
+        ({"job_set": a_job_set(conditions=(ENDED,))}, False),
+        ({"job_set": a_job_set(deletion_timestamp=NOW)}, False),
+        ({"job_set": a_job_set(owner="other")}, False),
+        ({"status": COMPLETE}, False),
+        ({"deleting": True}, False),
+        ({"suspend": False}, False),
+    ],
+)
+def test_while_a_plugin_cannot_say_how_a_job_is_only_what_runs_and_should_not_is_stopped(settled, how, stops):
+    plugin = Failing("jobs_status")
+    plugin.fails = True
+    situation = settled.but(suspend=True, job_set=a_job_set(), plugins=(*settled.plugins, plugin))
+    decision = situation.but(**how).decide()
+
+    assert (decision.stops is not None) is stops
+    assert (decision.applies, decision.is_built, decision.failure.reason) == ((), False, "PluginFailed")
