@@ -46,7 +46,10 @@ KNOWN = {
     ),
     "volcano": ("1/VolcanoPodGroup/patched/spec/queue", "a resumed job's PodGroup follows it"),
 }
-SOMETIMES = {name: (r"\d/JobSet/.*/env", RANDOM) for name in CASES if name.startswith("xgboost")}
+SOMETIMES = {
+    **{name: (r"\d/JobSet/.*/env", RANDOM) for name in CASES if name.startswith("xgboost")},
+    "jobset-edited": ("1/JobSet/job/status/conditions: .*ResumeJobs.* null", "who resumes at once, resumes unseen"),
+}
 """What differs, as the beginning of its place, and why."""
 
 
