@@ -104,7 +104,7 @@ async def test_what_a_job_owns_goes_with_it(control_plane, running, client, crea
 
 async def test_a_dry_run_tells_whether_applying_again_would_change_anything(control_plane, client, pod_template, key):
     def body(**pod):
-        spec = {"containers": [{**pod_template["spec"]["containers"][0], "resources": {"limits": {"cpu": "1000m"}}}]}
+        spec = {"containers": [{**pod_template["spec"]["containers"][0], "resources": {"limits": {"cpu": "1"}}}]}
         job = {"spec": {"template": {**pod, "spec": spec}}}
         return {
             "apiVersion": JOBSETS.api_version,

@@ -69,7 +69,7 @@ def test_unknown_fields_are_refused(kubectl, make, path):
 def test_fields_of_the_wrong_type_are_refused(kubectl, make, path):
     pods = {
         "tolerations": ({"tolerations": "all"}, 'must be of type array: "string"'),
-        "containers[0].env[0].name": (container(env=[{"value": "x"}]), "Required value"),
+        "containers[0].env[0].name": (container(env=[{"name": 1}]), 'must be of type string: "integer"'),
         "volumes[0].emptyDir.sizeLimit": (
             {"volumes": [{"name": "v", "emptyDir": {"sizeLimit": "lots"}}]},
             "should match '^",
