@@ -67,14 +67,14 @@ class Telling:
 
     async def write(self, job: api.TrainJob, decision: Decision) -> None:
         """Write the status if it changed, or see to it that it is written later if that is better."""
-        if decision.status is None and decision.failure is None and self._memories.of(job.metadata.uid).failure is None:
+        memory, now_s = self._memories.of(job.metadata.uid), self._env.clock.monotonic()
+        if decision.status is None and decision.failure is None and memory.failure is None:
             return
-        diagnosis = statuses.diagnosis(job, self._memories.of(job.metadata.uid), self._env.clock.now())
-        if statuses.is_early(job, self._memories.of(job.metadata.uid), diagnosis):
+        diagnosis = statuses.diagnosis(job, memory, self._env.clock.now())
+        if statuses.is_early(job, memory, diagnosis):
             return
         status = msgspec.structs.replace(decision.status or job.status, diagnosis=diagnosis)
         patch = statuses.merge_patch(job, status)
-        memory, now_s = self._memories.of(job.metadata.uid), self._env.clock.monotonic()
         if patch and not statuses.is_urgent(job.status, status):
             due_s = memory.status_due_s
             if due_s is None:

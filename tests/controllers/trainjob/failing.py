@@ -9,12 +9,13 @@ class Failing:
     name = "Failing"
     before = ("JobSet",)
 
-    def __init__(self, point: str) -> None:
+    def __init__(self, point: str, error: Exception | None = None) -> None:
         self.fails = False
+        self._error = error or RuntimeError("boom")
         setattr(self, point, self._called)
         self._nothing = () if point in ("build", "removals") else None
 
     def _called(self, *_given):
         if self.fails:
-            raise RuntimeError("boom")
+            raise self._error
         return self._nothing

@@ -22,20 +22,6 @@ from .world import NS, World, play
 STOPPED = "PATCH jobsets/job"
 
 
-class Broken:
-    """A plugin that cannot build what it could once."""
-
-    name = "Broken"
-
-    def __init__(self) -> None:
-        self.is_broken = False
-
-    def build(self, info, ctx):
-        if self.is_broken:
-            raise PlanError("it is broken")
-        return ()
-
-
 @asynccontextmanager
 async def running(world: World, *, restarted: bool):
     """A job that runs, and the operator that began it or, `restarted`, another."""
@@ -83,21 +69,6 @@ def test_a_job_without_snapshot_and_runtime_is_suspended_and_resumed_when_it_has
     play(scenario)
 
 
-@pytest.mark.parametrize("restarted", [False, True])
-def test_a_plugin_that_fails_keeps_no_job_from_being_suspended(restarted):
-    async def scenario(world: World) -> None:
-        plugin = Broken()
-        world.plugins += (plugin,)
-        async with running(world, restarted=restarted):
-            plugin.is_broken = True
-            await world.patch(api.TRAIN_JOBS, spec={"suspend": True})
-            await world.settle(30)
-            assert (await world.job_set()).spec.suspend
-            assert "it is broken" in (await world.read()).status.diagnosis.message
-
-    play(scenario)
-
-
 def test_a_snapshot_that_cannot_be_read_keeps_no_job_from_being_suspended():
     async def scenario(world: World) -> None:
         async with world.operator():
@@ -129,17 +100,28 @@ def test_what_is_refused_of_a_jobset_keeps_it_from_running_no_longer():
     play(scenario)
 
 
-@pytest.mark.parametrize("point", ["build", "size", "jobs_status", "terminal_condition", "removals"])
-def test_a_plugin_that_raises_at_any_point_keeps_no_job_from_being_suspended(point):
+FAILURES = [
+    ("build", PlanError("it is broken"), "BuildFailed"),
+    *(
+        (point, RuntimeError("it is broken"), "PluginFailed")
+        for point in ("build", "size", "jobs_status", "terminal_condition", "removals")
+    ),
+]
+
+
+@pytest.mark.parametrize("restarted", [False, True])
+@pytest.mark.parametrize(("point", "error", "reason"), FAILURES)
+def test_a_plugin_that_fails_at_any_point_keeps_no_job_from_being_suspended(point, error, reason, restarted):
     async def scenario(world: World) -> None:
-        plugin = Failing(point)
+        plugin = Failing(point, error)
         world.plugins += (plugin,)
-        async with running(world, restarted=False):
+        async with running(world, restarted=restarted):
             plugin.fails = True
             await world.patch(api.TRAIN_JOBS, spec={"suspend": True})
-            await world.settle(5)
+            await world.settle(30)
             assert (await world.job_set()).spec.suspend
-            assert (await world.read()).status.diagnosis.reason == "PluginFailed"
+            diagnosis = (await world.read()).status.diagnosis
+            assert (diagnosis.reason, "it is broken" in diagnosis.message) == (reason, True)
 
     play(scenario)
 
