@@ -11,7 +11,7 @@ from ktrain.local.apiserver.forms import views
 from ktrain.local.apiserver.requests import write_options
 from ktrain.local.apiserver.storage.store import Item, RevisionMismatch
 from ktrain.local.apiserver.verbs import accepting, writing
-from ktrain.local.apiserver.verbs.update import ATTEMPTS, check_number, check_version, restrict
+from ktrain.local.apiserver.verbs.update import ATTEMPTS, read_version, check_version, restrict
 from ktrain.local.apiserver.verbs.writing import Written
 
 if TYPE_CHECKING:
@@ -119,6 +119,6 @@ def _check_apply_target(call: Call, config: Json, old: Item | None) -> None:
             detail = f"uid mismatch: the provided object specified uid {uid}, and no existing object was found"
             raise errors.conflict(call.resource, call.name, detail)
         if version:
-            check_number(version)  # whichever it is: an object that is missing is created
+            read_version(version)  # it must be one; whichever it is, an object that is missing is created
     elif version:
         check_version(call, version, old)

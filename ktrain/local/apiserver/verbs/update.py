@@ -114,11 +114,11 @@ def check_version(call: Call, version: str, old: Item) -> None:
             return
         missing = causes.invalid("metadata.resourceVersion", 0, "must be specified for an update")
         raise errors.invalid_for_plural(call.resource, call.name, [missing])
-    if check_number(version) != old.revision:
+    if read_version(version) != old.revision:
         raise errors.modified(call.resource, call.name)
 
 
-def check_number(version: str) -> int:
+def read_version(version: str) -> int:
     """
     Return a version as a number.
 
