@@ -11,7 +11,7 @@ from ktrain.local.apiserver.forms import views
 from ktrain.local.apiserver.requests import write_options
 from ktrain.local.apiserver.storage.store import Item, RevisionMismatch
 from ktrain.local.apiserver.verbs import accepting, writing
-from ktrain.local.apiserver.verbs.update import ATTEMPTS, read_version, check_version, restrict
+from ktrain.local.apiserver.verbs.update import ATTEMPTS, check_version, read_version, restrict
 from ktrain.local.apiserver.verbs.writing import Written
 
 if TYPE_CHECKING:
