@@ -18,7 +18,14 @@ from msgspec.structs import replace
 from ktrain.api import core
 from ktrain.api import trainer as api
 from ktrain.framework.client.client import PatchType
-from ktrain.framework.errors import ApiError, Conflict, FrameworkError, LeadershipLost, NotFound
+from ktrain.framework.errors import (
+    ApiError,
+    Conflict,
+    FrameworkError,
+    LeadershipLost,
+    NotFound,
+    is_namespace_ending,
+)
 from ktrain.framework.parallel import run_all
 from ktrain.pipeline.errors import PlanError
 from ktrain.pipeline.points import Context
@@ -122,6 +129,8 @@ class Reconciler:
             return
         ends = job.is_finished or bool(decision.status and replace_status(job, decision.status).is_finished)
         cause = await self._write_components(job, decision, cause)
+        if cause and not ends and is_namespace_ending(cause):
+            return
         if cause and ends:
             if refusals.may_pass(cause):
                 raise cause
