@@ -130,7 +130,7 @@ class Reconciler:
         ends = job.is_finished or bool(decision.status and replace_status(job, decision.status).is_finished)
         cause = await self._write_components(job, decision, cause)
         if cause and not ends and is_namespace_ending(cause):
-            return
+            return  # there is nobody to tell: the job goes, too
         if cause and ends:
             if refusals.may_pass(cause):
                 raise cause
@@ -149,10 +149,7 @@ class Reconciler:
             await self._delete(removal)
             self._remember(job, deleted=self._memory(job).deleted | {removal.uid})
         if ends:
-            self._shared.release(job.metadata.uid)
-            self._own.forget(job.metadata.uid)
-            if self._memory(job).applied:
-                self._remember(job, snapshot=None, applied={})
+            self._release(job)
         if failure and failure.again_s is not None:
             self._wake(job.key, failure.again_s)
             return
@@ -160,6 +157,13 @@ class Reconciler:
             raise cause if isinstance(cause, ApiError) else JobFailed(failure.message)
         if stall:
             await self._listen(job, stall)
+
+    def _release(self, job: api.TrainJob) -> None:
+        """Keep nothing that only a job needs which goes on."""
+        self._shared.release(job.metadata.uid)
+        self._own.forget(job.metadata.uid)
+        if self._memory(job).applied:
+            self._remember(job, snapshot=None, applied={})
 
     # Observe and decide
 
