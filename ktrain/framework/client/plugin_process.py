@@ -111,6 +111,7 @@ class _Program(asyncio.SubprocessProtocol):
 
     def process_exited(self) -> None:
         self.gone.set()
+        # What it started may hold its pipes for as long as it likes.
         asyncio.get_running_loop().call_later(LINGER_S, self.ended.set)
 
     def connection_lost(self, exc: Exception | None) -> None:  # the program's code tells more
