@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Final, Literal
 import msgspec
 import yaml
 
-from ktrain.framework.operator.settings import CERT_DIR
 from ktrain.framework.serving.address import parse_address
 
 from .durations import parse_duration
@@ -53,7 +52,7 @@ class Webhook(Section, frozen=True):
     host: str = ""
     """Address to listen on; empty: all."""
     port: int = 9443
-    cert_dir: str = str(CERT_DIR)
+    cert_dir: str = "/tmp/k8s-webhook-server/serving-certs"  # noqa: S108 -- upstream's path; the chart mounts a Secret there
 
 
 class LeaderElection(Section, frozen=True):
