@@ -229,7 +229,7 @@ class JobReconciler:
         left = end - self._env.clock.now()
         if left > timedelta(0):
             return Result(requeue_after_s=left.total_seconds())
-        with suppress(NotFound):
+        with suppress(NotFound):  # Somebody was faster.
             await self._client.delete(JOBS, job.key, uid=job.metadata.uid, propagation="Foreground")
         return None
 
