@@ -63,9 +63,18 @@ def flag(*, description: str = "", **keywords: JsonValue) -> Json:
     return schema | {"type": "boolean"} | keywords
 
 
-def array(items: Json, *, keys: Sequence[str] = (), kind: str = "", high: int | None = None, **more: JsonValue) -> Json:
+def array(
+    items: Json,
+    *,
+    keys: Sequence[str] = (),
+    kind: str = "",
+    high: int | None = None,
+    description: str = "",
+    **more: JsonValue,
+) -> Json:
     """A list: a map by `keys`, or of the kind `set` or `atomic`; of at most `high` items."""
-    schema: Json = {"type": "array", "items": items}
+    schema: Json = {"description": description} if description else {}
+    schema |= {"type": "array", "items": items}
     if high is not None:
         schema["maxItems"] = high
     if keys:
@@ -73,6 +82,26 @@ def array(items: Json, *, keys: Sequence[str] = (), kind: str = "", high: int | 
     elif kind:
         schema["x-kubernetes-list-type"] = kind
     return schema | more
+
+
+def strings(description: str) -> Json:
+    """A map of texts to texts, as labels are."""
+    return {"description": description, "type": "object", "additionalProperties": {"type": "string"}}
+
+
+def moment(description: str) -> Json:
+    """A time in RFC 3339."""
+    return {"description": description, "type": "string", "format": "date-time"}
+
+
+def opened(description: str) -> Json:
+    """An object of any fields, which somebody else checks."""
+    return {"description": description, "type": "object", "x-kubernetes-preserve-unknown-fields": True}
+
+
+def described(schema: Json, description: str) -> Json:
+    """The schema with a description for the field that it is in: what is shared says nothing of the place."""
+    return schema | {"description": description}
 
 
 def rule(expression: str, message: str) -> Json:
@@ -92,16 +121,15 @@ def immutable(schema: Json, message: str = "field is immutable") -> Json:
     return with_rules(schema, rule("self == oldSelf", message))
 
 
-TEMPLATE_METADATA: Final[Json] = {
-    "type": "object",
-    "properties": {
-        "annotations": {"type": "object", "additionalProperties": {"type": "string"}},
-        "finalizers": {"type": "array", "items": {"type": "string"}},
-        "labels": {"type": "object", "additionalProperties": {"type": "string"}},
-        "name": {"type": "string"},
-        "namespace": {"type": "string"},
-    },
-}
+TEMPLATE_METADATA: Final[Json] = obj(
+    {
+        "annotations": strings("Annotations of the object."),
+        "finalizers": array(text(), description="What has to be taken off before the object can go."),
+        "labels": strings("Labels of the object."),
+        "name": text(description="Name of the object, where its template may say one."),
+        "namespace": text(description="Namespace of the object, where its template may say one."),
+    }
+)
 """What a template may say about the metadata of the objects made from it."""
 
 _NAMELESS: Final[Json] = {"name": ""}
@@ -131,12 +159,21 @@ _NAME: Final = r"([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]"
 _DNS: Final = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?"
 CONDITION: Final[Json] = obj(
     {
-        "lastTransitionTime": {"type": "string", "format": "date-time"},
-        "message": text(high=32768),
-        "observedGeneration": integer(0, bits=64),
-        "reason": text(1, 1024, pattern="^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$"),
-        "status": text(enum=["True", "False", "Unknown"]),
-        "type": text(high=316, pattern=rf"^({_DNS}(\.{_DNS})*/)?({_NAME})$"),
+        "lastTransitionTime": moment("When its status last changed."),
+        "message": text(high=32768, description="Why, in a sentence for people."),
+        "observedGeneration": integer(0, bits=64, description="The metadata.generation that it was found of."),
+        "reason": text(
+            1,
+            1024,
+            pattern="^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$",
+            description="Why, in a word for programs.",
+        ),
+        "status": text(enum=["True", "False", "Unknown"], description="Whether it holds: True, False or Unknown."),
+        "type": text(
+            high=316,
+            pattern=rf"^({_DNS}(\.{_DNS})*/)?({_NAME})$",
+            description="What it says of the object; there is one condition of each type.",
+        ),
     },
     required=("lastTransitionTime", "message", "reason", "status", "type"),
 )

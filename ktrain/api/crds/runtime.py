@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from ..trainer import GROUP, VERSION
-from .build import TEMPLATE_METADATA, array, crd, flag, integer, obj, rule, text, with_rules
+from .build import TEMPLATE_METADATA, array, crd, described, flag, integer, obj, opened, rule, text, with_rules
 from .jobset import jobset_spec
 
 if TYPE_CHECKING:
@@ -25,17 +25,25 @@ def runtime_crds() -> list[Json]:
 
 def _spec() -> Json:
     template = obj(
-        {"metadata": TEMPLATE_METADATA, "spec": jobset_spec()},
+        {
+            "metadata": described(TEMPLATE_METADATA, "Labels and annotations of the JobSet; the rest has no effect."),
+            "spec": jobset_spec(),
+        },
         minProperties=1,
         description="The JobSet that a TrainJob becomes.",
     )
-    return obj({"mlPolicy": _ml_policy(), "podGroupPolicy": _pod_group_policy(), "template": template}, minProperties=1)
+    return obj(
+        {"mlPolicy": _ml_policy(), "podGroupPolicy": _pod_group_policy(), "template": template},
+        minProperties=1,
+        description="What TrainJobs become; a change counts for those that are made later.",
+    )
 
 
 def _plugin(description: str) -> Json:
     """An open slot: a policy of a plugin that nobody here knows. Its configuration is the plugin's to check."""
-    config: Json = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
-    return obj({"name": text(1, 253), "config": config}, required=("name",), description=description)
+    name = text(1, 253, description="Name of the plugin.")
+    config = opened("The plugin's configuration of this runtime, which the plugin checks.")
+    return obj({"name": name, "config": config}, required=("name",), description=description)
 
 
 def _ml_policy() -> Json:
@@ -43,13 +51,22 @@ def _ml_policy() -> Json:
     one = rule(f"[{present}].filter(x, x).size() <= 1", "Only one of the policy can be configured")
     return obj(
         {
-            "flux": obj({"numProcPerNode": _processes("fluxPolicy")}),
-            "jax": obj(),
+            "flux": obj(
+                {
+                    "numProcPerNode": _processes(
+                        "fluxPolicy", "Tasks of each node where the TrainJob says nothing; default 1."
+                    )
+                },
+                description="Flux: brokers on all nodes, the first of which runs the program.",
+            ),
+            "jax": obj(description="JAX: tells each process the coordinator, their number and its own."),
             "mpi": _mpi(),
-            "numNodes": integer(description="Nodes of a TrainJob that does not say how many."),
+            "numNodes": integer(
+                description="Nodes of a TrainJob that does not say how many; default 1. Not beside torch.elasticPolicy."
+            ),
             "plugin": _plugin("A policy that an installed plugin of this name implements."),
             "torch": _torch(),
-            "xgboost": obj(),
+            "xgboost": obj(description="XGBoost: tells each worker the tracker, their number and its own."),
         },
         rules=(
             one,
@@ -58,13 +75,13 @@ def _ml_policy() -> Json:
                 "numNodes should not be set if torch.elasticPolicy is configured",
             ),
         ),
-        description="How the processes of a job find each other; at most one policy.",
+        description="How the processes of a job find each other; at most one policy, besides numNodes.",
     )
 
 
-def _processes(policy: str) -> Json:
+def _processes(policy: str, description: str) -> Json:
     minimum = rule("self >= 1", f"NumProcPerNode in {policy} must be >= 1")
-    return with_rules(integer(default=1), minimum)
+    return with_rules(integer(default=1, description=description), minimum)
 
 
 def _torch() -> Json:
@@ -73,8 +90,15 @@ def _torch() -> Json:
     elastic = obj(
         {
             "maxNodes": integer(1, description="Most nodes of an elastic job."),
-            "maxRestarts": integer(0, description="How often torchrun starts all workers anew after one failed."),
-            "metrics": array(metric, kind="atomic", high=16, description="Of autoscaling/v2; they make an autoscaler."),
+            "maxRestarts": integer(
+                0, description="How often torchrun starts all workers anew after one failed; torchrun's 3 if absent."
+            ),
+            "metrics": array(
+                metric,
+                kind="atomic",
+                high=16,
+                description="Metrics of autoscaling/v2, by which an autoscaler resizes the job; none is made without.",
+            ),
             "minNodes": integer(1, description="Fewest nodes with which training goes on."),
         },
         required=("maxNodes", "minNodes"),
@@ -93,24 +117,37 @@ def _torch() -> Json:
     return obj(
         {
             "elasticPolicy": elastic,
-            "envInjection": obj({"targets": _injection_targets()}),
+            "envInjection": obj(
+                {"targets": _injection_targets()},
+                description="Other containers than the trainer's that get torchrun's variables.",
+            ),
             "numProcPerNode": with_rules(processes, valid),
-        }
+        },
+        description="torchrun: tells it nodes, processes, rank and where to meet, in the variables PET_*.",
     )
 
 
 def _mpi() -> Json:
     return obj(
         {
-            "mpiImplementation": text(enum=["OpenMPI", ""], default="OpenMPI"),
-            "numProcPerNode": _processes("mpiPolicy"),
-            "runLauncherAsNode": flag(default=False),
-            "sshAuthMountPath": text(high=4096, default="/root/.ssh"),
+            "mpiImplementation": text(
+                enum=["OpenMPI", ""],
+                default="OpenMPI",
+                description="Which MPI the image has; OpenMPI, the default, is 4.",
+            ),
+            "numProcPerNode": _processes(
+                "mpiPolicy", "Slots of each node where the TrainJob says nothing; with 1, the default, its GPUs if any."
+            ),
+            "runLauncherAsNode": flag(default=False, description="Whether the launcher is a node, too; default false."),
+            "sshAuthMountPath": text(
+                high=4096, default="/root/.ssh", description="Where ssh looks for its keys; default /root/.ssh."
+            ),
             "variant": text(
                 enum=["OpenMPI", "OpenMPI5", "Intel", "MPICH"],
                 description="Which MPI the image has, before mpiImplementation, which knows Open MPI 4 only.",
             ),
-        }
+        },
+        description="MPI: a launcher runs mpirun, which reaches the nodes by ssh, with keys made for the job.",
     )
 
 
@@ -119,27 +156,46 @@ def _injection_targets() -> Json:
         "self.all(name, name != 'node')",
         "containerNames must not include the main node container because PET_* envs are always injected into it",
     )
-    names = array(text(high=63), kind="set", high=8, minItems=1)
+    names = array(
+        text(high=63), kind="set", high=8, minItems=1, description="Names of its containers, of init containers too."
+    )
     target = obj(
-        {"containerNames": with_rules(names, not_node), "jobName": text(1, 253)},
+        {
+            "containerNames": with_rules(names, not_node),
+            "jobName": text(1, 253, description="Name of the replicated job."),
+        },
         required=("containerNames", "jobName"),
     )
-    return array(target, keys=("jobName",), high=16)
+    return array(target, keys=("jobName",), high=16, description="The containers, by replicated job.")
 
 
 def _pod_group_policy() -> Json:
     present = ", ".join(f"has(self.{name})" for name in ("coscheduling", "plugin", "volcano", "workload"))
     topology = obj(
         {
-            "highestTierAllowed": {"type": "integer", "default": 1},
-            "mode": text(enum=["hard", "soft"], default="hard"),
-        }
+            "highestTierAllowed": {
+                "description": "Highest tier of the network that pods may be apart; default 1.",
+                "type": "integer",
+                "default": 1,
+            },
+            "mode": text(
+                enum=["hard", "soft"],
+                default="hard",
+                description="Whether the tier must be kept (hard, the default) or is wished for (soft).",
+            ),
+        },
+        description="How far apart in the network the pods may be; no matter if absent.",
+    )
+    timeout = integer(
+        default=60, description="How long pods that have a place wait for the others, in seconds; default 60."
     )
     return obj(
         {
-            "coscheduling": obj({"scheduleTimeoutSeconds": integer(default=60)}),
+            "coscheduling": obj(
+                {"scheduleTimeoutSeconds": timeout}, description="The coscheduling plugin of scheduler-plugins."
+            ),
             "plugin": _plugin("A gang scheduler that an installed plugin of this name implements."),
-            "volcano": obj({"networkTopology": topology}),
+            "volcano": obj({"networkTopology": topology}, description="The scheduler Volcano."),
             "workload": obj(description="Kubernetes' own gangs (scheduling.k8s.io)."),
         },
         rules=(rule(f"[{present}].filter(x, x).size() <= 1", "Only one of the policy can be configured"),),

@@ -101,7 +101,7 @@ def _names_a_job(value: object) -> bool:
 
 @lru_cache(maxsize=1)
 def _schema() -> Schema:
-    from ktrain.api.crds.trainjob import pod_spec_patch  # with the built-in schemas 20 ms, for those few jobs
+    from ktrain.api.crds.patches import pod_spec_patch  # with the built-in schemas 20 ms, for those few jobs
     from ktrain.api.schema import Schema
 
     return Schema.from_crd(pod_spec_patch())

@@ -67,7 +67,11 @@ def test_describe_knows_our_kinds(kubectl):
         ("jobs.spec", "Specifies the maximum desired number of pods the job should run"),
         ("configmap", "ConfigMap holds configuration data for pods to consume."),
         ("crd.spec.names.plural", "plural is the plural name of the resource to serve."),
-        ("trainjob.spec.runtimeRef", "The runtime. A TrainingRuntime is one of the job's own namespace."),
+        ("trainjob", "A training job: a runtime, and what this job changes of it."),
+        ("trainjob.spec", "Which runtime to run on, and what this job changes of it."),
+        ("trainjob.spec.runtimePatches", "What managers, people and queues among them, change of the runtime"),
+        ("trainjob.spec.runtimePatches", "Who patches, as domain/path; there is one patch of each."),
+        ("trainjob.spec.runtimeRef", "A TrainingRuntime is one of the job's own namespace."),
         ("jobset.spec.replicatedJobs.template.spec.template.spec.containers.image", "FIELD: image <string>"),
         ("events", "Event is a report of an event somewhere in the cluster."),
         ("namespaces --api-version=v1", "Namespace provides a scope for Names."),
@@ -85,6 +89,8 @@ def test_explain_shows_a_whole_tree_and_knows_what_is_not_there(kubectl, things)
     assert "port <IntOrString> -required-" in lines_of(kubectl("explain", "pod.spec.containers.livenessProbe.httpGet"))
     assert "limits <map[string]Quantity>" in lines_of(kubectl("explain", "pod.spec.containers.resources"))
 
+    # A real server publishes what it says of a kind some time after it serves the kind.
+    assert eventually(lambda: kubectl.run("explain", "thing.spec").returncode == 0)
     shown = kubectl("explain", "thing.spec")
     assert "What is wanted." in shown
     assert "replicas" in shown
