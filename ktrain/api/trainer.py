@@ -188,6 +188,11 @@ class TrainJob(Object, frozen=True):
         return self.spec.suspend is True
 
     @property
+    def is_managed_here(self) -> bool:
+        """Whether this controller is responsible for it, and not another one."""
+        return self.spec.managed_by in (None, MANAGED_BY)
+
+    @property
     def asked_nodes(self) -> int | None:
         """How many nodes an elastic job asks for: what was asked for last, else what it began with, if it says."""
         if self.spec.elastic_nodes is not None:

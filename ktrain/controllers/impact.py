@@ -81,7 +81,7 @@ def impacts(
         snapshot = snapshots.get(job.key)
         if job.is_finished:
             found.append(Impact(job.key, Standing.FINISHED))
-        elif job.spec.managed_by not in (None, api.MANAGED_BY):
+        elif not job.is_managed_here:
             found.append(Impact(job.key, Standing.ELSEWHERE))
         elif snapshot:
             found.append(Impact(job.key, Standing.FIXED, behind=_decoded(snapshot.spec) != _decoded(live)))

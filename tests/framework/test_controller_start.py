@@ -155,6 +155,32 @@ def test_a_kind_that_is_missing_is_waited_for_while_others_go_on(script):
     assert [line["event"] for line in logs].count("controller.started") == 1
 
 
+def test_somebody_can_be_told_what_is_missing_for_as_long_as_it_is(script):
+    script.streams += [*[ABSENT] * 20, [*SYNCED, FOREVER]]
+    told = []
+
+    async def main(env):
+        async def tell(missing):
+            told.extend(informer.resource.qualified_name for informer in missing)
+            try:
+                await anyio.sleep_forever()
+            finally:
+                told.append(world.pods.synced)
+
+        world = World(script, env, while_missing=tell)
+        async with anyio.create_task_group() as tasks:
+            await tasks.start(world.cache.run)
+            await tasks.start(world.controller.run)
+            await env.clock.sleep(10)
+            early = list(told)
+            await env.clock.sleep(600)
+            tasks.cancel_scope.cancel()
+        return early
+
+    assert simulate(main) == ["pods"]
+    assert told == ["pods", True]
+
+
 def test_after_the_end_nothing_is_left_queued_no_timer_runs_and_events_pile_up_nowhere(script):
     async def main(env):
         script.streams += [[*SYNCED, 10.0, event("ADDED", pod("c", 12)), FOREVER]]

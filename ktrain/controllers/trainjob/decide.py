@@ -47,7 +47,7 @@ _MINIMUM_WAIT: Final = timedelta(seconds=1)
 def decide(observed: Observed, registry: Registry) -> Decision:
     """Decide what to do about one TrainJob."""
     job = observed.job
-    if job.spec.managed_by not in (None, api.MANAGED_BY):
+    if not job.is_managed_here:
         return Decision()
     status = _status(observed, registry)
     if isinstance(status, Failure):

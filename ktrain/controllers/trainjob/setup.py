@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import structlog
@@ -14,6 +15,7 @@ from ktrain.pipeline import Watch
 from ktrain.plugins.jobset import JOB_SET_STATES
 
 from .lookups import informers_of
+from .missing import tell_of_missing
 from .observe import RUNTIMES, SNAPSHOT_METADATA
 from .reconciler import Reconciler
 from .shared import Collector, SharedSnapshots, is_shared
@@ -84,6 +86,7 @@ def make_controller(
         max_concurrent_reconciles=max_concurrent_reconciles,
         metrics=metrics,
         tracing=tracing,
+        while_missing=partial(tell_of_missing, recorder, informers[api.TRAIN_JOBS]),
     )
     wake_by_changes(controller, reconciler, informers, shared, registry.watches)
     return controller

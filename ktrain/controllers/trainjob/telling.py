@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 COALESCE_S: Final = 0.5
 """Counters that change within this time go out in one write."""
+CREATION_FAILED: Final = "TrainJobResourcesCreationFailed"
+"""Upstream's reason of the event about a job that does not get on."""
 _MAX_NOTE: Final = 950
 
 
@@ -60,7 +62,7 @@ class Telling:
             api.TRAIN_JOBS,
             job,
             type="Warning",
-            reason=failure.event or "TrainJobResourcesCreationFailed",
+            reason=failure.event or CREATION_FAILED,
             message=text if failure.event else f"TrainJob resources reconciliation failed: {text}",
             action="Reconciling",
         )

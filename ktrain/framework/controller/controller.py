@@ -37,7 +37,7 @@ from .context import Pass, current_pass
 from .holds import Holds
 from .results import REQUEUED, Result, Results
 from .sources import BatchTime, EnqueueHandler, MapFunction, Reason, Sink, own_key, owner_key
-from .starting import once, wait_for_content
+from .starting import WhileMissing, once, wait_for_content
 from .stuck import Passes, task_stack
 
 if TYPE_CHECKING:
@@ -90,6 +90,8 @@ class Controller:
         ageing_s: Seconds of waiting that weigh as much as one point of priority, see `turns`; None for strict ones.
         stuck_after_s: A pass that runs for longer is logged once, with its stack; None for never.
         needs_leader: Whether the manager runs it only while it leads.
+        while_missing: Runs, with the informers of the kinds that the API server does not have, until it has them all:
+            no pass begins before, so whoever waits for one may want to be told.
 
     Raises:
         ValueError: No workers, or no time for a pass: nothing would ever be reconciled.
@@ -111,6 +113,7 @@ class Controller:
         ageing_s: float | None = AGEING_S,
         stuck_after_s: float | None = STUCK_AFTER_S,
         needs_leader: bool = True,
+        while_missing: WhileMissing | None = None,
     ) -> None:
         if max_concurrent_reconciles < 1:
             raise ValueError(
@@ -129,6 +132,7 @@ class Controller:
         self._timeout_s = reconcile_timeout_s
         self._sync_timeout_s = sync_timeout_s
         self._tracing = tracing or Tracing()
+        self._while_missing = while_missing
         metrics = metrics or Metrics()
         self._metrics = ControllerMetrics.of(metrics, name)
         self._queue: WorkQueue[Key] = WorkQueue(
@@ -233,7 +237,9 @@ class Controller:
         try:
             with anyio.CancelScope() as self._syncing:
                 if not self._queue.closed:
-                    await wait_for_content(self.name, self._cache, self._informers, self._sync_timeout_s, started)
+                    await wait_for_content(
+                        self.name, self._cache, self._informers, self._sync_timeout_s, started, self._while_missing
+                    )
             if not self._queue.closed:
                 await self._run_workers(started)
             started()
