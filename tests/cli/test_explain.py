@@ -7,6 +7,7 @@ from ktrain.api.core import ContainerState, ContainerStateTerminated, ContainerS
 from ktrain.api.meta import Condition, ObjectMeta
 from ktrain.api.trainer import Trainer, TrainJob, TrainJobSpec, TrainJobStatus
 from ktrain.cli.explain import (
+    KILLED_HINT,
     NETWORK_HINT,
     TORCH_HINT,
     describe_end,
@@ -114,3 +115,22 @@ def test_what_torchrun_adds_is_cut_off_the_last_lines():
     assert telling([*own, *added[1:]]) == own
     assert telling(added) == added
     assert telling(own) == own
+
+
+@pytest.mark.parametrize(
+    ("code", "said"),
+    [
+        ("1", []),
+        ("3", ["Its process 2 exited with code 3."]),
+        ("-11", ["Its process 2 was killed by SIGSEGV (exit code 139)."]),
+        ("-9", ["Its process 2 was killed by SIGKILL (exit code 137).", KILLED_HINT]),
+    ],
+)
+def test_how_the_program_ended_is_said_where_torchrun_ends_with_a_code_of_its_own(code, said):
+    noticed = (
+        f"E1122 torch/distributed/elastic/multiprocessing/api.py:1] failed (exitcode: {code}) local_rank: 2 (pid: 6)"
+    )
+
+    lines = explain_failure(FAILED, [pod("p", 1)], {("p", "node"): ["its own", noticed]})
+
+    assert lines[1:-1] == ["Its last lines:", "  its own", *said]
