@@ -20,7 +20,7 @@ import msgspec
 from ktrain.api.trainer import CONDITION_FAILED, TRAIN_JOBS, TrainJob
 from ktrain.framework import Cache
 from ktrain.framework.env import Env, system_env
-from ktrain.framework.errors import ConfigError, Conflict, FrameworkError, NotFound
+from ktrain.framework.errors import ApiError, ConfigError, Conflict, FrameworkError, NotFound
 from ktrain.framework.manager.signals import Signals
 from ktrain.framework.parallel import first_cause
 from ktrain.framework.telemetry.logging import configure
@@ -48,6 +48,11 @@ TICK_S = 0.25
 DRAIN_S = 5.0
 DELETE_S = 60.0
 """The longest that a graceful deletion is waited for; pods have 30 s of grace unless they say otherwise."""
+CREDENTIALS_HINT = (
+    "The cluster does not take these credentials: they may have expired. Log in again, or see the user of this context "
+    "in the kubeconfig; `kubectl auth whoami` tries the same ones."
+)
+_UNAUTHORIZED = 401
 
 
 def run(objects: Sequence[Json], options: Options) -> int:
@@ -103,6 +108,8 @@ def _failed(error: BaseException, display: Display) -> Outcome:
         return Outcome.REFUSED
     if isinstance(error, FrameworkError | OSError):
         display.note(f"error: {error}")
+        if isinstance(error, ApiError) and error.code == _UNAUTHORIZED:
+            display.note(CREDENTIALS_HINT)
         return Outcome.FAILED
     raise error
 
