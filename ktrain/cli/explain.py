@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from ktrain.api.meta import find_condition
 from ktrain.api.trainer import CONDITION_FAILED, TrainJob
+from ktrain.framework.errors import Unauthorized
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -34,6 +35,10 @@ NETWORK_HINT = (
 KILLED_HINT = (
     "Nothing in the job sends SIGKILL. Most often it is the kernel, when the machine runs out of memory (dmesg tells): "
     "try smaller batches, fewer workers of a DataLoader, or fewer processes."
+)
+CREDENTIALS_HINT = (
+    "The cluster does not take these credentials: they may have expired. Log in again, or see the user of this context "
+    "in the kubeconfig; `kubectl auth whoami` tries the same ones."
 )
 _MODULE = re.compile(r"No module named '?([A-Za-z_]\w*)")
 _UNREACHABLE = ("Temporary failure in name resolution", "Network is unreachable", "Failed to resolve")
@@ -110,6 +115,11 @@ def nothing_ran(job: TrainJob) -> list[str]:
     if job.spec.trainer is None or job.spec.trainer.num_nodes != 0:
         return []
     return [f"TrainJob {job.metadata.name} had no nodes: its spec.trainer.numNodes is 0. Is it meant to be?"]
+
+
+def explain_error(error: Exception) -> list[str]:
+    """Say what kept a job from being run or followed, and what to do where that is known."""
+    return [f"error: {error}", *([CREDENTIALS_HINT] if isinstance(error, Unauthorized) else [])]
 
 
 def full_disk(directory: Path, free_bytes: int) -> list[str]:

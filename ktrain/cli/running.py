@@ -20,14 +20,14 @@ import msgspec
 from ktrain.api.trainer import CONDITION_FAILED, TRAIN_JOBS, TrainJob
 from ktrain.framework import Cache
 from ktrain.framework.env import Env, system_env
-from ktrain.framework.errors import ApiError, ConfigError, Conflict, FrameworkError, NotFound
+from ktrain.framework.errors import ConfigError, Conflict, FrameworkError, NotFound
 from ktrain.framework.manager.signals import Signals
 from ktrain.framework.parallel import first_cause
 from ktrain.framework.telemetry.logging import configure
 from ktrain.local.plane import PlaneError
 
 from .display import Display, OutputClosed, close_quietly, make_display
-from .explain import explain_failure, full_disk, nothing_ran
+from .explain import explain_error, explain_failure, full_disk, nothing_ran
 from .follow import Follower
 from .logs import LogFollower
 from .options import Options, Outcome
@@ -48,11 +48,6 @@ TICK_S = 0.25
 DRAIN_S = 5.0
 DELETE_S = 60.0
 """The longest that a graceful deletion is waited for; pods have 30 s of grace unless they say otherwise."""
-CREDENTIALS_HINT = (
-    "The cluster does not take these credentials: they may have expired. Log in again, or see the user of this context "
-    "in the kubeconfig; `kubectl auth whoami` tries the same ones."
-)
-_UNAUTHORIZED = 401
 
 
 def run(objects: Sequence[Json], options: Options) -> int:
@@ -107,9 +102,8 @@ def _failed(error: BaseException, display: Display) -> Outcome:
         display.note(f"refused: {error}")
         return Outcome.REFUSED
     if isinstance(error, FrameworkError | OSError):
-        display.note(f"error: {error}")
-        if isinstance(error, ApiError) and error.code == _UNAUTHORIZED:
-            display.note(CREDENTIALS_HINT)
+        for line in explain_error(error):
+            display.note(line)
         return Outcome.FAILED
     raise error
 
