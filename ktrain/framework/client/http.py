@@ -33,7 +33,8 @@ if TYPE_CHECKING:
     from ktrain.framework.env import Env
 
     from .credentials import Endpoint
-    from .pools import Keepalive, Pools
+    from .keepalive import Keepalive
+    from .pools import Pools
 
 READ_BYTES = 64 << 10
 """Of a stream, at most, at a time."""
