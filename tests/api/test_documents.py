@@ -251,3 +251,8 @@ def test_resources_of_objects():
     assert not is_namespaced({"apiVersion": "v1", "kind": "Namespace"})
     with pytest.raises(LookupError):
         resource_of({"apiVersion": "v1", "kind": "Nonesuch"})
+
+
+def test_a_url_is_told_to_be_no_file():
+    with pytest.raises(DocumentError, match="cannot be read: it is no file but a URL"):
+        list(load(["https://example.com/job.yaml"]))
