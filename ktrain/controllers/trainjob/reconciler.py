@@ -18,7 +18,14 @@ from msgspec.structs import replace
 from ktrain.api import core
 from ktrain.api import trainer as api
 from ktrain.framework.client.client import PatchType
-from ktrain.framework.errors import ApiError, Conflict, FrameworkError, LeadershipLost, NotFound
+from ktrain.framework.errors import (
+    ApiError,
+    Conflict,
+    FrameworkError,
+    LeadershipLost,
+    NotFound,
+    is_namespace_ending,
+)
 from ktrain.framework.parallel import run_all
 from ktrain.pipeline.errors import PlanError
 from ktrain.pipeline.points import Context
@@ -128,6 +135,8 @@ class Reconciler:
             return
         ends = job.is_finished or bool(decision.status and replace_status(job, decision.status).is_finished)
         cause = await self._write_components(job, decision, cause)
+        if cause and not ends and is_namespace_ending(cause):
+            return  # there is nobody to tell: the job goes, too
         if cause and ends:
             if refusals.may_pass(cause):
                 raise cause
@@ -143,10 +152,7 @@ class Reconciler:
         self._telling.note(job, failure)
         await self._telling.write(job, decision)
         if ends:
-            self._shared.release(job.metadata.uid)
-            self._own.forget(job.metadata.uid)
-            if self._memory(job).applied:
-                self._remember(job, snapshot=None, applied={})
+            self._release(job)
         await self._delete_all(job, decision.removals)
         if failure and failure.again_s is not None:
             self._wake(job.key, failure.again_s)
@@ -155,6 +161,13 @@ class Reconciler:
             raise cause if isinstance(cause, ApiError) else JobFailed(failure.message)
         if stall:
             await self._listen(job, stall)
+
+    def _release(self, job: api.TrainJob) -> None:
+        """Keep nothing that only a job needs which goes on."""
+        self._shared.release(job.metadata.uid)
+        self._own.forget(job.metadata.uid)
+        if self._memory(job).applied:
+            self._remember(job, snapshot=None, applied={})
 
     # Observe and decide
 
@@ -367,12 +380,7 @@ class Reconciler:
         self._remember(job, stall=heard)
 
     async def _delete_all(self, job: api.TrainJob, removals: Sequence[Removal]) -> None:
-        """
-        Try every deletion; one that is refused is told, and tried again.
-
-        Raises:
-            FrameworkError: One was refused, or got no answer.
-        """
+        """Try every deletion, and raise the first error; one that is refused is told, and tried again."""
         try:
             await run_all([partial(self._delete, job, removal) for removal in removals], limit=len(removals))
         except ApiError as error:
