@@ -7,7 +7,6 @@ import subprocess
 import sys
 import textwrap
 import threading
-import time
 from pathlib import Path
 
 import pytest
@@ -209,13 +208,3 @@ def processes_with(marker):
             if marker.encode() in text and state != "Z":
                 found.append(int(entry.name))
     return found
-
-
-def eventually(condition, within=15.0):
-    """Wait until the condition holds: for effects of other processes, which no virtual clock reaches."""
-    deadline = time.monotonic() + within
-    while time.monotonic() < deadline:
-        if condition():
-            return True
-        time.sleep(0.05)
-    return False
