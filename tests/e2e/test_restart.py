@@ -5,7 +5,7 @@ import json
 import pytest
 
 from ..waiting import eventually
-from .test_exec import Cluster
+from .conftest import Cluster
 
 pytestmark = pytest.mark.e2e
 
