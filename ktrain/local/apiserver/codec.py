@@ -88,7 +88,7 @@ def decode_yaml(body: bytes, *, kind: str) -> Body:
     except TooDeep as error:
         raise bad_request(f"error converting YAML to JSON: {error}") from error
     except (msgspec.DecodeError, UnicodeDecodeError):
-        pass
+        pass  # No JSON, so it is read as YAML below.
     else:
         if not decoded.duplicates:
             return decoded
