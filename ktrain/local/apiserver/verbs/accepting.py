@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
+from ktrain.api import quantity
 from ktrain.api.schema import builtin_node
 from ktrain.local.apiserver import causes, codec, metadata
 from ktrain.local.apiserver.errors import bad_request, invalid, invalid_result
@@ -30,8 +31,7 @@ _OUT_OF_RANGE: Final = re.compile(
 )
 _BASE64: Final = re.compile(r"[A-Za-z0-9+/]*={0,2}")
 
-_PATTERN: Final = " should match '"
-_NO_QUANTITY: Final = "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
+_NOT_A_QUANTITY: Final = re.compile(r'must be of type quantity: (?P<text>".*")$', re.DOTALL)
 
 
 def read_object(call: Call, validation: str) -> Json:
@@ -48,6 +48,7 @@ def read_object(call: Call, validation: str) -> Json:
         kind=resource.kind,
         api_version=resource.api_version,
         protobuf=not resource.custom,
+        root=None if resource.custom else resource.schema.root,
     )
     check_type(resource, body.obj)
     check_shape(resource, body.obj)
@@ -214,13 +215,14 @@ def private_copy(obj: Json) -> Json:
 def _type_error(resource: ServedResource, obj: Json) -> str:
     found = resource.schema.validate_shape(obj)
     for cause in found:
-        # Of built-in kinds only quantities have a grammar in their schemas.
-        if _PATTERN in cause.message:
-            return _NO_QUANTITY
+        if wrong := _NOT_A_QUANTITY.search(cause.message):
+            return quantity.complaint(decode(wrong["text"]))
         if wrong := _OUT_OF_RANGE.search(cause.message):
             field, wanted = wrong["path"], wrong["format"] or "int64"
             return f"json: cannot unmarshal number into Go struct field {resource.kind}.{field} of type {wanted}"
         if cause.reason == "FieldValueTypeInvalid" and (wrong := _WRONG_TYPE.match(cause.message)):
+            if wrong["expected"] == "number,string":
+                return quantity.NO_QUANTITY
             return (
                 f"json: cannot unmarshal {wrong['found']} into Go struct field "
                 f"{resource.kind}.{cause.field} of type {wrong['expected']}"
