@@ -1,8 +1,9 @@
 """
 Snapshots of jobs' own, on their way to the API server.
 
-A job should not wait for two writes where one does, so the snapshot goes out together with what is built from it. In
-what order the two arrive nobody knows, and only one of them may. Why that does no harm:
+A job should not wait for two writes where one does, so the snapshot goes out together with what is built from it, right
+after it: servers tend to answer in turn. In what order the two arrive nobody knows, and only one of them may. Why that
+does no harm:
 
 - The process dies, and only the JobSet is there. The next one takes the snapshot anew from the runtime, as it does when
   somebody deletes a snapshot. Only if the runtime was edited between the two is that another one, and then a running

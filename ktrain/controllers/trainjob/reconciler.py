@@ -289,7 +289,7 @@ class Reconciler:
 
     async def _write_all(self, job: api.TrainJob, decision: Decision) -> None:
         """Write the snapshot beside the rest where it may: what changes a JobSet that is there never waits for it."""
-        writes = (partial(self._write_snapshot, job, decision), partial(self._write_built, job, decision))
+        snapshot, built = partial(self._write_snapshot, job, decision), partial(self._write_built, job, decision)
         exists = self._lookup(JOB_SET_STATES, job.key) is not None
         own = None if decision.shared else decision.snapshot
         may_start = own and self._own.are_accepted(job.metadata.namespace)
@@ -297,10 +297,10 @@ class Reconciler:
         if own and (together or exists):
             self._own.remember(job.metadata.uid, own)
         if together and decision.snapshot:
-            await run_all(writes, limit=2)
+            await run_all((built, snapshot), limit=2)  # the JobSet is on its way before the snapshot is even encoded
         else:
-            for write in writes:
-                await write()
+            await snapshot()
+            await built()
 
     async def _write_snapshot(self, job: api.TrainJob, decision: Decision) -> None:
         if (snapshot := decision.snapshot) is None:
