@@ -32,7 +32,7 @@ EXIT_USAGE = 2
 @click.option("--jobset/--no-jobset", default=None, help="Run the JobSet controller, too (default: off).")
 @click.option("--feature-gates", metavar="GATE=true|false,...", help="TrainJobStatus: pods can report (default: off).")
 @kubeflow.zap_options
-def command(config: str | None, kubeconfig: str | None, **options: Any) -> None:  # noqa: ANN401 -- click passes what the decorators say
+def command(config: str | None, kubeconfig: str | None, **options: object) -> None:
     """
     Run the controllers of TrainJobs and runtimes against a cluster, until SIGTERM.
 

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import anyio
+import click
 import msgspec
 
 from ktrain.api.trainer import CONDITION_FAILED, TRAIN_JOBS, TrainJob
@@ -55,7 +56,7 @@ def run(objects: Sequence[Json], options: Options) -> int:
     try:
         submission = read(objects, options.namespace)
     except Refused as error:
-        print(f"ktrain: {error}", file=sys.stderr)  # noqa: T201 -- the command's own words
+        click.echo(f"ktrain: {error}", err=True)
         return Outcome.REFUSED.value
     configure(level=LOG_LEVEL)
     return anyio.run(_run, submission, options)
@@ -273,7 +274,7 @@ class Run:
             import yaml
 
             text = yaml.safe_dump(job, sort_keys=False)
-        print(text.rstrip())  # noqa: T201 -- what the user asked for
+        click.echo(text.rstrip())
 
     async def _wait_for_interrupt(self) -> None:
         self._display.note(f"kept: kubectl --kubeconfig {self._session.kubeconfig} get pods; Ctrl-C ends it")

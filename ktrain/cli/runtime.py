@@ -47,7 +47,7 @@ def command() -> None:
 )
 @click.option("--kubeconfig", type=click.Path(exists=True, dir_okay=False), help="The cluster of this kubeconfig.")
 @click.option("--context", help="The cluster of this kubeconfig context.")
-def impact(name: str, **options: Any) -> None:  # noqa: ANN401 -- click passes what the decorators above say
+def impact(name: str, **options: object) -> None:
     """
     Tell which TrainJobs a change of the runtime NAME would touch.
 

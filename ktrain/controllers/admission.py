@@ -7,7 +7,7 @@ in its own process. The texts are Kubeflow Trainer's; field paths and quirks of 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -21,9 +21,11 @@ from ktrain.pipeline.findings import FieldError, Findings, invalid
 from . import kueue
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from datetime import datetime
 
     from ktrain.api.meta import Json, JsonValue
+    from ktrain.api.schema import Cause
     from ktrain.pipeline import Context, Registry
     from ktrain.pipeline.points import Lookup
 
@@ -154,11 +156,16 @@ def validate_train_job(registry: Registry, job: Json, old: Json | None, ctx: Con
     Check a TrainJob against its runtime, as it is now, and against all plugins' rules.
 
     *old* is what it replaces, None on CREATE. `ctx.lookup` must know both kinds of runtimes.
+
+    The job runs on its snapshot, so an update is not refused for what the runtime has become since: what is wrong with
+    *old* already, counts no more. Of a job that is being deleted nothing is asked, since nothing will be built of it.
     """
     try:
         new, stored = _typed(job), _typed(old) if old else None
     except msgspec.ValidationError as error:
         return Verdict(f"the TrainJob does not fit its schema: {error}")
+    if new.metadata.deletion_timestamp:
+        return Verdict()
     ref = new.spec.runtime_ref if "runtimeRef" in (job.get("spec") or {}) else api.RuntimeRef(api_group="", kind="")
     resource = _RUNTIMES.get((ref.api_group, ref.kind))
     if resource is None:
@@ -176,11 +183,34 @@ def validate_train_job(registry: Registry, job: Json, old: Json | None, ctx: Con
     spec = msgspec.json.decode(runtime.spec, type=api.RuntimeSpec) if runtime else None
     try:
         findings += pipeline.validate(registry, new, stored, spec, ctx)
+        if stored and findings.errors:
+            known = pipeline.validate(registry, stored, stored, spec, ctx)
+            findings = Findings(_not_among(known.errors, findings.errors), findings.warnings)
     except PluginError as error:
         # The user can do nothing about it but tell, and their program has no use for our traceback: the log has it.
         ctx.log.warning("plugin.failed", plugin=error.plugin, hook=error.hook, trainjob=error.job, exc_info=error)
         return Verdict(f"{error}; {_BROKEN_PLUGIN}", findings.warnings, is_ours=True)
     return Verdict(findings.message, findings.warnings)
+
+
+def _not_among(
+    known: Sequence[FieldError | Cause], errors: Sequence[FieldError | Cause]
+) -> tuple[FieldError | Cause, ...]:
+    """Return the errors that are not known, each as often as it is new."""
+    left, new = [_fault(error) for error in known], []
+    for error in errors:
+        if (fault := _fault(error)) in left:
+            left.remove(fault)
+        else:
+            new.append(error)
+    return tuple(new)
+
+
+def _fault(error: FieldError | Cause) -> FieldError | Cause:
+    """What is wrong, whatever stands beside it: the value of a list is all of it, though one element is at fault."""
+    if isinstance(error, FieldError) and isinstance(error.value, (list, dict)):
+        return replace(error, value=None)
+    return error
 
 
 def _typed(job: Json) -> api.TrainJob:
@@ -200,8 +230,11 @@ def validate_runtime(registry: Registry, runtime: Json, old: Json | None) -> Ver
     """
     Check a runtime, which replaces *old* (None on CREATE): its labelled steps, and the plugins that it names.
 
-    The steps of a TrainingRuntime are checked on CREATE only, as in Go's Trainer.
+    The steps of a TrainingRuntime are checked on CREATE only, as in Go's Trainer. Of one that is being deleted nothing
+    is asked: it may have been stored unchecked, and its finalizers have to go.
     """
+    if (runtime.get("metadata") or {}).get("deletionTimestamp"):
+        return Verdict()
     cluster = runtime.get("kind") == api.CLUSTER_TRAINING_RUNTIMES.kind
     findings = _check_steps(runtime) if cluster or old is None else Findings()
     findings += registry.slots.check_runtime(runtime.get("spec") or {}, (old or {}).get("spec"))

@@ -2,8 +2,10 @@
 The one seam for the world: time and randomness. The third piece, the transport, is given to each `Client`.
 
 Production uses `system_env()`. Simulations pass a clock of virtual time, that of their event loop, and a seeded
-`Random` (`ktrain.testing`), so the same code runs deterministically and thousands of times faster than life. Nothing in
-`framework` or above calls `time.*`, `random.*` or `datetime.now` itself.
+`Random` (`ktrain.testing`), so the same code runs deterministically and thousands of times faster than life. No other
+module of the framework, the pipeline, the plugins and the controllers asks `time`, `random` or `datetime.now`, but for
+two that are about this process in the real world: the times of log lines, and the watchdog of the event loop. Timers
+and deadlines below HTTP go by the loop's clock, which is the virtual one in a simulation.
 """
 
 from __future__ import annotations

@@ -237,3 +237,10 @@ def is_version_too_large(error: FrameworkError) -> bool:
         any(cause.reason == "ResourceVersionTooLarge" for cause in error.status.details.causes)
         or "Too large resource version" in error.status.message  # all that servers before 1.19 say
     )
+
+
+def is_namespace_ending(error: Exception) -> bool:
+    """Whether nothing can be created because the namespace is being deleted: nothing anyone could mend, or wants to."""
+    return isinstance(error, ApiError) and any(
+        cause.reason == "NamespaceTerminating" for cause in error.status.details.causes
+    )

@@ -11,7 +11,7 @@ All files are of one commit, whatever is pushed meanwhile.
 from __future__ import annotations
 
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final, Protocol
 from urllib.parse import unquote
 
 from huggingface_hub import HfApi, RepoFile, hf_hub_url
@@ -23,10 +23,22 @@ from .errors import AccessRefused, ConfigurationError, InitializerError, Interru
 from .source import CHUNK, Item, Stream
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
 _TIMEOUT_S: Final = 60
 _BUSY: Final = (408, 429)
+
+
+class _Response(Protocol):
+    """An answer that is being read, by whichever library huggingface_hub has its sessions from."""
+
+    status_code: int
+    reason_phrase: str
+
+    @property
+    def headers(self) -> Mapping[str, str]: ...
+
+    def iter_bytes(self, chunk_size: int) -> Iterator[bytes]: ...
 
 
 class HubRepository:
@@ -105,7 +117,7 @@ class HubRepository:
     def _named(self) -> str:
         return f"the {self._kind} {self.repository}" + (f" at {self._revision}" if self._revision else "")
 
-    def _refusal(self, response: Any, what: str) -> InitializerError:  # noqa: ANN401 -- of the session's library
+    def _refusal(self, response: _Response, what: str) -> InitializerError:
         status = response.status_code
         said = response.headers.get("X-Error-Message") or response.reason_phrase
         if status in (401, 403):
@@ -123,7 +135,7 @@ class HubRepository:
         return InitializerError(f"the Hub does not send {what}: {status} {said}")
 
 
-def _chunks(response: Any, item: Item) -> Iterator[bytes]:  # noqa: ANN401 -- of the session's library
+def _chunks(response: _Response, item: Item) -> Iterator[bytes]:
     try:
         yield from response.iter_bytes(CHUNK)
     except HTTPError as error:

@@ -35,10 +35,10 @@ class Counter:
     """Files whose digest was compared; of the others the size only."""
     _lock: Lock = field(default_factory=Lock)
 
-    def add(self, *, bytes: int = 0, files: int = 0, proved: int = 0) -> None:  # noqa: A002 -- what is counted
-        """Count."""
+    def add(self, *, received: int = 0, files: int = 0, proved: int = 0) -> None:
+        """Count; `received` is in bytes."""
         with self._lock:
-            self.bytes += bytes
+            self.bytes += received
             self.files += files
             self.proved += proved
 
@@ -90,7 +90,7 @@ class Transfer:
                 file.truncate()
             for chunk in stream.chunks:
                 file.write(chunk)
-                self.counter.add(bytes=len(chunk))
+                self.counter.add(received=len(chunk))
                 if self.stop.is_set():
                     raise Stopped
             file.flush()

@@ -7,6 +7,8 @@ The pipeline: four phases that turn a TrainJob and its runtime into objects, thr
 - `prepare` runtime + patches + TrainJob -> `Info` (`info`), the data between phases; `journal` who wrote which field
 - `runner` `plan`, `validate`, `terminal_condition`, `jobs_status`, `size`, `gangs`, `mounts`, `removals`: pure
   functions over a registry
+- `answers` what hooks may return; `overrun` ends those that do not end; `calls` what they took, for metrics
+- `older` what TrainJobs of earlier versions say, in today's terms
 - `findings` field errors in the API server's words; `errors` what can go wrong, and whose fault it is
 """
 

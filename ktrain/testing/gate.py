@@ -76,7 +76,7 @@ class Gate:
         self._connections[task] = writer
         try:
             await self._passing.wait()
-            with suppress(OSError):
+            with suppress(OSError):  # Either side may go at any time: the other sees its connection end.
                 await self._pass_on(reader, writer)
         finally:
             await _close(writer)

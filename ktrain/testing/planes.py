@@ -132,7 +132,7 @@ class FreshPlane:
                     if condition(last):
                         return last
         except TimeoutError:
-            pass
+            pass  # Told below, with what was there last.
         seen = "it does not exist" if last is None else msgspec.json.encode(last).decode()
         raise AssertionError(f"{resource.kind} {key} did not become as expected in {timeout_s:g} s: {seen}")
 

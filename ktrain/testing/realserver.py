@@ -147,6 +147,7 @@ class _ControlPlane:
         for process in self._processes:
             process.kill()
         for process in self._processes:
+            # Killed, it ends when the kernel lets it; its directory is a temporary one.
             with suppress(subprocess.TimeoutExpired):
                 process.wait(self._settings.stop_timeout_s)
         self._processes.clear()

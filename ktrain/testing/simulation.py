@@ -162,6 +162,7 @@ class _Life:
         self._transport = transport
 
     def die(self) -> None:
+        """Not one step more, and nothing is sent; `bury` follows."""
         self.dead = True
         self.body.stop()
 
@@ -199,7 +200,7 @@ class _Life:
             yield stream
 
     async def aclose(self) -> None:
-        pass
+        """Do nothing: the transport is that of the next life, too."""
 
     async def _next(self) -> Moment | None:
         if self.dead:

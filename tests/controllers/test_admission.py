@@ -110,6 +110,46 @@ def test_a_job_whose_runtime_is_gone_can_still_be_updated():
     assert validate(job(suspend=False), old=job(suspend=True)).allowed
 
 
+def patched_jobs(*names: str, pool: str = "a", manager: str = "a/b") -> dict:
+    node_selector = {"template": {"spec": {"template": {"spec": {"nodeSelector": {"pool": pool}}}}}}
+    jobs = [{"name": name, **node_selector} for name in names]
+    return {"manager": manager, "trainingRuntimeSpec": {"template": {"spec": {"replicatedJobs": jobs}}}}
+
+
+GONE = "must not have replicated job that doesn't exist in the runtime job template"
+
+
+@pytest.mark.parametrize(
+    ("change", "refused"),
+    [
+        ({"suspend": False}, False),
+        ({"runtimePatches": [patched_jobs("gone", pool="b")], "suspend": False}, False),
+        ({"runtimePatches": [patched_jobs("gone"), patched_jobs("node", manager="c/d")]}, False),
+        ({"runtimePatches": [patched_jobs("gone"), patched_jobs("never", manager="c/d")]}, True),
+        ({"runtimePatches": [patched_jobs("gone", "never")]}, True),
+    ],
+)
+def test_an_update_is_not_refused_for_what_its_runtime_has_become(change, refused):
+    """Kueue could not take back a job whose runtime has lost the part that the job patches."""
+    old = job("ClusterTrainingRuntime", suspend=True, runtimePatches=[patched_jobs("gone")])
+    found = runtime(jobs=[{"name": "node"}])
+    verdict = validate({**old, "spec": old["spec"] | change}, old, found)
+
+    assert GONE in validate(old, found=found).message
+    assert verdict.allowed is not refused
+    assert (GONE in verdict.message) is refused
+
+
+def test_of_what_is_being_deleted_nothing_is_asked():
+    """The garbage collector takes a finalizer off it, and its foreground deletion would never end."""
+    deleted = {"name": "job", "namespace": "team", "deletionTimestamp": STAMP}
+    assert validate(job("Fancy") | {"metadata": deleted}, job("Fancy")).allowed
+
+    wrong = runtime(jobs=[STEP])
+    assert not validate_runtime(Registry([]), wrong, wrong).allowed
+    assert validate_runtime(Registry([]), wrong | {"metadata": {"deletionTimestamp": STAMP}}, wrong).allowed
+
+
 @pytest.mark.parametrize(
     ("spec", "message"),
     [

@@ -44,6 +44,8 @@ def test_the_operator_is_configured_as_its_service_and_webhooks_say(tmp_path):
     assert ports["webhooks"] == configuration.webhook.port
     assert f":{ports['metrics']}" == configuration.metrics.bind_address
     assert f":{ports['health']}" == configuration.health.health_probe_bind_address
+    reports = next(port for port in service["spec"]["ports"] if port["targetPort"] == "status")
+    assert reports["port"] == ports["status"] == configuration.status_server.port
     assert {port["targetPort"] for port in service["spec"]["ports"]} <= ports.keys()
     callers = [*of_kind("MutatingWebhookConfiguration"), *of_kind("ValidatingWebhookConfiguration")]
     called = [webhook["clientConfig"]["service"] for caller in callers for webhook in caller["webhooks"]]

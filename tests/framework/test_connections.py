@@ -17,7 +17,7 @@ from ktrain.framework.cache.cache import Cache
 from ktrain.framework.client.client import Client
 from ktrain.framework.client.credentials import Endpoint, StaticToken
 from ktrain.framework.client.http import HttpTransport
-from ktrain.framework.client.pools import Keepalive
+from ktrain.framework.client.keepalive import Keepalive
 from ktrain.framework.env import system_env
 from ktrain.framework.errors import TransportError
 from ktrain.local.apiserver.front.http import serve_http
@@ -62,7 +62,7 @@ HALF_OPEN = """
 import asyncio, subprocess, time
 from ktrain.framework.client.credentials import Endpoint
 from ktrain.framework.client.http import HttpTransport
-from ktrain.framework.client.pools import Keepalive
+from ktrain.framework.client.keepalive import Keepalive
 from ktrain.framework.errors import TransportError
 
 async def serve(reader, writer):

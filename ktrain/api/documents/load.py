@@ -105,12 +105,11 @@ def _flatten(value: JsonValue, line: int, lines: Lines | None, file: str) -> Ite
         yield _Entry(Document(value, file, line), lines)
         return
     below = lines.below.get("items") if lines else None
+    of_items = {} if kind == "List" else {"apiVersion": value.get("apiVersion"), "kind": kind.removesuffix("List")}
     for index, item in enumerate(items):
-        if isinstance(item, dict) and kind != "List":
-            own = {"apiVersion": value.get("apiVersion"), "kind": kind.removesuffix("List")}
-            item = {**own, **item}  # noqa: PLW2901 -- completed, not replaced
+        whole = {**of_items, **item} if isinstance(item, dict) else item
         at = below.of[index] if below else line
-        yield from _flatten(item, at, below.below.get(index) if below else None, file)
+        yield from _flatten(whole, at, below.below.get(index) if below else None, file)
 
 
 def _described(value: JsonValue) -> str:

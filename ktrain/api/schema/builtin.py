@@ -59,6 +59,7 @@ def builtin_node(name: str) -> Node:
         node = _nodes[name] = Node()
         # First: definitions that refer to each other in circles copy from nodes that are still being filled.
         node.omit_empty = frozenset(_omitted().get(name, ()))
+        node.struct = name
         compile_node(definition(name), builtin_node, into=node)
         if name == _QUANTITY:
             # OpenAPI has no word for it, but decoders read fractions, too: `cpu: 0.5`.

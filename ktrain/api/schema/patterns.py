@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from functools import cached_property, lru_cache
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -47,6 +47,18 @@ _MEMORY: Final = 8 * 1024 * 1024
 """Bytes that one pattern may take, compiled, and while it searches."""
 
 
+class _Match(Protocol):
+    def __getitem__(self, group: int, /) -> str: ...
+
+
+class _Engine(Protocol):
+    """A pattern, compiled by either of the two."""
+
+    def search(self, text: str, /) -> _Match | None: ...
+
+    def finditer(self, text: str, /) -> Iterator[_Match]: ...
+
+
 class Pattern:
     """A compiled pattern. Searching takes time linear in the text."""
 
@@ -60,32 +72,24 @@ class Pattern:
         self.source: Final = source
         bare = re.sub(r"\\.|\[[^\]]*\]", "x", source)
         self._short: Final = int(_WORK ** (1 / max(len(_UNBOUNDED.findall(bare)), 1)))
-        if _SPELLED_ALIKE.fullmatch(source):
-            self._plain: re.Pattern[str] | None = self._compile_plain()
-        else:
-            self._plain = None
-            self._linear  # noqa: B018 - what RE2 refuses is refused now
+        self._plain: Final = self._compile_plain() if _SPELLED_ALIKE.fullmatch(source) else None
+        self._engine("")  # What RE2 refuses is refused now.
 
     def matches(self, text: str) -> bool:
         """Whether the pattern is anywhere in the text."""
-        if self._plain is not None and len(text) <= self._short:
-            return self._plain.search(text) is not None
-        return self._linear.search(text) is not None
+        return self._engine(text).search(text) is not None
 
     def find(self, text: str, limit: int = -1) -> list[str]:
         """The parts of the text that match, at most `limit` of them."""
         found: list[str] = []
-        for match in self._every(text) if limit else ():
+        for match in self._engine(text).finditer(text) if limit else ():
             found.append(match[0])
             if len(found) == limit:
                 break
         return found
 
-    def _every(self, text: str) -> Iterator[Any]:
-        if self._plain is not None and len(text) <= self._short:
-            return self._plain.finditer(text)
-        found: Iterator[Any] = self._linear.finditer(text)
-        return found
+    def _engine(self, text: str) -> _Engine:
+        return self._plain if self._plain is not None and len(text) <= self._short else self._linear
 
     def _compile_plain(self) -> re.Pattern[str]:
         try:
@@ -95,16 +99,17 @@ class Pattern:
             raise ValueError(f"error parsing regexp: {error}: `{self.source}`") from error
 
     @cached_property
-    def _linear(self) -> Any:  # noqa: ANN401 - an untyped package
+    def _linear(self) -> _Engine:
         import re2
 
         options = re2.Options()
         options.log_errors = False
         options.max_mem = _MEMORY
         try:
-            return re2.compile(self.source, options)
+            engine: _Engine = re2.compile(self.source, options)
         except re2.error as error:
             raise ValueError(f"error parsing regexp: {_said(error)}") from error
+        return engine
 
 
 def _said(error: Exception) -> str:

@@ -119,7 +119,7 @@ def _keywords(schema: Json, path: str) -> Iterator[Cause]:
         yield forbidden(f"{path}.additionalProperties", text)
     preserve = schema.get("x-kubernetes-preserve-unknown-fields")
     if preserve is False:
-        yield invalid(f"{path}.x-kubernetes-preserve-unknown-fields", False, "must be true or undefined")  # noqa: FBT003 -- a JSON value
+        yield invalid(f"{path}.x-kubernetes-preserve-unknown-fields", preserve, "must be true or undefined")
     yield from _embedded(schema, path)
     if "pattern" in schema:
         try:

@@ -9,8 +9,11 @@ The JobSet controller (`jobset.x-k8s.io/v1alpha2`), behaviour-compatible with ku
     attempts.py     generations of Jobs                             in_place.py, elastic.py   two gates
     conditions.py   the status and how it changes                   admission.py  defaults and validation on admission
     placement.py    one Job to a topology domain                    pod_controller.py   followers that are elsewhere
-    go_order.py     values as upstream prints them
-    webhooks.py     both kinds of admission over HTTP
+    decoded.py      templates as upstream's webhook leaves them     go_order.py    values as upstream prints them
+    mutability.py   what may change                                 *_rules.py     what parts of a spec may say
+    names.py        rules for names and labels                      pods.py        pods and nodes from caches
+    webhooks.py     both kinds of admission over HTTP               metrics.py     ends, counted
+    errors.py       what can stop a pass
 
 On in local mode; in a cluster the JobSet operator does this work, unless ktrain's operator is told to.
 """

@@ -59,6 +59,7 @@ class _Claims(msgspec.Struct, frozen=True):
     kubernetes: _Kubernetes = msgspec.field(default=_Kubernetes(), name="kubernetes.io")
 
     def are_for(self, audience: str, namespace: str, since: datetime | None) -> bool:
+        """Whether it was made for this audience and namespace, and not before `since`, but for clocks that differ."""
         audiences = [self.aud] if isinstance(self.aud, str) else self.aud
         is_older = since is not None and self.iat < since.timestamp() - _SKEW_S
         return audience in audiences and self.kubernetes.namespace == namespace and not is_older

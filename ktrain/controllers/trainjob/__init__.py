@@ -9,7 +9,7 @@ The TrainJob controller: observe, decide, act.
 - `snapshot` the copy of its runtime that a TrainJob runs on for all its life; `own_snapshots` and `shared`, how it is
   stored; `fetching`, for who has no caches
 - `reconciler` runs the three, in that order; `comparing` what is written already, after a restart; `writing` what goes
-  out, `refusals` what came back
+  out, `stopping` what does even if nothing else can; `refusals` what came back, and `telling` users of it
 """
 
 from .setup import COMPONENT as COMPONENT

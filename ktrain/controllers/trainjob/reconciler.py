@@ -18,7 +18,14 @@ from msgspec.structs import replace
 from ktrain.api import core
 from ktrain.api import trainer as api
 from ktrain.framework.client.client import PatchType
-from ktrain.framework.errors import ApiError, Conflict, FrameworkError, LeadershipLost, NotFound
+from ktrain.framework.errors import (
+    ApiError,
+    Conflict,
+    FrameworkError,
+    LeadershipLost,
+    NotFound,
+    is_namespace_ending,
+)
 from ktrain.framework.parallel import run_all
 from ktrain.pipeline.errors import PlanError
 from ktrain.pipeline.points import Context
@@ -122,6 +129,8 @@ class Reconciler:
             return
         ends = job.is_finished or bool(decision.status and replace_status(job, decision.status).is_finished)
         cause = await self._write_components(job, decision, cause)
+        if cause and not ends and is_namespace_ending(cause):
+            return  # there is nobody to tell: the job goes, too
         if cause and ends:
             if refusals.may_pass(cause):
                 raise cause
@@ -140,10 +149,7 @@ class Reconciler:
             await self._delete(removal)
             self._remember(job, deleted=self._memory(job).deleted | {removal.uid})
         if ends:
-            self._shared.release(job.metadata.uid)
-            self._own.forget(job.metadata.uid)
-            if self._memory(job).applied:
-                self._remember(job, snapshot=None, applied={})
+            self._release(job)
         if failure and failure.again_s is not None:
             self._wake(job.key, failure.again_s)
             return
@@ -151,6 +157,13 @@ class Reconciler:
             raise cause if isinstance(cause, ApiError) else JobFailed(failure.message)
         if stall:
             await self._listen(job, stall)
+
+    def _release(self, job: api.TrainJob) -> None:
+        """Keep nothing that only a job needs which goes on."""
+        self._shared.release(job.metadata.uid)
+        self._own.forget(job.metadata.uid)
+        if self._memory(job).applied:
+            self._remember(job, snapshot=None, applied={})
 
     # Observe and decide
 

@@ -96,9 +96,7 @@ class Subscription(Generic[T]):
         self._note(obj, None)
 
     def _note(self, old: T | None, new: T | None) -> None:
-        known = old if new is None else new
-        assert known is not None  # noqa: S101 - one of the two is there, or nothing changed
-        key = metadata_of(known).key
+        key = metadata_of(old if new is None else new).key
         if key in self._pending:
             old, _ = self._pending.pop(key)
             if old is None and new is None:

@@ -128,7 +128,7 @@ class Client:
     # Reading
 
     async def get(self, resource: Resource[T], name: str, namespace: str = "", *, subresource: str = "") -> T:
-        """Read one object from the API server. Controllers read their informers instead."""
+        """Read one object from the API server; NotFound if there is none. Controllers read their informers instead."""
         path = self._path_of_one(resource, Key(namespace, name), subresource)
         response = await self.raw("GET", path, headers=accept_header(resource))
         return codec_for(resource).decode(response.body)
@@ -205,7 +205,12 @@ class Client:
     async def create(
         self, resource: Resource[T], body: Json, *, subresource: str = "", **options: Unpack[WriteOptions]
     ) -> T:
-        """Create an object in `body.metadata.namespace`; with a subresource, POST to that of `body.metadata.name`."""
+        """
+        Create an object in `body.metadata.namespace`; with a subresource, POST to that of `body.metadata.name`.
+
+        Raises:
+            AlreadyExists: There is one of that name.
+        """
         key = _key_in(body)
         path = self._path_of_one(resource, key, subresource) if subresource else self._path_of_new(resource, key)
         return await self._write("POST", path, resource, body, JSON_TYPE, options)
@@ -213,7 +218,7 @@ class Client:
     async def update(
         self, resource: Resource[T], body: Json, *, subresource: str = "", **options: Unpack[WriteOptions]
     ) -> T:
-        """Replace an object. Its `metadata.resourceVersion` guards against changes made since it was read."""
+        """Replace an object; Conflict if it has changed since its `metadata.resourceVersion`, when that is given."""
         path = self._path_of_one(resource, _key_in(body), subresource)
         return await self._write("PUT", path, resource, body, JSON_TYPE, options)
 
@@ -246,7 +251,13 @@ class Client:
         subresource: str = "",
         **options: Unpack[WriteOptions],
     ) -> T:
-        """Patch an object. A `metadata.resourceVersion` in a merge patch is a precondition."""
+        """
+        Patch an object. A list of operations needs `PatchType.JSON`; only built-in kinds take STRATEGIC.
+
+        Raises:
+            Conflict: A merge patch has a `metadata.resourceVersion`, which is not that of the object any more.
+            Invalid: A `test` of a JSON patch fails, or the outcome breaks a rule.
+        """
         path = self._path_of_one(resource, key, subresource)
         return await self._write("PATCH", path, resource, patch, type.value, options)
 

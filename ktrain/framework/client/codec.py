@@ -230,7 +230,7 @@ def _bad(raw: bytes | msgspec.Raw, error: Exception | None) -> BadObject:
     except RecursionError:
         return _bad(cut(bytes(raw), _KEY_LEVELS)[0], error)
     except (msgspec.MsgspecError, UnicodeDecodeError):
-        pass
+        pass  # What is wrong is its metadata: its name is looked for without types.
     else:
         return BadObject(meta.key, str(error), meta.resource_version)
     try:

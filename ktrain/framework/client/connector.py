@@ -14,7 +14,7 @@ import aiohttp
 if TYPE_CHECKING:
     import ssl
 
-    from .pools import Keepalive
+    from .keepalive import Keepalive
 
 
 class Connector(aiohttp.TCPConnector):

@@ -148,6 +148,7 @@ def _note(method: str, path: str, sent: object, answer: bytes, cluster: str) -> 
         return
     resource = Resource(route.group, route.version, "", route.plural, namespaced=bool(route.namespace), type=Object)
     if method != "DELETE":
+        # What has no readable version cannot be waited for; the caller has the answer in any case.
         with suppress(*UNFIT):
             note_write(resource, _WRITTEN.decode(answer), cluster=cluster)
     elif route.name:

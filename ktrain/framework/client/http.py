@@ -32,7 +32,8 @@ if TYPE_CHECKING:
     from ktrain.framework.env import Env
 
     from .credentials import Endpoint
-    from .pools import Keepalive, Pools
+    from .keepalive import Keepalive
+    from .pools import Pools
 
 MAX_LINE_BYTES = 16 << 20
 """Longest line of a watch; objects are at most 1.5 MB in etcd, twice that with escapes."""

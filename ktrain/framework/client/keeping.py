@@ -11,7 +11,7 @@ ones everybody keeps his own.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from functools import lru_cache
 from sys import intern
 from typing import TYPE_CHECKING, Any, Final
@@ -84,12 +84,12 @@ def _first_equal(info: inspect.Type) -> Keep:
     return intern if isinstance(info, inspect.StrType) else _part
 
 
-def _part(part: Any) -> Any:  # noqa: ANN401 -- any that can be hashed
+def _part(part: Hashable) -> Hashable:
     return _first(part) if len(_JSON.encode(part)) <= MAX_PART_BYTES else part
 
 
 @lru_cache(maxsize=MAX_PARTS)
-def _first(part: Any) -> Any:  # noqa: ANN401 -- any that can be hashed
+def _first(part: Hashable) -> Hashable:
     return part
 
 

@@ -68,6 +68,7 @@ async def run(command: Sequence[str], env: Mapping[str, str], *, timeout_s: floa
     finally:
         if not program.gone.is_set():
             _kill(transport, whole_group=not interactive)
+            # The kernel may keep one that waits for a disk; who asked has waited long enough.
             with suppress(TimeoutError):
                 async with asyncio.timeout(LINGER_S):
                     await program.gone.wait()
@@ -79,7 +80,7 @@ async def run(command: Sequence[str], env: Mapping[str, str], *, timeout_s: floa
 
 def _kill(transport: asyncio.SubprocessTransport, *, whole_group: bool) -> None:
     # Its own group has the id of the program, which is free again only when the last of the group is gone.
-    with suppress(ProcessLookupError):
+    with suppress(ProcessLookupError):  # It has just ended by itself.
         if whole_group:
             os.killpg(transport.get_pid(), signal.SIGKILL)
         else:
@@ -110,6 +111,7 @@ class _Program(asyncio.SubprocessProtocol):
 
     def process_exited(self) -> None:
         self.gone.set()
+        # What it started may hold its pipes for as long as it likes.
         asyncio.get_running_loop().call_later(LINGER_S, self.ended.set)
 
     def connection_lost(self, exc: Exception | None) -> None:  # the program's code tells more

@@ -10,15 +10,14 @@ requests from then on get connections of their own, and the old ones are closed 
 pair that cannot be loaded (often half written) changes nothing, and is tried again. The same happens when an exec
 plugin gives a new certificate.
 
-A peer that vanishes without a word (power, a firewall that forgot us) leaves a connection half open. The kernel asks
-such peers itself (`Keepalive`), so also a watch that is rightly silent notices within half a minute.
+A peer that vanishes without a word (power, a firewall that forgot us) leaves a connection half open; that is the
+kernel's to find out (`keepalive.py`).
 """
 
 from __future__ import annotations
 
 import asyncio
 import hashlib
-import socket
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,6 +27,8 @@ import anyio.to_thread
 import structlog
 
 from ktrain.framework.errors import ConfigError, TransportError
+
+from .keepalive import Keepalive
 
 if TYPE_CHECKING:
     import ssl
@@ -51,35 +52,6 @@ STREAM_BUFFER_BYTES: Final = 1 << 20
 
 Stamp = tuple[tuple[int, int] | bytes | None, ...]
 """Of each file the inode and the time of its last change, of PEM text a hash; None for what is not there."""
-
-
-@dataclass(frozen=True, slots=True)
-class Keepalive:
-    """
-    When the kernel gives a connection up. Whole seconds, at least one.
-
-    Args:
-        idle_s: Silence after which the peer is asked.
-        every_s: Between questions.
-        times: Questions without an answer after which the peer is dead. What we sent may stay unconfirmed just as long.
-    """
-
-    idle_s: int = 15
-    every_s: int = 5
-    times: int = 3
-
-    def apply(self, made: socket.socket) -> None:
-        """Set the socket's options, as far as the system has them."""
-        made.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-        for name, value in {
-            "TCP_KEEPIDLE": self.idle_s,
-            "TCP_KEEPALIVE": self.idle_s,  # macOS
-            "TCP_KEEPINTVL": self.every_s,
-            "TCP_KEEPCNT": self.times,
-            "TCP_USER_TIMEOUT": 1000 * (self.idle_s + self.every_s * self.times),
-        }.items():
-            if (option := getattr(socket, name, None)) is not None:
-                made.setsockopt(socket.IPPROTO_TCP, option, value)
 
 
 @dataclass(slots=True, eq=False)

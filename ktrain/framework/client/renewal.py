@@ -79,7 +79,7 @@ class Renewed(Credentials, ABC):
         self._grant: Grant | None = None
         self._renew_at_s = float("-inf")
         self._useless_at_s = float("-inf")
-        self._renewing: asyncio.Task[None] | None = None
+        self._renewing: asyncio.Task[Grant] | None = None
         self._failure: Exception | None = None
         self._failed_at_s = float("-inf")
         self._refused_at_s = float("-inf")
@@ -149,15 +149,13 @@ class Renewed(Credentials, ABC):
         if error := task.exception():
             # Not the task's own: several callers raise it, each with a traceback.
             raise ConfigError(str(error)) from error
-        if self._grant is None:  # pragma: no cover - a task without an error has made one
-            raise ConfigError("no credentials")
-        return self._grant.headers
+        return task.result().headers
 
     @property
     def _is_renewing(self) -> bool:
         return self._renewing is not None and not self._renewing.done()
 
-    def _start(self, *, refused: bool) -> asyncio.Task[None]:
+    def _start(self, *, refused: bool) -> asyncio.Task[Grant]:
         if self._renewing is None or self._renewing.done():
             # The next try after a failure; a success sets it again.
             self._renew_at_s = self._env.clock.monotonic() + RETRY_S
@@ -165,15 +163,16 @@ class Renewed(Credentials, ABC):
             self._renewing.add_done_callback(self._note)
         return self._renewing
 
-    async def _renew(self, *, refused: bool) -> None:
+    async def _renew(self, *, refused: bool) -> Grant:
         last = self._grant
         grant = await self.obtain(last, refused=refused)
         now_s = self._env.clock.monotonic()
         # The same headers as before stay the same object: that is how the transport sees that nothing is new.
-        self._grant = last if last and grant.is_same(last) else grant
+        self._grant = kept = last if last and grant.is_same(last) else grant
         self._renew_at_s, self._useless_at_s = now_s + grant.renew_after_s, now_s + grant.lasts_s
+        return kept
 
-    def _note(self, task: asyncio.Task[None]) -> None:
+    def _note(self, task: asyncio.Task[Grant]) -> None:
         self._failure = None if task.cancelled() else _expected(task.exception())
         if self._failure:
             self._failed_at_s = self._env.clock.monotonic()

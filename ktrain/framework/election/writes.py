@@ -63,6 +63,7 @@ class LeaseWrites:
             try:
                 return await self._client.patch(LEASES, self._key, {"metadata": meta, "spec": spec})
             except Forbidden as refusal:
+                # Neither is allowed: the first refusal names the right that this way of writing asks for.
                 with suppress(Forbidden):
                     lease = await self._update(meta, spec)
                     self._updates = True

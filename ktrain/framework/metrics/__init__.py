@@ -2,7 +2,8 @@
 Metrics under controller-runtime's names, so that existing dashboards and alerts work; ours begin with `ktrain_`.
 
     registry      `Metrics`: makes instruments in one prometheus registry, or ones that do nothing; bounds their series
-    client, queue, controller, election, webhook      which instruments each part of the framework has
+    client, cache, queue, controller, election,
+    events, webhook, loop                             which instruments each part of the framework has
 
 There are no globals: two managers in one process have two registries, or share one `Metrics` on purpose.
 """

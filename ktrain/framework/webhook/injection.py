@@ -90,6 +90,9 @@ class Registrations:
                 yield resource, name
 
 
+NO_REGISTRATIONS: Final = Registrations()
+
+
 class Injector:
     """Writes a CA bundle into registrations."""
 

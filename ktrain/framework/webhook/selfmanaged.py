@@ -44,7 +44,7 @@ from ktrain.framework.metrics import Metrics
 from ktrain.framework.metrics.webhook import RotationMetrics
 
 from . import authority
-from .injection import Injector, Registrations, WebhookAddress
+from .injection import NO_REGISTRATIONS, Injector, Registrations, WebhookAddress
 from .rotation import Rotation, State, data_of, state_of
 
 if TYPE_CHECKING:
@@ -94,7 +94,7 @@ class SelfManagedCertificates:
         *,
         secret: Key,
         address: WebhookAddress,
-        registrations: Registrations = Registrations(),  # noqa: B008 - immutable
+        registrations: Registrations = NO_REGISTRATIONS,
         adopt: bool = False,
         lifetime: timedelta = LIFETIME,
         overlap: timedelta = OVERLAP,

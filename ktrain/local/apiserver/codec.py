@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from ktrain.local.apiserver import go_fields
 from ktrain.local.apiserver.errors import bad_request, unsupported_media_type
 from ktrain.local.apiserver.fields import spelling
 
@@ -98,7 +99,7 @@ def decode_yaml(body: bytes, *, kind: str) -> Body:
     except TooDeep as error:
         raise bad_request(f"error converting YAML to JSON: {error}") from error
     except (msgspec.DecodeError, UnicodeDecodeError):
-        pass
+        pass  # No JSON, so it is read as YAML below.
     else:
         if not decoded.duplicates:
             return decoded
@@ -179,11 +180,13 @@ def _decode_json(body: bytes, kind: str, api_version: str, root: Node | None) ->
 
 def _decode_spelled(body: bytes, kind: str, api_version: str, root: Node | None) -> Body:
     try:
-        obj = spelling.decode(body, root, kind)
+        obj = spelling.decode(body, root)
         check_depth(obj, body)
     except spelling.NumberError as error:
-        version = api_version.rpartition("/")[2]
-        raise bad_request(f'{kind} in version "{version}" cannot be handled as a {kind}: {error}') from error
+        version, said = api_version.rpartition("/")[2], str(error)
+        if error.path:
+            said = go_fields.mismatch(api_version, kind, error.path, f"number {error.text}")
+        raise bad_request(f'{kind} in version "{version}" cannot be handled as a {kind}: {said}') from error
     except (ValueError, RecursionError) as error:
         raise _unrecognized(kind, body, f"couldn't get version/kind; json parse error: {error}") from error
     return _checked(obj, body, kind)
@@ -246,7 +249,7 @@ def _go_text(error: Exception) -> str:
 def _patch_text(error: Exception, body: bytes) -> str:
     if "out of range" in str(error):
         try:
-            spelling.decode(body, None, "")
+            spelling.decode(body, None)
         except (ValueError, RecursionError) as known:
             return str(known)
     return _go_text(error)

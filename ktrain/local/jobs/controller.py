@@ -16,7 +16,7 @@ from ktrain.api.core import PODS, Pod
 from ktrain.api.patch import merge_diff
 from ktrain.framework import Cache, Client, Controller, Env, EventRecorder, Informer, PatchType, Result
 from ktrain.framework.controller.predicates import Changed
-from ktrain.framework.errors import ApiError, FrameworkError, NotFound
+from ktrain.framework.errors import ApiError, FrameworkError, NotFound, is_namespace_ending
 from ktrain.framework.parallel import run_all
 
 from . import pods as pod_factory
@@ -213,10 +213,10 @@ class JobReconciler:
         while left and not refusals:
             await run_all([partial(create, one) for one in left[:batch]], limit=PARALLEL_CALLS)
             left, batch = left[batch:], batch * 2
-        return len(wanted) - created, next((error for error in refusals if not _is_going(error)), None)
+        return len(wanted) - created, next((error for error in refusals if not is_namespace_ending(error)), None)
 
     def _refused(self, job: Job, error: FrameworkError) -> None:
-        if not _is_going(error):
+        if not is_namespace_ending(error):
             detail = error.status.message if isinstance(error, ApiError) else str(error)
             message = f"Error creating: {detail}"
             self._recorder.event(JOBS, job, type="Warning", reason="FailedCreate", message=message)
@@ -229,16 +229,9 @@ class JobReconciler:
         left = end - self._env.clock.now()
         if left > timedelta(0):
             return Result(requeue_after_s=left.total_seconds())
-        with suppress(NotFound):
+        with suppress(NotFound):  # Somebody was faster.
             await self._client.delete(JOBS, job.key, uid=job.metadata.uid, propagation="Foreground")
         return None
-
-
-def _is_going(error: Exception) -> bool:
-    """Whether a pod was refused because its namespace is being deleted: nothing anyone could mend, or wants to."""
-    return isinstance(error, ApiError) and any(
-        cause.reason == "NamespaceTerminating" for cause in error.status.details.causes
-    )
 
 
 def _with_fewer_active(status: Json, missing: int) -> Json:

@@ -211,7 +211,7 @@ def _memory_limit(container: Container) -> int | None:
 def _make_room(log: Path, message: Path, temporary: Path) -> None:
     """Make an attempt's files and its pod's temporary directory; delete what the last but one left."""
     try:
-        with suppress(FileExistsError):
+        with suppress(FileExistsError):  # It is the pod's, and there since the first attempt.
             temporary.mkdir(parents=True)
             temporary.chmod(0o1777)
         for path in (log, message):

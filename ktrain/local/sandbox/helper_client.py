@@ -68,7 +68,7 @@ class Helper:
         """End it and wait until everything below it is gone."""
         self.channel.finish()
         # The holder's end, then the janitor's: had the janitor been killed, its end alone would say nothing.
-        with suppress(TimeoutError):
+        with suppress(TimeoutError):  # Told and ended below, by `_wait`.
             async with asyncio.timeout(KILL_TIMEOUT_S):
                 await self._ended.wait()
         self.channel.close()

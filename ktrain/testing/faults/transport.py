@@ -175,6 +175,7 @@ class _OpenStream:
                 self._changed.set_result(None)
 
     async def lines(self, idle_timeout_s: float) -> Lines:
+        """Yield what the effects let through; TransportError when that is nothing for `idle_timeout_s` seconds."""
         upcoming = self._first
         try:
             while True:

@@ -55,6 +55,21 @@ def test_what_is_refused_for_hours_is_tried_with_ever_longer_waits():
     play(scenario)
 
 
+def test_what_cannot_be_made_in_a_namespace_that_is_being_deleted_is_neither_told_nor_tried_again():
+    async def scenario(world: World) -> None:
+        world.quota_exceeded = True
+        world.details = {"causes": [{"reason": "NamespaceTerminating", "field": "metadata.namespace"}]}
+        async with world.operator():
+            await world.job()
+            await world.settle(3600)
+
+            assert world.counting.writes.count("PATCH jobsets/job") == 1
+            assert (await world.read()).status.diagnosis is None
+            assert not [write for write in world.counting.writes if "events" in write or "status" in write]
+
+    play(scenario)
+
+
 class Broken:
     """A plugin that fails for the jobs that have a trainer."""
 

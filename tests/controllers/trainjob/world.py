@@ -97,6 +97,7 @@ class World:
         self.quota_exceeded = False
         self.limited = "jobsets"
         self.refusal = (403, "Forbidden", "exceeded quota: gpus")
+        self.details: dict | None = None
         self.plugins: tuple[Plugin, ...] = (JobSet(), PlainML(), Torch())
         plugin = AdmissionPlugin("quota", self._quota)
         self.server = apiserver.ApiServer(env, crds=assets.crds(), admission=[plugin], **server)
@@ -105,7 +106,7 @@ class World:
 
     def _quota(self, request) -> None:
         if self.quota_exceeded and request.resource.plural == self.limited:
-            raise StatusError(*self.refusal)
+            raise StatusError(*self.refusal, details=self.details)
 
     @asynccontextmanager
     async def operator(self, *, shared: bool = False, workers: int = 16):

@@ -194,5 +194,5 @@ def parse_timestamp(text: str) -> datetime:
         try:
             return datetime.fromisoformat(whole)
         except ValueError:
-            pass
+            pass  # A day or an hour that does not exist: refused as everything else that is no time.
     raise CelError("type conversion error from 'string' to 'google.protobuf.Timestamp'")

@@ -121,6 +121,7 @@ class Database:
 
     def close(self, *, complete: bool) -> None:
         """Close the file; `complete` says that all commits are in it, so that the counter need not leap."""
+        # All commits are on disk already; what gets lost is that no number was left out.
         with suppress(sqlite3.Error):
             if complete:
                 self._connection.execute("UPDATE progress SET ended = 1")

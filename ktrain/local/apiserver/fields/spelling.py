@@ -27,7 +27,12 @@ _MOST_DIGITS: Final = 308
 
 
 class NumberError(ValueError):
-    """A number that its field has no room for, in Go's words."""
+    """A number that its field has no room for, in Go's words. `path` is that of a field for integers."""
+
+    def __init__(self, text: str, path: str = "") -> None:
+        super().__init__(f"json: cannot unmarshal number {text} into Go value of type float64")
+        self.text = text
+        self.path = path
 
 
 class _Number(str):
@@ -41,7 +46,7 @@ def is_spelled(body: bytes) -> bool:
     return _SPELLED.search(body) is not None
 
 
-def decode(body: bytes, root: Node | None, kind: str) -> JsonValue:
+def decode(body: bytes, root: Node | None) -> JsonValue:
     """
     Decode a JSON text for an object with this schema; without one its values are free.
 
@@ -49,7 +54,7 @@ def decode(body: bytes, root: Node | None, kind: str) -> JsonValue:
         NumberError: A number is no integer where one must be, or out of range.
         ValueError: It is no JSON.
     """
-    return _read(json.loads(body, parse_float=_Number, parse_int=_integer), root, kind)
+    return _read(json.loads(body, parse_float=_Number, parse_int=_integer), root, "")
 
 
 def _integer(text: str) -> int | _Number:
@@ -60,9 +65,12 @@ def _read(value: JsonValue, node: Node | None, path: str) -> JsonValue:
     if isinstance(value, _Number):
         return _number(value, node, path)
     if isinstance(value, dict):
-        return {name: _read(child, node and node.child(name), f"{path}.{name}") for name, child in value.items()}
+        return {
+            name: _read(child, node and node.child(name), f"{path}.{name}" if path else name)
+            for name, child in value.items()
+        }
     if isinstance(value, list):
-        return [_read(item, node and node.items, path) for item in value]
+        return [_read(item, node and node.items, f"{path}[{index}]") for index, item in enumerate(value)]
     return value
 
 
@@ -71,8 +79,7 @@ def _number(text: _Number, node: Node | None, path: str) -> str | float:
     if node and wanted == "quantity":
         return str(text)
     if node and wanted in {"integer", "int-or-string"}:
-        size = "int64" if wanted == "integer" and node.format != "int32" else "int32"
-        raise NumberError(f"json: cannot unmarshal number {text} into Go struct field {path} of type {size}")
+        raise NumberError(text, path)
     if math.isinf(number := float(text)):
-        raise NumberError(f"json: cannot unmarshal number {text} into Go value of type float64")
+        raise NumberError(text)
     return number
