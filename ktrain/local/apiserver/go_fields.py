@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from ktrain.api.quantity import NO_QUANTITY
 from ktrain.api.schema import builtin_kinds, definition
 
 if TYPE_CHECKING:
@@ -27,7 +28,6 @@ _SCALARS: Final = {
 
 
 _QUANTITY: Final = "api.resource.Quantity"
-NO_QUANTITY: Final = "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
 
 
 class _Place(NamedTuple):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
+from ktrain.api import quantity
 from ktrain.api.schema import builtin_kinds, builtin_node
 from ktrain.local.apiserver import causes, codec, go_fields, metadata
 from ktrain.local.apiserver.errors import bad_request, invalid, invalid_result, no_kind
@@ -30,7 +31,7 @@ _OUT_OF_RANGE: Final = re.compile(
 )
 _BASE64: Final = re.compile(r"[A-Za-z0-9+/]*={0,2}")
 
-_PATTERN: Final = " should match '"
+_NOT_A_QUANTITY: Final = re.compile(r'must be of type quantity: (?P<text>".*")$', re.DOTALL)
 
 
 def read_object(call: Call, validation: str) -> Json:
@@ -47,6 +48,7 @@ def read_object(call: Call, validation: str) -> Json:
         kind=resource.kind,
         api_version=resource.api_version,
         protobuf=not resource.custom,
+        root=None if resource.custom else resource.schema.root,
     )
     check_type(resource, body.obj)
     check_shape(resource, body.obj)
@@ -225,9 +227,8 @@ def private_copy(obj: Json) -> Json:
 def _type_error(resource: ServedResource, obj: Json) -> str:
     found = resource.schema.validate_shape(obj)
     for cause in found:
-        # Of built-in kinds only quantities have a grammar in their schemas.
-        if _PATTERN in cause.message:
-            return go_fields.NO_QUANTITY
+        if wrong := _NOT_A_QUANTITY.search(cause.message):
+            return quantity.complaint(decode(wrong["text"]))
         if wrong := _OUT_OF_RANGE.search(cause.message):
             return go_fields.mismatch(resource.api_version, resource.kind, wrong["path"], "number", obj)
         if cause.reason == "FieldValueTypeInvalid" and (wrong := _WRONG_TYPE.match(cause.message)):
