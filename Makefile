@@ -38,6 +38,7 @@ examples: $(VENV)/.installed-examples $(VENV)/.installed-demo $(MPICH)/.installe
 	  apt-get install --yes --no-install-recommends openmpi-bin; } || echo "not run: Open MPI 4 (apt-get install openmpi-bin)"
 	$(BIN)/python -m pytest -m "examples or torch" -rs tests/e2e/test_examples.py tests/e2e/test_order.py \
 	  tests/e2e/test_digits.py tests/e2e/test_elastic.py tests/e2e/test_elastic_losses.py
+	$(BIN)/python -m pytest -rs tests/e2e/test_mpi.py
 	$(MPICH)/bin/python -m pytest -m examples -k mpich tests/e2e/test_examples.py
 
 $(MPICH)/.installed: pyproject.toml
