@@ -1,4 +1,5 @@
-# The doors of the project. `make help` lists them.
+# The doors of the project. `make help` lists them. On another Python, in an environment of its own:
+#   make test PYTHON=python3.13 VENV=.venv-3.13
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
@@ -16,6 +17,7 @@ help:
 	@echo "make bench      the benchmarks of benchmarks/"
 	@echo "make docs       the API reference, from the docstrings, into build/docs"
 	@echo "make clean      remove $(VENV) and caches"
+	@echo "Any of them on another Python: make test PYTHON=python3.13 VENV=.venv-3.13"
 
 $(BIN)/python:
 	$(PYTHON) -c 'import sys; sys.exit("ktrain needs Python 3.11 or newer" if sys.version_info < (3, 11) else 0)'
@@ -36,6 +38,7 @@ examples: $(VENV)/.installed-examples $(VENV)/.installed-demo $(MPICH)/.installe
 	  apt-get install --yes --no-install-recommends openmpi-bin; } || echo "not run: Open MPI 4 (apt-get install openmpi-bin)"
 	$(BIN)/python -m pytest -m "examples or torch" -rs tests/e2e/test_examples.py tests/e2e/test_order.py \
 	  tests/e2e/test_digits.py tests/e2e/test_elastic.py tests/e2e/test_elastic_losses.py
+	$(BIN)/python -m pytest -rs tests/e2e/test_mpi.py
 	$(MPICH)/bin/python -m pytest -m examples -k mpich tests/e2e/test_examples.py
 
 $(MPICH)/.installed: pyproject.toml
@@ -47,7 +50,7 @@ check: $(VENV)/.installed-dev
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
-	PYRIGHT_PYTHON_IGNORE_WARNINGS=1 PYTHONPATH=$(CURDIR) VIRTUAL_ENV=$(CURDIR)/$(VENV) PATH="$(CURDIR)/$(BIN):$$PATH" \
+	PYRIGHT_PYTHON_IGNORE_WARNINGS=1 PYTHONPATH=$(CURDIR) VIRTUAL_ENV=$(abspath $(VENV)) PATH="$(abspath $(BIN)):$$PATH" \
 	  pyright --verifytypes ktrain.framework --ignoreexternal >$(VENV)/verifytypes || { cat $(VENV)/verifytypes; exit 1; }
 	$(BIN)/lint-imports
 

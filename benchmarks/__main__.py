@@ -65,6 +65,12 @@ BENCHMARKS: Final[dict[str, Benchmark]] = {
 }
 
 
+def machine() -> str:
+    """Say what is measured on; which interpreter, too, as its builds differ by more than its versions do."""
+    python = f"Python {platform.python_version()} ({sys.base_prefix})"
+    return f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores, {python}"
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the benchmarks that are named, or all. Exit code 1: a goal was missed."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=main.__doc__)
@@ -80,7 +86,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             print(f"{name:<17} {(benchmark.__doc__ or '').strip().splitlines()[0]}")
         return 0
     configure(level="error")
-    print(f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}")
+    print(machine())
     missed = 0
     for name in options.names or BENCHMARKS:
         started = time.monotonic()

@@ -1,11 +1,12 @@
 import os
 import subprocess
 import sys
-import time
 import urllib.request
 
 import pytest
 from hypothesis import settings
+
+from .waiting import eventually
 
 pytest_plugins = ["ktrain.testing.plugin", "pytester"]
 
@@ -27,16 +28,14 @@ def moto(tmp_path_factory, unused_tcp_port_factory):
     environment = {**os.environ, "MOTO_S3_DEFAULT_MAX_KEYS": "3"}
     with log.open("w") as out:
         process = subprocess.Popen(command, stdout=out, stderr=out, env=environment)
-    deadline = time.monotonic() + 60
+
+    def answers():
+        assert process.poll() is None, log.read_text()
+        urllib.request.urlopen(f"{url}/moto-api/").close()
+        return True
+
     try:
-        while True:
-            try:
-                urllib.request.urlopen(f"{url}/moto-api/").close()
-                break
-            except OSError:
-                assert process.poll() is None, log.read_text()
-                assert time.monotonic() < deadline, log.read_text()
-                time.sleep(0.05)
+        eventually(answers, despite=OSError, within_s=60)
         yield url
     finally:
         process.kill()

@@ -6,6 +6,9 @@ What is in one process with the test has an event, or runs on virtual time, and 
 
 import asyncio
 import inspect
+import time
+
+TOO_LATE = "not within {:g} s; the last answer: {!r}"
 
 
 async def until(ask, fits=bool, *, despite=(), within_s=20.0, every_s=0.05):
@@ -29,7 +32,23 @@ async def until(ask, fits=bool, *, despite=(), within_s=20.0, every_s=0.05):
                         return answer
                 await asyncio.sleep(every_s)
     except TimeoutError:
-        raise TimeoutError(f"not within {within_s:g} s; the last answer: {answer!r}") from None
+        raise TimeoutError(TOO_LATE.format(within_s, answer)) from None
+
+
+def eventually(ask, fits=bool, *, despite=(), within_s=20.0, every_s=0.05):
+    """As `until`, for tests and threads without an event loop."""
+    deadline_s = time.monotonic() + within_s
+    while True:
+        try:
+            answer = ask()
+        except despite as error:
+            answer = error
+        else:
+            if fits(answer):
+                return answer
+        if time.monotonic() > deadline_s:
+            raise TimeoutError(TOO_LATE.format(within_s, answer))
+        time.sleep(every_s)
 
 
 def anything(_answer):

@@ -15,12 +15,15 @@ from __future__ import annotations
 
 import math
 import re
+from decimal import Decimal
 from fractions import Fraction
 from functools import lru_cache
 from typing import Final, NamedTuple
 
 _BINARY: Final = {"Ki": 2**10, "Mi": 2**20, "Gi": 2**30, "Ti": 2**40, "Pi": 2**50, "Ei": 2**60}
 _DECIMAL: Final = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
+NO_QUANTITY: Final = "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
+"""What the API server says of what is none at all."""
 _QUANTITY: Final = re.compile(
     r"(?P<sign>[+-]?)(?P<whole>\d*+)\.?(?P<fraction>\d*+)"
     r"(?:(?P<suffix>[KMGTPE]i|[numkMGTPE]?)|[eE](?P<exponent>[+-]?\d+))",
@@ -32,8 +35,14 @@ _MOST_DIGITS: Final = 18
 """Of a decimal number that surely fits into 64 bits."""
 _MOST_BINARY_DIGITS: Final = 14
 """The same of a binary one, its suffix counted with three digits for each 2^10."""
+_SHAPE: Final = re.compile(r"[+-]?\d*+\.?\d*+[eEinumkKMGTP]*+[+-]?\d*+", re.ASCII)
+"""Of what is a number with some suffix, known or not."""
+_BLANKS: Final = " \x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u202f\u205f\u3000"
+"""Around a quantity in JSON, where it is cut off before its escapes are read: what JSON escapes is no blank."""
 _MAX_EXPONENT: Final = 400
 """A bound on work, not a rule: no real quantity has four hundred digits."""
+_LEAST_PLAIN: Final = 1e-6
+_LEAST_EXPONENT: Final = 1e21
 _KEPT: Final = 2048
 _SHORT: Final = 32
 """Longer texts are read anew each time: what is kept must not grow with what clients send."""
@@ -47,6 +56,20 @@ def parse(quantity: str | float) -> Fraction:
         ValueError: If it is none.
     """
     return _parse_kept(quantity) if type(quantity) is str and len(quantity) <= _SHORT else _parse(quantity)
+
+
+def complaint(text: str) -> str:
+    """Return what the API server says of a text in a field for a quantity; nothing if it is one."""
+    text = text.strip(_BLANKS)
+    try:
+        parse(text)
+    except ValueError:
+        if not text or not _SHAPE.fullmatch(text):
+            return NO_QUANTITY
+        match = _QUANTITY.fullmatch(text)
+        part = "numeric part of quantity" if match and not _has_digits(match) else "quantity's suffix"
+        return f"unable to parse {part}"
+    return ""
 
 
 def format_quantity(value: Fraction | int, like: str | float = "") -> str:
@@ -140,20 +163,29 @@ def _has_digits(match: re.Match[str]) -> bool:
 
 
 def _text(quantity: str | float) -> str:
-    return repr(quantity) if isinstance(quantity, float) else str(quantity)
+    if not isinstance(quantity, float):
+        return str(quantity)
+    # As Go writes floats in JSON, and as JavaScript does.
+    return f"{Decimal(repr(quantity)):f}" if _LEAST_PLAIN <= abs(quantity) < _LEAST_EXPONENT else repr(quantity)
 
 
 def _canonical(quantity: str | float) -> str:
+    quantity = _written(quantity)
     read = _read(quantity)
     return format_quantity(read.value, like=quantity) if read.kept is None else _text(quantity)
 
 
 def _amount(quantity: str | float) -> str:
+    quantity = _written(quantity)
     value, kept = _read(quantity)
     if kept is not None and kept >= _DECIMAL["m"]:
         return _text(quantity)
     thousandths = math.ceil(abs(value) * 1000)
     return format_quantity(Fraction(thousandths if value > 0 else -thousandths, 1000), like=quantity)
+
+
+def _written(quantity: str | float) -> str | float:
+    return quantity if isinstance(quantity, bool) else _text(quantity).strip(_BLANKS)
 
 
 # The same few amounts are in every pod and every TrainJob. Reading them is most of what defaulting and validating a pod

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from ktrain.api.meta import find_condition
 from ktrain.api.trainer import CONDITION_FAILED, TrainJob
+from ktrain.framework.errors import Unauthorized
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
 LOG_LINES = 10
 FULL_BELOW = 1 << 20
-_TORCHRUN_NOTICED = re.compile(r"torch/distributed/elastic/\S+ failed \(exitcode: ")
+_TORCHRUN_NOTICED = re.compile(r"torch/distributed/elastic/\S+ failed \(exitcode: (-?\d+)\)(?: local_rank: (\d+))?")
 _EPOCH = datetime.fromtimestamp(0, UTC)
 
 TORCH_HINT = "PyTorch is not installed in this environment. Install it with: pip install 'ktrain-operator[torch]'"
@@ -30,6 +31,14 @@ MODULE_HINT = (
 NETWORK_HINT = (
     "Pods in namespaces of their own do not reach the network outside. If the program downloads something, run it with "
     "--pods host, or set hostNetwork: true in its pod template."
+)
+KILLED_HINT = (
+    "Nothing in the job sends SIGKILL. Most often it is the kernel, when the machine runs out of memory (dmesg tells): "
+    "try smaller batches, fewer workers of a DataLoader, or fewer processes."
+)
+CREDENTIALS_HINT = (
+    "The cluster does not take these credentials: they may have expired. Log in again, or see the user of this context "
+    "in the kubeconfig; `kubectl auth whoami` tries the same ones."
 )
 _MODULE = re.compile(r"No module named '?([A-Za-z_]\w*)")
 _UNREACHABLE = ("Temporary failure in name resolution", "Network is unreachable", "Failed to resolve")
@@ -66,13 +75,27 @@ def describe_end(ended: ContainerStateTerminated) -> str:
         return f"could not start: {ended.message or 'no message'}"
     if ended.reason == "OOMKilled":
         return f"ran out of memory and was killed (exit code {ended.exit_code})"
-    if ended.exit_code > 128:
+    return _describe_code(ended.exit_code)
+
+
+def _describe_code(code: int) -> str:
+    if code > 128:
         try:
-            name = signal.Signals(ended.exit_code - 128).name
+            name = signal.Signals(code - 128).name
         except ValueError:
-            return f"exited with code {ended.exit_code}"
-        return f"was killed by {name} (exit code {ended.exit_code})"
-    return f"exited with code {ended.exit_code}"
+            return f"exited with code {code}"
+        return f"was killed by {name} (exit code {code})"
+    return f"exited with code {code}"
+
+
+def describe_process(log: Sequence[str]) -> list[str]:
+    """How the program itself ended, where torchrun hides that behind its own code 1; and what SIGKILL means."""
+    found = next((match for line in log if (match := _TORCHRUN_NOTICED.search(line))), None)
+    if found is None or found[1] == "1":
+        return []
+    code = int(found[1])
+    killed = [KILLED_HINT] if code == -signal.SIGKILL else []
+    return [f"Its process {found[2] or 0} {_describe_code(code if code >= 0 else 128 - code)}.", *killed]
 
 
 def hint(ended: ContainerStateTerminated, log: Sequence[str]) -> str | None:
@@ -92,6 +115,11 @@ def nothing_ran(job: TrainJob) -> list[str]:
     if job.spec.trainer is None or job.spec.trainer.num_nodes != 0:
         return []
     return [f"TrainJob {job.metadata.name} had no nodes: its spec.trainer.numNodes is 0. Is it meant to be?"]
+
+
+def explain_error(error: Exception) -> list[str]:
+    """Say what kept a job from being run or followed, and what to do where that is known."""
+    return [f"error: {error}", *([CREDENTIALS_HINT] if isinstance(error, Unauthorized) else [])]
 
 
 def full_disk(directory: Path, free_bytes: int) -> list[str]:
@@ -136,6 +164,7 @@ def explain_failure(job: TrainJob, pods: Sequence[Pod], logs: Mapping[tuple[str,
         if log:
             lines.append("Its last lines:")
             lines.extend(f"  {line}" for line in log)
+        lines.extend(describe_process(whole))
         if advice := hint(culprit.ended, whole):
             lines.append(advice)
     if failed is not None:

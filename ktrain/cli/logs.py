@@ -92,6 +92,7 @@ class LogFollower:
                 except TransportError as error:
                     problem = str(error)
                     query = [*query, ("sinceSeconds", "1")]
+                    self._show(source, f"(some of this log may be missing: {error})")
                 if not problem:
                     return
             self._show(source, f"(no more of this log: {problem})")

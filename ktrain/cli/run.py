@@ -171,8 +171,9 @@ def _check_usage(
     scripts = [name for name in files if name.endswith(".py")]
     if scripts:
         raise click.UsageError(f"{scripts[0]}: a script is run alone; its arguments come after --")
+    if script_only["show"]:
+        raise click.UsageError(f"--print shows the TrainJob that stands for a script; {files[0]} is one already")
     given = [f"--{name.replace('_', '-')}" for name, value in script_only.items() if value and name != "nodes"]
-    given = ["--print" if name == "--show" else name for name in given]
     if arguments:
         given.append("-- ARGS")
     if given:

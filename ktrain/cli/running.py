@@ -28,7 +28,7 @@ from ktrain.framework.telemetry.logging import configure
 from ktrain.local.plane import PlaneError
 
 from .display import Display, OutputClosed, close_quietly, make_display
-from .explain import explain_failure, full_disk, nothing_ran
+from .explain import explain_error, explain_failure, full_disk, nothing_ran
 from .follow import Follower
 from .logs import LogFollower
 from .options import Options, Outcome
@@ -103,7 +103,8 @@ def _failed(error: BaseException, display: Display) -> Outcome:
         display.note(f"refused: {error}")
         return Outcome.REFUSED
     if isinstance(error, FrameworkError | OSError):
-        display.note(f"error: {error}")
+        for line in explain_error(error):
+            display.note(line)
         return Outcome.FAILED
     raise error
 

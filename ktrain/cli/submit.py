@@ -132,7 +132,7 @@ async def submit(client: Client, submission: Submission, *, is_local: bool) -> T
     except AlreadyExists as error:
         raise Refused(f"TrainJob {submission.key} exists already; delete it first, or choose another name") from error
     except ApiError as error:
-        if error.code >= 500:
+        if error.code > 500:  # 500 is what a server says of an object that its storage does not take
             raise
         raise Refused(error.status.message) from error
 
@@ -160,7 +160,7 @@ async def _apply(client: Client, item: Json, *, force: bool) -> None:
     try:
         await client.apply(resource, item, field_manager=FIELD_MANAGER, force=force)
     except ApiError as error:
-        if error.code >= 500 and error.code != 500:
+        if error.code > 500:
             raise
         raise Refused(f"{item['kind']} {item['metadata'].get('name', '')}: {error.status.message}") from error
 

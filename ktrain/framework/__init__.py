@@ -2,6 +2,7 @@
 A controller runtime for asyncio. It knows nothing of training.
 
     env, errors, backoff, parallel   the seam for time and randomness; errors; waiting; bounded fan-out
+    trust                            whom TLS believes
     client/                          a typed client over bytes, its transports and credentials
     cache/                           informers: reflector, store, indexes, handlers
     writes                           read your own writes

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 from urllib.parse import unquote
 
 from huggingface_hub import HfApi, RepoFile, hf_hub_url
-from huggingface_hub.errors import HfHubHTTPError, HFValidationError, HTTPError
+from huggingface_hub.errors import HfHubHTTPError, HFValidationError, HTTPError, OfflineModeIsEnabled
 from huggingface_hub.utils import build_hf_headers, get_session
 
 from .digest import Digest
@@ -81,6 +81,11 @@ class HubRepository:
                     yield self._item(entry)
         except HFValidationError as error:
             raise ConfigurationError(f"hf://{self.repository} is no name of a {self._kind}: {error}") from error
+        except OfflineModeIsEnabled as error:
+            raise ConfigurationError(
+                f"{self._named()} cannot be fetched: HF_HUB_OFFLINE (or TRANSFORMERS_OFFLINE) forbids asking the Hub; "
+                "unset it for this step"
+            ) from error
         except HfHubHTTPError as error:
             raise self._refusal(error.response, self._named()) from error
         except HTTPError as error:

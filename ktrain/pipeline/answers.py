@@ -6,10 +6,11 @@ Asked of other people's plugins only: ours are type-checked.
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Final
 
 from ktrain.api.meta import Condition, Resource
-from ktrain.api.trainer import JobStatus
+from ktrain.api.trainer import CONDITION_COMPLETE, CONDITION_FAILED, JobStatus
 
 from .findings import Findings
 from .points import Address, Component, Gang, Removal, Size
@@ -33,6 +34,17 @@ def _is_a(type_: type) -> Callable[[object], bool]:
     return lambda value: isinstance(value, type_)
 
 
+def _is_end(value: object) -> bool:
+    """Whether it is a condition that the API server stores, and that ends a job."""
+    if not isinstance(value, Condition) or not all(isinstance(part, str) for part in (value.reason, value.message)):
+        return False
+    is_one = value.type in _ENDS and value.is_true
+    return is_one and bool(_REASON.fullmatch(value.reason)) and len(value.message) <= _MAX_MESSAGE
+
+
+_ENDS: Final = (CONDITION_COMPLETE, CONDITION_FAILED)
+_REASON: Final = re.compile(r"[A-Za-z]([A-Za-z0-9_,:]{0,1022}[A-Za-z0-9_])?")
+_MAX_MESSAGE: Final = 32768
 _NOTHING: Final = ("nothing: it changes the Info", lambda value: value is None)
 _ANSWERS: Final[dict[str, tuple[str, Callable[[object], bool]]]] = {
     "CustomValidation": ("Findings", _is_a(Findings)),
@@ -44,7 +56,10 @@ _ANSWERS: Final[dict[str, tuple[str, Callable[[object], bool]]]] = {
         "a list of Components, each with a Resource and a body that has a name",
         lambda value: _all(value, _is_component),
     ),
-    "TerminalCondition": ("a Condition or None", lambda value: value is None or isinstance(value, Condition)),
+    "TerminalCondition": (
+        "a Condition or None: Complete or Failed, True, with a reason in CamelCase and a message",
+        lambda value: value is None or _is_end(value),
+    ),
     "Status": (
         "a tuple of JobStatus or None",
         lambda value: value is None or (isinstance(value, tuple) and _all(value, _is_a(JobStatus))),

@@ -4,13 +4,14 @@ Runs the phases. Every function here is pure: the same inputs give the same plan
 `plan` answers what should exist for a TrainJob; `validate`, whether it can work; `terminal_condition`, `jobs_status`
 and `size`, how it is; `gangs`, what its scheduler needs and says; `upkeep`, what else it goes on needing; `removals`,
 what has to go. A plugin that raises becomes a `PluginError` that names plugin, hook and job; so does one that returns
-what its extension point does not, or does not return in time. Every phase may raise it.
+what its extension point does not, or does not return in time. Every phase may raise it. Those that an end depends on
+put it into `failures` instead, where these are given, and ask the other plugins all the same.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Final, ParamSpec, TypeAlias, TypeVar
 
 from .answers import wrong_answer
 from .errors import PipelineError, PlanError, PluginConflict, PluginError, PluginOverrun
@@ -20,7 +21,7 @@ from .overrun import LIMIT_S, TIMER, Overrun
 from .prepare import prepare
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from ktrain.api.meta import Condition
     from ktrain.api.trainer import JobStatus, RuntimeSpec, TrainJob
@@ -34,6 +35,9 @@ if TYPE_CHECKING:
 P = ParamSpec("P")
 T = TypeVar("T")
 U = TypeVar("U", bound="Plugin")
+
+Failures: TypeAlias = "list[PipelineError] | None"
+"""Where plugins that fail are noted; if nowhere, the first one is raised."""
 
 HOOK_BUDGET_S: Final = 0.05
 """What one hook may take for one job. The event loop stands still meanwhile; the whole pipeline is to take 400 us."""
@@ -107,14 +111,27 @@ class _Caller:
             raise self._error(plugin, hook, wrong, "answer")
         return answer
 
-    def first(self, hook: str, plugins: Iterable[U], ask: Callable[[U], T | None]) -> T | None:
+    def first(
+        self, hook: str, plugins: Iterable[U], ask: Callable[[U], T | None], failures: Failures = None
+    ) -> T | None:
         """Ask one plugin after the other, until one has an answer."""
-        answers = (self.call(plugin, hook, ask, plugin) for plugin in plugins)
+        answers = self._answers(hook, plugins, ask, failures)
         return next((answer for answer in answers if answer is not None), None)
 
-    def every(self, hook: str, plugins: Iterable[U], ask: Callable[[U], Iterable[T]]) -> tuple[T, ...]:
+    def every(
+        self, hook: str, plugins: Iterable[U], ask: Callable[[U], Iterable[T]], failures: Failures = None
+    ) -> tuple[T, ...]:
         """Ask all plugins, and put their answers together."""
-        return tuple(item for plugin in plugins for item in self.call(plugin, hook, ask, plugin))
+        return tuple(item for answer in self._answers(hook, plugins, ask, failures) for item in answer)
+
+    def _answers(self, hook: str, plugins: Iterable[U], ask: Callable[[U], T], failures: Failures) -> Iterator[T]:
+        for plugin in plugins:
+            try:
+                yield self.call(plugin, hook, ask, plugin)
+            except PipelineError as error:
+                if failures is None:
+                    raise
+                failures.append(error)
 
     def _overrun(self, plugin: Plugin, hook: str, overrun: Overrun) -> PluginOverrun:
         self._calls.failed(plugin.name, hook, "overran")
@@ -192,15 +209,18 @@ def validate(
     return findings
 
 
-def terminal_condition(registry: Registry, job: TrainJob, ctx: Context) -> Condition | None:
+def terminal_condition(registry: Registry, job: TrainJob, ctx: Context, failures: Failures = None) -> Condition | None:
     """PostExecution phase: the end of *job*, from the first plugin that knows it; None while it runs."""
-    caller = _Caller(registry, job, ctx)
-    return caller.first("TerminalCondition", registry.terminal_conditions, lambda p: p.terminal_condition(job, ctx))
+    plugins, caller = registry.terminal_conditions, _Caller(registry, job, ctx)
+    return caller.first("TerminalCondition", plugins, lambda p: p.terminal_condition(job, ctx), failures)
 
 
-def jobs_status(registry: Registry, job: TrainJob, ctx: Context) -> tuple[JobStatus, ...] | None:
+def jobs_status(
+    registry: Registry, job: TrainJob, ctx: Context, failures: Failures = None
+) -> tuple[JobStatus, ...] | None:
     """PostExecution phase: the counters of *job*, from the first plugin that has some; None if none has."""
-    return _Caller(registry, job, ctx).first("Status", registry.statuses, lambda p: p.jobs_status(job, ctx))
+    caller = _Caller(registry, job, ctx)
+    return caller.first("Status", registry.statuses, lambda p: p.jobs_status(job, ctx), failures)
 
 
 def size(registry: Registry, job: TrainJob, runtime: RuntimeSpec, ctx: Context) -> Size | None:
@@ -218,6 +238,7 @@ def upkeep(registry: Registry, job: TrainJob, runtime: RuntimeSpec, ctx: Context
     return _Caller(registry, job, ctx).every("Upkeep", registry.upkeeps, lambda p: p.upkeep(job, runtime, ctx))
 
 
-def removals(registry: Registry, job: TrainJob, ctx: Context) -> tuple[Removal, ...]:
+def removals(registry: Registry, job: TrainJob, ctx: Context, failures: Failures = None) -> tuple[Removal, ...]:
     """PostExecution phase: what has to go while *job* does not run."""
-    return _Caller(registry, job, ctx).every("CleanUp", registry.clean_ups, lambda p: p.removals(job, ctx))
+    caller = _Caller(registry, job, ctx)
+    return caller.every("CleanUp", registry.clean_ups, lambda p: p.removals(job, ctx), failures)

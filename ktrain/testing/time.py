@@ -54,7 +54,7 @@ class VirtualSelector(selectors.SelectSelector):
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
         """Return at once; time goes on by what the loop wanted to wait."""
         if timeout is None:
-            waiting = "\n".join(f"  {task!r}" for task in asyncio.all_tasks(asyncio.get_event_loop()))
+            waiting = "\n".join(f"  {task!r}" for task in asyncio.all_tasks(asyncio.get_running_loop()))
             raise Deadlock(f"nothing is ready and no timer is set; waiting are:\n{waiting}")
         self.now_s += max(timeout, 0.0)
         return super().select(0)

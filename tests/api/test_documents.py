@@ -115,6 +115,7 @@ def test_pod_templates_inside_are_checked():
         ("- 1", "<stdin>:1: expected an object, found a list"),
         ("# nothing", "<stdin>: holds no object"),
         ("a: b: c", "<stdin>:1:5: not YAML: mapping values are not allowed in this context"),
+        ("a:\n\tb: 1", "<stdin>:2:1: not YAML: a tab, where YAML takes blanks only"),
         ("a:\n  b: 1\n  b: 2", "<stdin>:3: the key 'b' is set already in line 2"),
         (b"a: 1\nb: \xff", "<stdin>:2: not UTF-8 text"),
         (
@@ -250,3 +251,8 @@ def test_resources_of_objects():
     assert not is_namespaced({"apiVersion": "v1", "kind": "Namespace"})
     with pytest.raises(LookupError):
         resource_of({"apiVersion": "v1", "kind": "Nonesuch"})
+
+
+def test_a_url_is_told_to_be_no_file():
+    with pytest.raises(DocumentError, match="cannot be read: it is no file but a URL"):
+        list(load(["https://example.com/job.yaml"]))

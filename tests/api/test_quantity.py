@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ktrain.api.quantity import canonical, canonical_amount, format_quantity, parse
+from ktrain.api.quantity import NO_QUANTITY, canonical, canonical_amount, complaint, format_quantity, parse
 
 SUFFIXES = ["", "n", "u", "m", "k", "M", "G", "T", "P", "E", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei", "e3", "E-2", "e+1"]
 quantities = st.builds(
@@ -41,6 +41,12 @@ quantities = st.builds(
         (2.5, "2500m"),
         (3, "3"),
         ("1000Ki", "1000Ki"),
+        (" 1 ", "1"),
+        ("1Gi ", "1Gi"),
+        ("\u20031.5\xa0", "1500m"),
+        (1e16, "10P"),
+        (1e-6, "1u"),
+        (1e21, "1e+21"),
     ],
 )
 def test_canonical_form_is_that_of_the_api_server(written, stored):
@@ -82,6 +88,22 @@ def test_a_text_that_the_api_server_takes_for_canonical_stays(written, stored):
 def test_a_text_without_digits_is_zero_as_it_is_for_the_api_server(text):
     assert parse(text) == 0
     assert canonical(text) == "0"
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        *((text, "") for text in ("1", " 1", "m", "e1", "1e-9")),
+        *((text, NO_QUANTITY) for text in ("", " ", "abc", "1 Gi", "1.2.3", "1,5", "\t1", "1\n", "0x10", "NaN")),
+        *(
+            (text, "unable to parse quantity's suffix")
+            for text in ("1K", "1ki", "1e", "1e+", "--1", "1m5", "1e" + "9" * 20)
+        ),
+        *((text, "unable to parse numeric part of quantity") for text in ("Ei", "e-10")),
+    ],
+)
+def test_what_the_api_server_says_of_a_text(text, said):
+    assert said == complaint(text)
 
 
 @pytest.mark.parametrize("again", [True, 1.0, "1"])

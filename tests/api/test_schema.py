@@ -154,6 +154,12 @@ def test_validation_of_any_json_gives_causes_and_never_an_exception(spec):
             "Invalid value: 10.3: spec.f in body should be less than or equal to 10",
         ),
         ({"type": "number", "multipleOf": 0.5}, 0.3, "Invalid value: 0.3: spec.f in body should be a multiple of 0.5"),
+        (
+            {"type": "number", "multipleOf": 0.5},
+            4,
+            "Invalid value: 0: factor MultipleOf declared for spec.f must be positive: 0",
+        ),
+        ({"type": "number", "multipleOf": 2.5}, 5, "Invalid value: 5: spec.f in body should be a multiple of 2"),
         ({**STRING, "minLength": 2}, "a", 'Invalid value: "a": spec.f in body should be at least 2 chars long'),
         ({**STRING, "maxLength": 2}, "äöü", "Too long: may not be more than 2 bytes"),
         ({**STRING, "pattern": "^a$"}, "a\n", "Invalid value: \"a\\n\": spec.f in body should match '^a$'"),

@@ -1,12 +1,13 @@
 """The benchmarks run, and their table says what it should. What they measure is no test's business."""
 
+import platform
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from benchmarks.__main__ import BENCHMARKS
+from benchmarks.__main__ import BENCHMARKS, machine
 from benchmarks.figures import Figure, Goal, render
 from benchmarks.processes import in_turns
 
@@ -42,6 +43,11 @@ def test_an_unknown_benchmark_is_refused_with_those_there_are():
 
     assert done.returncode == 2
     assert "no benchmark speed; there are: help," in done.stderr
+
+
+def test_the_header_says_which_interpreter_of_the_machine_it_is():
+    assert machine().endswith(f" cores, Python {platform.python_version()} ({sys.base_prefix})")
+    assert sys.base_prefix in machine(), "that of a virtual environment would say nothing of how Python was built"
 
 
 def test_a_goal_is_kept_or_missed_by_the_median_and_a_ratio_is_of_medians():

@@ -7,14 +7,18 @@ from ktrain.api.core import ContainerState, ContainerStateTerminated, ContainerS
 from ktrain.api.meta import Condition, ObjectMeta
 from ktrain.api.trainer import Trainer, TrainJob, TrainJobSpec, TrainJobStatus
 from ktrain.cli.explain import (
+    CREDENTIALS_HINT,
+    KILLED_HINT,
     NETWORK_HINT,
     TORCH_HINT,
     describe_end,
+    explain_error,
     explain_failure,
     full_disk,
     nothing_ran,
     telling,
 )
+from ktrain.framework.errors import error_from
 
 
 def pod(name, code, *, reason="Error", message="", second=0):
@@ -114,3 +118,30 @@ def test_what_torchrun_adds_is_cut_off_the_last_lines():
     assert telling([*own, *added[1:]]) == own
     assert telling(added) == added
     assert telling(own) == own
+
+
+@pytest.mark.parametrize(
+    ("code", "said"),
+    [
+        ("1", []),
+        ("3", ["Its process 2 exited with code 3."]),
+        ("-11", ["Its process 2 was killed by SIGSEGV (exit code 139)."]),
+        ("-9", ["Its process 2 was killed by SIGKILL (exit code 137).", KILLED_HINT]),
+    ],
+)
+def test_how_the_program_ended_is_said_where_torchrun_ends_with_a_code_of_its_own(code, said):
+    noticed = (
+        f"E1122 torch/distributed/elastic/multiprocessing/api.py:1] failed (exitcode: {code}) local_rank: 2 (pid: 6)"
+    )
+
+    lines = explain_failure(FAILED, [pod("p", 1)], {("p", "node"): ["its own", noticed]})
+
+    assert lines[1:-1] == ["Its last lines:", "  its own", *said]
+
+
+def test_credentials_that_are_not_taken_are_answered_with_what_to_do():
+    expired = error_from(401, b"", method="GET", path="/api/v1/pods")
+    busy = error_from(503, b"", method="GET", path="/api/v1/pods")
+
+    assert explain_error(expired) == [f"error: {expired}", CREDENTIALS_HINT]
+    assert len(explain_error(busy)) == 1

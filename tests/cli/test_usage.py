@@ -75,6 +75,8 @@ RUN = [
     (["--context", "c", "--feature-gates", "TrainJobStatus"], "--feature-gates is for runs on this machine"),
     (["--namespace", "A"], "'A' is no namespace"),
     (["--kubeconfig", "/nowhere/at/all"], "File '/nowhere/at/all' does not exist."),
+    (["--print"], "--print shows the TrainJob that stands for a script; job.yaml is one already"),
+    (["--env", "A=1"], "--env: only for a script; for YAML, write it into the TrainJob"),
 ]
 
 

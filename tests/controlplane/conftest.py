@@ -27,7 +27,7 @@ from .weather import Weather
 @pytest.fixture
 def running(control_plane):
     """
-    `async with running("trainjob", "jobset", "job"):` runs these controllers as an operator does.
+    `async with running("trainjob", "jobset", "job") as controllers:` runs these controllers as an operator does.
 
     But no Job controller beside a real one. Another transport, say one with faults, may be named.
     """
@@ -52,7 +52,7 @@ def running(control_plane):
         manager = Manager(cache=cache, controllers=chosen, recorder=recorder)
         async with anyio.create_task_group() as tasks:
             await tasks.start(manager.run)
-            yield
+            yield chosen
             tasks.cancel_scope.cancel()
 
     return run

@@ -39,7 +39,7 @@ class Access:
     async def token(self, account="default", **spec):
         path = f"/api/v1/namespaces/{self.namespace}/serviceaccounts/{account}/token"
         # A new namespace gets its account a moment later.
-        return (await eventually(lambda: self.send("POST", path, {"spec": spec})))["status"]["token"]
+        return (await until_allowed(lambda: self.send("POST", path, {"spec": spec})))["status"]["token"]
 
     async def with_token(self, token, tmp_path):
         """A client over HTTP whose user has this token."""
@@ -54,7 +54,7 @@ def access(control_plane):
     return Access(control_plane)
 
 
-async def eventually(attempt):
+async def until_allowed(attempt):
     """The first answer that is no refusal: a real server learns of roles and accounts in its own time."""
     return await until(attempt, anything, despite=ApiError)
 
@@ -116,7 +116,7 @@ async def test_a_list_of_one_name_needs_the_right_on_that_name(access):
     url = f"/api/v1/namespaces/{access.namespace}/configmaps"
     mine = [("fieldSelector", "metadata.name=mine")]
 
-    assert (await eventually(lambda: access.send("GET", url, client=ann, query=mine)))["items"] == []
+    assert (await until_allowed(lambda: access.send("GET", url, client=ann, query=mine)))["items"] == []
     assert "cannot list" in await refusal(access.send("GET", url, client=ann))
 
 
@@ -125,7 +125,7 @@ async def test_nobody_grants_what_they_do_not_have(access):
     await access.grant("ann", rule("create", "roles rolebindings", GROUP), rule("get list", "pods"))
     roles = f"{access.home}/roles"
     mine = {"metadata": {"name": "mine"}, "rules": [rule("get", "pods")]}
-    await eventually(lambda: access.send("POST", roles, mine, client=ann))
+    await until_allowed(lambda: access.send("POST", roles, mine, client=ann))
     more = {"metadata": {"name": "more"}, "rules": [rule("get watch", "pods nodes")]}
     refused = await refusal(access.send("POST", roles, more, client=ann))
     reference = {"apiGroup": GROUP, "kind": "ClusterRole", "name": "cluster-admin"}

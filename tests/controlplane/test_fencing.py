@@ -116,11 +116,11 @@ async def test_sigterm_in_the_middle_of_a_pass_lets_it_write_gives_the_lease_up_
     assert (await client.get(LEASES, LEASE, control_plane.namespace)).spec.holder_identity == ""
 
 
-async def test_a_second_sigterm_does_not_wait_and_exits_with_1(control_plane, candidate, config_map):
+async def test_a_second_sigterm_does_not_wait_and_exits_with_1(control_plane, candidate, config_map, tmp_path):
     async with candidate("a", "60") as a:
         await control_plane.client().create(CONFIG_MAPS, config_map("slow"))
         assert await asyncio.wait_for(a.stdout.readline(), 20) == b"begun\n"
         a.send_signal(signal.SIGTERM)
-        await asyncio.sleep(0.5)
+        await until((tmp_path / "a.log").read_text, lambda log: "operator.stopping" in log)
         a.send_signal(signal.SIGTERM)
         assert await asyncio.wait_for(a.wait(), 5) == 1

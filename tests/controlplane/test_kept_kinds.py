@@ -1,6 +1,5 @@
 """What the API server fills in, keeps and gives up of its own kinds, and whom it warns."""
 
-import asyncio
 import secrets
 
 import pytest
@@ -116,10 +115,11 @@ async def test_where_a_claims_data_comes_from_is_said_under_both_names_or_none(a
 
 async def test_a_volume_outlives_its_deletion_until_it_is_bound_no_more(ask, of_the_cluster):
     spec = {"capacity": {"storage": "1Gi"}, "accessModes": ["ReadWriteOnce"], "hostPath": {"path": "/x"}}
-    path = await of_the_cluster(VOLUMES, {"spec": spec})
+    path, unbound = [await of_the_cluster(VOLUMES, {"spec": spec}) for _ in range(2)]
     await ask("PATCH", f"{path}/status", {"status": {"phase": "Bound"}}, MERGE)
     deleted = await ask("DELETE", path)
-    await asyncio.sleep(0.5)
+    await ask("DELETE", unbound)
+    await until(lambda: ask("GET", unbound), lambda said: said.status == 404)
     kept = await ask("GET", path)
     await ask("PATCH", f"{path}/status", {"status": {"phase": "Released"}}, MERGE)
 

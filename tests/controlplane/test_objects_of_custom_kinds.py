@@ -57,7 +57,7 @@ async def things(control_plane):
     status, answer, _ = await things.send("POST", URL, things_of(things.group))
     assert status == 201, answer
     await until(lambda: things.send("GET", things.path), lambda answer: answer[0] == 200, within_s=30)
-    # A real server has been seen to answer 404 once more after the first 200.
+    # A real server has been seen to answer 404 once more after the first 200, and says nowhere that it is done.
     await anyio.sleep(1 if control_plane.is_real else 0)
     yield things
     await things.send("DELETE", f"{URL}/things.{things.group}")

@@ -219,7 +219,7 @@ async def test_a_body_that_does_not_come_is_waited_for_a_while_only(reporting, m
 
         async def slow():
             yield b'{"trainerStatus":'
-            await asyncio.sleep(5)
+            await asyncio.Event().wait()
 
         url = f"https://127.0.0.1:{pods.server.port}{trainjobstatus.path(Key(pods.namespace, 'job'))}"
         async with pods.session.post(url, data=slow(), headers={"Authorization": f"Bearer {token}"}) as answer:

@@ -1,6 +1,5 @@
 """What Kubeflow Trainer 2.3 left behind, taken over by our operator under jobs that run and jobs that are suspended."""
 
-import anyio
 import msgspec
 import pytest
 import yaml
@@ -9,6 +8,8 @@ from ktrain.api.core import CONFIG_MAPS, SECRETS, untyped
 from ktrain.api.jobset import JOBSETS
 from ktrain.api.meta import Key
 from ktrain.api.trainer import TRAIN_JOBS, TRAINING_RUNTIMES
+
+from .weather import idle
 
 KINDS = [untyped(kind) for kind in (TRAIN_JOBS, JOBSETS, CONFIG_MAPS, SECRETS)]
 NAMES = ("runs", "waits")
@@ -69,8 +70,8 @@ async def test_nothing_is_rewritten_and_what_was_suspended_goes_on(control_plane
     before = await stored(client, namespace)
     assert {("Secret", "runs-mpi-ssh-auth"), ("ConfigMap", "waits-mpi-hostfile")} <= before.keys()
 
-    async with running("trainjob"):
-        await anyio.sleep(2)
+    async with running("trainjob") as controllers:
+        await idle(controllers)
         assert await stored(client, namespace) == before
 
         await client.delete(TRAINING_RUNTIMES, Key(namespace, "rt"))

@@ -6,6 +6,7 @@ from ktrain.api.core import CONFIG_MAPS, untyped
 from ktrain.api.jobset import JOBSETS
 from ktrain.api.trainer import TRAIN_JOBS
 
+from ..waiting import until
 from .weather import MPI
 
 LATE_S = 1.5
@@ -65,8 +66,10 @@ async def test_a_host_file_of_somebody_else_that_is_seen_late_is_not_taken_over(
         head = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata}
         theirs = await weather.client.create(maps, head | {"data": {"mine": "precious"}})
         await weather.create("job", runtime=MPI)
-        await asyncio.sleep(0.6)
+        job = await weather.until_status("job", where=lambda status: status.diagnosis is not None)
+        await weather.quiet()
 
+        assert "is not this TrainJob's, so it is left alone" in job.status.diagnosis.message
         refused = [call.status for call in weather.writes("apply", CONFIG_MAPS)]
         assert set(refused) == {409}
         assert await weather.client.get(maps, "job-mpi-hostfile", namespace) == theirs
@@ -100,7 +103,7 @@ async def test_a_deadline_is_in_the_status_before_the_one_job_set_goes_however_l
         await weather.until_job_sets("free", "stuck")
         await weather.until_ended("free", "stuck", how="Failed")
         await weather.plane.wait_for(JOBSETS, "free", lambda found: found is None)
-        await asyncio.sleep(1)
+        await until(lambda: rule.hits > 2)
         rule.remove()
         await weather.plane.wait_for(JOBSETS, "stuck", lambda found: found is None)
         await weather.quiet()

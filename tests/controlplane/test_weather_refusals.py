@@ -86,7 +86,7 @@ def refused(weather):
     async def run(name, text):
         found = await weather.until_status(name, where=lambda status: status.diagnosis is not None)
         said = [call for call in weather.writes("patch") if call.route.name == name]
-        await asyncio.sleep(2)
+        await asyncio.sleep(2)  # of real time on a real server: a hot loop would write hundreds of times
 
         assert found.status.diagnosis.reason == "Refused"
         assert text in found.status.diagnosis.message

@@ -76,7 +76,7 @@ async def test_an_api_server_that_is_away_is_waited_for(weather, end_well):
         await weather.proxy.gate.refuse()
         await weather.create("late")
         await weather.progress(*NAMES, active=1, ready=1)
-        await asyncio.sleep(3)
+        await asyncio.sleep(3)  # so that what is tried meanwhile fails several times
         await weather.proxy.gate.accept()
 
         await weather.until_job_sets("late")

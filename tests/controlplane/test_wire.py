@@ -7,7 +7,7 @@ import pytest
 import yaml
 
 TABLES = Path(__file__).parent / "tables"
-REQUESTS = yaml.safe_load((TABLES / "requests.yaml").read_text())
+REQUESTS = [row for name in ("requests", "mistakes") for row in yaml.safe_load((TABLES / f"{name}.yaml").read_text())]
 PATCHES = yaml.safe_load((TABLES / "patches.yaml").read_text())
 JSON = "application/json"
 
@@ -37,12 +37,12 @@ async def target(send, config_map):
 
 
 @pytest.mark.parametrize("row", REQUESTS, ids=lambda row: row["name"])
-async def test_a_request_is_answered_as_by_a_real_server(send, row):
+async def test_a_request_is_answered_as_by_a_real_server(send, control_plane, row):
     method, path = row["request"].split(" ", 1)
     status, body = await send(method, path, row.get("body"), **row.get("headers", {}))
 
     assert (status, body.get("reason")) == (row["status"], row.get("reason"))
-    assert row.get("message", "") in body.get("message", "")
+    assert row.get("message", "").replace("{ns}", control_plane.namespace) in body.get("message", "")
 
 
 @pytest.mark.usefixtures("target")

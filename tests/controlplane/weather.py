@@ -17,6 +17,8 @@ from ktrain.api.meta import Key, is_condition_true
 from ktrain.api.trainer import ANCESTOR_LABEL, API_VERSION, TRAIN_JOBS, TRAINING_RUNTIMES
 from ktrain.framework.errors import NotFound
 
+from ..waiting import until
+
 TORCH, MPI = "torch", "mpi"
 KEYS_OF = "{}-mpi-ssh-auth"
 """The name of the Secret that an MPI job has."""
@@ -164,6 +166,15 @@ class Weather:
     def _object(self, resource, name, spec):
         metadata = {"name": name, "namespace": self.plane.namespace}
         return {"apiVersion": API_VERSION, "kind": resource.kind, "metadata": metadata, "spec": spec}
+
+
+async def idle(controllers):
+    """Wait until these controllers have done all that there is to do, as far as they know."""
+
+    def left():
+        return [key for controller in controllers for key in controller.dump() if key.state != "waiting"]
+
+    await until(left, lambda keys: not keys)
 
 
 def job(name, **labels):

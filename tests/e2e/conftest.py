@@ -1,21 +1,25 @@
 """The command `ktrain` as a user runs it: a process, its output, its exit code, and what it leaves behind."""
 
 import contextlib
+import itertools
 import os
 import signal
 import subprocess
 import sys
 import textwrap
 import threading
-import time
 from pathlib import Path
 
 import pytest
+import yaml
+
+from ..programs import KUBECTL
 
 KTRAIN = [sys.executable, "-m", "ktrain"]
 PATIENCE_S = 60
 ROOT = Path(__file__).parents[2]
 BOTH_WAYS = ["host", pytest.param("ns", marks=pytest.mark.ns)]
+_numbers = itertools.count(1)
 
 
 class Running:
@@ -67,6 +71,75 @@ class Running:
             self.process.send_signal(signal.SIGKILL)
         self.process.wait(PATIENCE_S)
         self.process.stdout.close()
+
+
+class Cluster:
+    """kubectl in a namespace of a running `ktrain up`."""
+
+    def __init__(self, kubeconfig, namespace="default"):
+        self.namespace = namespace
+        self.command = [KUBECTL, "--kubeconfig", str(kubeconfig), "--namespace", namespace]
+
+    def run(self, *arguments, stdin=None):
+        """Run kubectl; returns exit code and all it said."""
+        done = subprocess.run(
+            [*self.command, *arguments], input=stdin, capture_output=True, text=True, timeout=60, check=False
+        )
+        return done.returncode, done.stdout + done.stderr
+
+    def create(self, name, *containers, **spec):
+        """Create a pod and wait until it is ready."""
+        spec = {"containers": list(containers), "terminationGracePeriodSeconds": 1, **spec}
+        pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": spec}
+        assert self.run("apply", "-f", "-", stdin=yaml.safe_dump(pod))[0] == 0
+        code, said = self.run("wait", "--for=condition=Ready", f"pod/{name}", "--timeout=30s")
+        assert code == 0, said
+
+
+@contextlib.contextmanager
+def serving(directory, *options):
+    """Run `ktrain up` with these options for several tests; yields its kubeconfig."""
+    temporary, kubeconfig = directory / "tmp", directory / "kubeconfig"
+    temporary.mkdir()
+    running = Running(["up", "--kubeconfig", str(kubeconfig), *options], directory, {"TMPDIR": str(temporary)})
+    try:
+        running.wait_for("ready http")
+        # What it logs is read all the time: it stands still when nobody does.
+        reader = threading.Thread(target=running.lines.extend, args=(running.process.stdout,), daemon=True)
+        reader.start()
+        yield kubeconfig
+        assert "Traceback" not in running.output, running.output
+    finally:
+        running.process.kill()
+        running.process.wait(PATIENCE_S)
+        reader.join()
+        running.kill()
+
+
+@pytest.fixture(scope="session")
+def shared_up(tmp_path_factory):
+    """`shared_up("--pods", "ns")`: the kubeconfig of the session's `ktrain up` with these options, started once."""
+    with contextlib.ExitStack() as stack:
+        found = {}
+
+        def kubeconfig(*options):
+            if options not in found:
+                found[options] = stack.enter_context(serving(tmp_path_factory.mktemp("up"), *options))
+            return found[options]
+
+        yield kubeconfig
+
+
+@pytest.fixture(params=BOTH_WAYS)
+def cluster(request, shared_up):
+    """kubectl in a namespace of the test's own, in both ways pods run; its pods are gone when the next test begins."""
+    found = Cluster(shared_up("--pods", request.param), f"test-{next(_numbers)}")
+    code, said = found.run("create", "namespace", found.namespace)
+    assert code == 0, said
+    yield found
+    # Pods on a shared host have one place for their credentials: the next one's would not be its own.
+    code, said = found.run("delete", "namespace", found.namespace, "--timeout=60s")
+    assert code == 0, said
 
 
 @pytest.fixture
@@ -158,7 +231,10 @@ from kubeflow.common.types import KubernetesBackendConfig
 from kubeflow.trainer import *
 from kubeflow.trainer.options import *
 
-client = TrainerClient(KubernetesBackendConfig(config_file=sys.argv[1]))
+namespace = sys.argv[2]
+client = TrainerClient(KubernetesBackendConfig(config_file=sys.argv[1], namespace=namespace))
+if namespace != "default":
+    client.backend.core_api.create_namespace({"metadata": {"name": namespace}})
 """
 
 
@@ -170,31 +246,43 @@ def sdk_on(start, tmp_path):
 
     def up(*options):
         start("up", "--kubeconfig", kubeconfig, *options).wait_for("ready http")
+        return lambda program: run_sdk(tmp_path, kubeconfig, "default", program)
 
-        def run(program):
-            # From a file, because the SDK reads the source of the function that it sends.
-            file = tmp_path / "program.py"
-            file.write_text(SDK_PROGRAM + textwrap.dedent(program))
-            done = subprocess.run(
-                [sys.executable, file, kubeconfig],
-                capture_output=True,
-                text=True,
-                timeout=2 * PATIENCE_S,
-                check=False,
-                cwd=tmp_path,
-            )
-            assert done.returncode == 0, done.stderr
-            return done.stdout, done.stderr
+    return up
 
-        return run
+
+def run_sdk(directory, kubeconfig, namespace, program):
+    # From a file, because the SDK reads the source of the function that it sends.
+    file = directory / "program.py"
+    file.write_text(SDK_PROGRAM + textwrap.dedent(program))
+    done = subprocess.run(
+        [sys.executable, file, kubeconfig, namespace],
+        capture_output=True,
+        text=True,
+        timeout=2 * PATIENCE_S,
+        check=False,
+        cwd=directory,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout, done.stderr
+
+
+@pytest.fixture
+def sdk_in(shared_up, tmp_path):
+    """As `sdk_on`, on a `ktrain up` that tests share, in a namespace of this test's own."""
+    pytest.importorskip("kubeflow", reason="the SDK is not installed: pip install '.[sdk]'")
+
+    def up(*options):
+        kubeconfig = shared_up(*options)
+        return lambda program: run_sdk(tmp_path, kubeconfig, f"test-{next(_numbers)}", program)
 
     return up
 
 
 @pytest.fixture
-def sdk(sdk_on):
-    """Run a program that has a `client` of a fresh `ktrain up`; returns what it said on stdout and on stderr."""
-    return sdk_on("--pods", "host")
+def sdk(sdk_in):
+    """Run a program that has a `client` of a `ktrain up`; returns what it said on stdout and on stderr."""
+    return sdk_in("--pods", "host")
 
 
 def processes_with(marker):
@@ -209,13 +297,3 @@ def processes_with(marker):
             if marker.encode() in text and state != "Z":
                 found.append(int(entry.name))
     return found
-
-
-def eventually(condition, within=15.0):
-    """Wait until the condition holds: for effects of other processes, which no virtual clock reaches."""
-    deadline = time.monotonic() + within
-    while time.monotonic() < deadline:
-        if condition():
-            return True
-        time.sleep(0.05)
-    return False

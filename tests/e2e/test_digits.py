@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from ..waiting import eventually
 from . import conftest
-from .conftest import BOTH_WAYS, ROOT, eventually, processes_with
+from .conftest import BOTH_WAYS, ROOT, processes_with
 
 pytestmark = [pytest.mark.e2e, pytest.mark.torch]
 
@@ -92,5 +93,5 @@ def test_a_killed_ktrain_takes_the_training_with_it(start, digits, temporary):
     running.process.send_signal(signal.SIGKILL)
     running.process.wait()
 
-    assert eventually(lambda: not processes_with(marker))
-    assert eventually(lambda: list(temporary.iterdir()) == [])
+    eventually(lambda: not processes_with(marker))
+    eventually(lambda: list(temporary.iterdir()) == [])

@@ -6,40 +6,10 @@ import socket
 import subprocess
 
 import pytest
-import yaml
 
-from ..programs import KUBECTL, needs_kubectl
+from ..programs import needs_kubectl
 
 pytestmark = [pytest.mark.e2e, needs_kubectl]
-
-
-class Cluster:
-    """A running `ktrain up` with a pod in it."""
-
-    def __init__(self, kubeconfig):
-        self.command = [KUBECTL, "--kubeconfig", str(kubeconfig)]
-
-    def run(self, *arguments, stdin=None):
-        """Run kubectl; returns exit code and all it said."""
-        done = subprocess.run(
-            [*self.command, *arguments], input=stdin, capture_output=True, text=True, timeout=60, check=False
-        )
-        return done.returncode, done.stdout + done.stderr
-
-    def create(self, name, *containers, **spec):
-        """Create a pod and wait until it is ready."""
-        spec = {"containers": list(containers), "terminationGracePeriodSeconds": 1, **spec}
-        pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": spec}
-        assert self.run("apply", "-f", "-", stdin=yaml.safe_dump(pod))[0] == 0
-        code, said = self.run("wait", "--for=condition=Ready", f"pod/{name}", "--timeout=30s")
-        assert code == 0, said
-
-
-@pytest.fixture(params=["host", pytest.param("ns", marks=pytest.mark.ns)])
-def cluster(request, start, tmp_path):
-    server = start("up", "--kubeconfig", tmp_path / "kubeconfig", "--pods", request.param)
-    server.wait_for("ready http")
-    return Cluster(tmp_path / "kubeconfig")
 
 
 SLEEPER = {"name": "main", "image": "i", "command": ["sleep", "1000"], "env": [{"name": "WHO", "value": "me"}]}
@@ -59,13 +29,16 @@ def test_exec_passes_output_input_and_exit_codes(cluster):
     assert "container nix is not valid" in cluster.run("exec", "p", "-c", "nix", "--", "true")[1]
 
 
+SIZED = "until [ \"$(stty size)\" = '33 77' ]; do sleep 0.05; done; stty size; exit 4"
+
+
 def test_exec_with_a_terminal_has_its_size(cluster):
     cluster.create("p", SLEEPER)
     ours, theirs = pty.openpty()
     subprocess.run(["stty", "rows", "33", "cols", "77"], stdin=theirs, check=True)
 
     kubectl = subprocess.Popen(
-        [*cluster.command, "exec", "-it", "p", "--", "sh", "-c", "sleep 0.5; stty size; exit 4"],
+        [*cluster.command, "exec", "-it", "p", "--", "sh", "-c", SIZED],
         stdin=theirs,
         stdout=theirs,
         stderr=subprocess.DEVNULL,

@@ -5,20 +5,11 @@ import shutil
 import pytest
 import yaml
 
-from .test_exec import Cluster
-
 pytestmark = [
     pytest.mark.e2e,
     pytest.mark.skipif(shutil.which("mpirun") is None, reason="no mpirun is installed"),
 ]
 RANK = "echo rank $OMPI_COMM_WORLD_RANK of $OMPI_COMM_WORLD_SIZE in $HOSTNAME"
-
-
-@pytest.fixture(params=["host", pytest.param("ns", marks=pytest.mark.ns)])
-def cluster(request, start, tmp_path):
-    server = start("up", "--kubeconfig", tmp_path / "kubeconfig", "--pods", request.param)
-    server.wait_for("ready http")
-    return Cluster(tmp_path / "kubeconfig")
 
 
 def replicated(name, command, *, pods, env=(), mounts=(), volumes=(), **fields):

@@ -4,8 +4,6 @@ import json
 
 import pytest
 
-from .test_exec import Cluster
-
 pytestmark = pytest.mark.e2e
 
 PROGRAM = """
@@ -15,10 +13,10 @@ from kubernetes_asyncio import client, config
 async def main():
     config.load_incluster_config()
     async with client.ApiClient() as api:
-        pods = await client.CoreV1Api(api).list_namespaced_pod("default")
+        pods = await client.CoreV1Api(api).list_namespaced_pod("NAMESPACE")
         print(*(pod.metadata.name for pod in pods.items), flush=True)
         try:
-            await client.CoreV1Api(api).list_namespaced_secret("default")
+            await client.CoreV1Api(api).list_namespaced_secret("NAMESPACE")
         except client.ApiException as error:
             print(error.status, flush=True)
 
@@ -34,17 +32,8 @@ apiVersion: rbac.authorization.k8s.io/v1
 kind: RoleBinding
 metadata: {name: pods}
 roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: pods}
-subjects: [{kind: ServiceAccount, name: default, namespace: default}]
+subjects: [{kind: ServiceAccount, name: default, namespace: NAMESPACE}]
 """
-
-
-@pytest.fixture(params=["host", pytest.param("ns", marks=pytest.mark.ns)])
-def cluster(request, start, tmp_path):
-    server = start("up", "--kubeconfig", tmp_path / "kubeconfig", "--pods", request.param)
-    server.wait_for("ready http")
-    found = Cluster(tmp_path / "kubeconfig")
-    found.mode = request.param
-    return found
 
 
 def run(cluster, name, *command):
@@ -57,15 +46,15 @@ def run(cluster, name, *command):
 
 
 def test_a_client_in_a_pod_finds_its_server_and_has_the_rights_of_its_account(cluster):
-    assert cluster.run("apply", "-f", "-", stdin=ROLE)[0] == 0
+    assert cluster.run("apply", "-f", "-", stdin=ROLE.replace("NAMESPACE", cluster.namespace))[0] == 0
 
-    assert run(cluster, "lister", "python", "-c", PROGRAM) == "lister\n403\n"
+    program = PROGRAM.replace("NAMESPACE", cluster.namespace)
+    assert run(cluster, "lister", "python", "-c", program) == "lister\n403\n"
 
 
 @pytest.mark.ns
+@pytest.mark.parametrize("cluster", ["ns"], indirect=True)  # pods on a shared host have no names of their own
 def test_the_server_has_its_name_in_the_network_of_the_pods(cluster):
-    if cluster.mode != "ns":
-        pytest.skip("pods on a shared host have no names of their own")
     directory = "/var/run/secrets/kubernetes.io/serviceaccount"
     script = (
         "import ssl, urllib.request as r;"

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from .test_exec import Cluster
+from .conftest import Cluster
 
 pytestmark = pytest.mark.e2e
 

@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from .conftest import eventually
-from .test_exec import Cluster
+from ..waiting import eventually
+from .conftest import Cluster
 
 pytestmark = pytest.mark.e2e
 
@@ -36,10 +36,10 @@ def test_pods_of_a_killed_server_have_failed_or_run_again(start, tmp_path):
         status = json.loads(cluster.run("get", "pod", name, "-o", "json")[1])["status"]
         return status["phase"], status["containerStatuses"][0]
 
-    assert eventually(lambda: state("never")[0] == "Failed")
+    eventually(lambda: state("never")[0] == "Failed")
     ended = state("never")[1]["state"]["terminated"]
     assert (ended["exitCode"], ended["reason"]) == (137, "ContainerStatusUnknown")
-    assert eventually(lambda: "running" in state("always")[1]["state"] and state("always")[1]["restartCount"] == 1)
+    eventually(lambda: "running" in state("always")[1]["state"] and state("always")[1]["restartCount"] == 1)
     last = state("always")[1]["lastState"]["terminated"]
     assert (last["exitCode"], last["reason"]) == (137, "ContainerStatusUnknown")
     assert cluster.run("logs", "always") == (0, "begun\n")

@@ -8,7 +8,8 @@ import uuid
 
 import pytest
 
-from .conftest import KTRAIN, eventually, processes_with
+from ..waiting import eventually
+from .conftest import KTRAIN, processes_with
 
 pytestmark = pytest.mark.e2e
 
@@ -132,7 +133,7 @@ def test_a_second_interrupt_kills_what_ignores_the_first(start, train_job):
 
     running.wait_for("killed")
     assert running.finish() == 130
-    assert eventually(lambda: not processes_with(marker))
+    eventually(lambda: not processes_with(marker))
 
 
 @pytest.mark.parametrize("mode", ["host", pytest.param("ns", marks=pytest.mark.ns)])
@@ -145,8 +146,8 @@ def test_nothing_outlives_a_ktrain_that_is_killed(start, train_job, temporary, m
     running.process.send_signal(signal.SIGKILL)
     running.process.wait()
 
-    assert eventually(lambda: not processes_with(marker))
-    assert eventually(lambda: list(temporary.iterdir()) == [])
+    eventually(lambda: not processes_with(marker))
+    eventually(lambda: list(temporary.iterdir()) == [])
 
 
 def test_two_runs_at_once_do_not_meet(start, train_job):

@@ -6,7 +6,7 @@ import pytest
 
 from ktrain.api.trainer import API_VERSION
 
-from .conftest import eventually
+from ..waiting import eventually
 from .test_up import Login
 
 pytestmark = pytest.mark.e2e
@@ -24,7 +24,7 @@ def test_it_tells_which_jobs_of_a_cluster_a_change_would_touch(start, ktrain, tm
         spec = {"runtimeRef": {"name": "plain"}, "suspend": True, "managedBy": manager}
         body = {"apiVersion": API_VERSION, "kind": "TrainJob", "metadata": {"name": name}, "spec": spec}
         login.request(jobs, json.dumps(body).encode())
-    assert eventually(lambda: login.request(f"{jobs}/own").get("status", {}).get("conditions"))
+    eventually(lambda: login.request(f"{jobs}/own").get("status", {}).get("conditions"))
 
     code, said = ktrain("runtime", "impact", "plain", "-o", "json", "--exit-code", "--kubeconfig", kubeconfig)
 

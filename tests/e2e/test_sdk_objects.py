@@ -8,7 +8,7 @@ pytestmark = pytest.mark.e2e
 
 OBJECTS = """
 def stored(name, group="trainer.kubeflow.org", version="v1alpha1", plural="trainjobs"):
-    return client.backend.custom_api.get_namespaced_custom_object(group, version, "default", plural, name)
+    return client.backend.custom_api.get_namespaced_custom_object(group, version, namespace, plural, name)
 
 def containers(name):
     "The containers of the job's steps, once it has a JobSet."
@@ -27,9 +27,9 @@ def containers(name):
 
 
 @pytest.fixture
-def objects(sdk_on):
+def objects(sdk_in):
     """As `sdk`, with nobody to run pods, and a look at what is stored."""
-    run = sdk_on("--pods", "off")
+    run = sdk_in("--pods", "off")
     return lambda program: json.loads(run(OBJECTS + program)[0])
 
 

@@ -14,7 +14,7 @@ import pytest
 import yaml
 
 from ..programs import KUBECTL, needs_kubectl
-from .conftest import eventually
+from ..waiting import eventually
 
 pytestmark = pytest.mark.e2e
 
@@ -106,7 +106,7 @@ def test_a_killed_server_takes_its_kubeconfig_with_it(start, temporary):
     server.wait_for("ready http")
     server.kill()
 
-    assert eventually(lambda: list(temporary.iterdir()) == [])
+    eventually(lambda: list(temporary.iterdir()) == [])
 
 
 def test_what_a_killed_server_without_pods_leaves_goes_at_the_next_start(start, temporary):
@@ -134,7 +134,7 @@ def test_kubectl_sees_the_life_of_a_train_job(up, train_job):
     assert kubectl(kubeconfig, "logs", pod) == "hello from the pod\n"
     assert "Conditions" in kubectl(kubeconfig, "describe", "trainjob", "job")
     kubectl(kubeconfig, "delete", "trainjob", "job")
-    assert eventually(lambda: "No resources found" in kubectl(kubeconfig, "get", "pods"))
+    eventually(lambda: "No resources found" in kubectl(kubeconfig, "get", "pods"))
 
 
 @needs_kubectl
@@ -168,7 +168,7 @@ def test_pods_stay_pending_without_a_kubelet(up, train_job):
         pods = login.request("/api/v1/namespaces/default/pods")["items"]
         return [(pod["status"]["phase"], pod["spec"].get("nodeName")) for pod in pods]
 
-    assert eventually(lambda: phases() == [("Pending", None)])
+    eventually(lambda: phases() == [("Pending", None)])
 
 
 def test_ktrain_run_follows_a_job_on_a_cluster(up, ktrain, train_job):

@@ -102,6 +102,15 @@ class World:
             self._tasks.start_soon(one.run)
         return one
 
+    async def led(self, *others, for_s=30.0):
+        """Have `a` lead for a while, and others wait to; returns the candidate `a`."""
+        leader = self.candidate("a")
+        await self.env.clock.sleep(1)
+        for name in others:
+            self.candidate(name)
+        await self.env.clock.sleep(for_s)
+        return leader
+
     async def lease(self):
         return await self.client.get(LEASES, LEASE.name, LEASE.namespace)
 

@@ -18,6 +18,7 @@ from ktrain.framework.client.http import HttpTransport
 from ktrain.framework.client.renewal import TOKEN_AGE_S, Grant, Renewed, TokenFile
 from ktrain.framework.env import Env, SystemClock, system_env
 from ktrain.framework.errors import ConfigError, TransportError, Unauthorized
+from ktrain.framework.trust import trusting
 
 from ..waiting import until
 
@@ -246,7 +247,7 @@ class Cluster:
             await asyncio.sleep(0.005)
 
     def tls(self):
-        context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+        context = trusting(ssl.Purpose.CLIENT_AUTH)
         self.authority.issue_cert("cluster.example").configure_cert(context)
         self.authority.configure_trust(context)
         context.verify_mode = ssl.CERT_REQUIRED

@@ -23,10 +23,7 @@ from .electing import LEASE, world
 def test_after_a_crash_another_leads_within_the_lease_duration_and_one_retry(seed):
     async def scenario(env):
         async with world(env) as w:
-            a = w.candidate("a")
-            await env.clock.sleep(1)
-            w.candidate("b")
-            await env.clock.sleep(30 + env.random.uniform(0, 4))
+            a = await w.led("b", for_s=30 + env.random.uniform(0, 4))
             a.process.stop()
             crashed = env.clock.monotonic()
             await env.clock.sleep(40)
@@ -39,10 +36,7 @@ def test_after_a_crash_another_leads_within_the_lease_duration_and_one_retry(see
 def test_an_end_in_order_hands_over_within_a_second(seed):
     async def scenario(env):
         async with world(env) as w:
-            a = w.candidate("a")
-            await env.clock.sleep(1)
-            w.candidate("b"), w.candidate("c")
-            await env.clock.sleep(30 + env.random.uniform(0, 4))
+            a = await w.led("b", "c", for_s=30 + env.random.uniform(0, 4))
             ended = env.clock.monotonic()
             a.work.cancel()
             await env.clock.sleep(10)
@@ -121,10 +115,7 @@ def test_errors_of_the_api_for_less_than_the_renew_deadline_cost_nothing_and_for
 def test_a_lease_that_somebody_deletes_or_empties_goes_back_to_its_leader(how, seed):
     async def scenario(env):
         async with world(env) as w:
-            a = w.candidate("a")
-            await env.clock.sleep(1)
-            w.candidate("b"), w.candidate("c")
-            await env.clock.sleep(30 + env.random.uniform(0, 4))
+            a = await w.led("b", "c", for_s=30 + env.random.uniform(0, 4))
             if how == "deleted":
                 await w.client.delete(LEASES, LEASE)
             else:

@@ -14,10 +14,7 @@ from .electing import LEASE, world
 def test_a_lease_that_loses_its_leader_and_its_record_at_once_is_taken_one_duration_later(how):
     async def scenario(env):
         async with world(env) as w:
-            a = w.candidate("a")
-            await env.clock.sleep(1)
-            w.candidate("b")
-            await env.clock.sleep(30)
+            a = await w.led("b")
             a.process.stop()
             edited = env.clock.monotonic()
             if how == "deleted":
@@ -33,10 +30,7 @@ def test_a_lease_that_loses_its_leader_and_its_record_at_once_is_taken_one_durat
 def test_a_lease_that_is_given_to_another_by_hand_ends_the_leader_at_its_next_renewal_and_nobody_overlaps():
     async def scenario(env):
         async with world(env) as w:
-            a = w.candidate("a")
-            await env.clock.sleep(1)
-            w.candidate("b")
-            await env.clock.sleep(30)
+            a = await w.led("b")
             edited = env.clock.monotonic()
             await w.edit(holderIdentity="b")
             await env.clock.sleep(40)

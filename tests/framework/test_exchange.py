@@ -10,6 +10,8 @@ from ktrain.framework.client.credentials import Endpoint
 from ktrain.framework.client.http import HttpTransport
 from ktrain.framework.errors import TransportError
 
+from ..waiting import until
+
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 HANG_UP = b"(and hangs up)"
 """At the end of an answer: not sent, but the connection is closed after the answer."""
@@ -49,6 +51,15 @@ async def serving(serve):
     finally:
         await http.aclose()
         server.close()
+
+
+def kept(http):
+    """The connections that answered a call, as far as they are still there."""
+    return list(http._connections._current.calls._kept)
+
+
+def is_of_use(connection):
+    return connection.is_connected() and not connection.should_close
 
 
 async def test_a_request_is_head_and_body_and_its_length():
@@ -127,7 +138,7 @@ async def test_a_write_whose_connection_was_lost_is_never_sent_again(method, ear
 async def test_a_kept_connection_that_is_found_closed_is_not_written_to(method):
     async with answering(OK + HANG_UP, OK) as (http, requests):
         await http.request("GET", "/")
-        await asyncio.sleep(0.05)
+        await until(lambda: not any(map(is_of_use, kept(http))))
 
         assert (await http.request(method, "/second")).body == b"ok"
 
@@ -168,7 +179,8 @@ async def test_what_nobody_asked_for_answers_no_later_call(unasked, pause_s):
 
     async with serving(serve) as http:
         first = await _body_or_error(http.request("DELETE", "/first"))
-        await asyncio.sleep(2 * pause_s)
+        if pause_s:
+            await until(lambda: not any(map(is_of_use, kept(http))))
         second = await http.request("DELETE", "/second")
 
     # What follows in one piece and is no answer at all spoils the answer before it.

@@ -71,7 +71,7 @@ async def test_lines_that_come_together_are_told_apart_also_with_carriage_return
 
 
 async def test_a_line_that_does_not_end_is_a_transport_error_before_it_fills_the_memory(transport, monkeypatch):
-    monkeypatch.setattr("ktrain.framework.client.http.MAX_LINE_BYTES", 100_000)
+    monkeypatch.setattr("ktrain.framework.client.lines.MAX_LINE_BYTES", 100_000)
 
     async def handler(request):
         response = web.StreamResponse()

@@ -188,3 +188,9 @@ def test_storage_elsewhere_gets_the_range_and_not_the_token(hub, fetch):
         assert spans[0] is None
         assert spans[1].startswith("bytes=")
         assert {authorization for _, _, authorization in storage.requests} == {None}
+
+
+def test_an_environment_that_forbids_the_hub_is_to_be_mended(fetch, monkeypatch):
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+    with pytest.raises(ConfigurationError, match="the dataset org/name cannot be fetched: HF_HUB_OFFLINE"):
+        fetch()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from .runner import Run
 
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from .objects import Json
     from .runner import Plane
 
+T = TypeVar("T")
 STEP_S = 30.0
 HOLD_S = 1.5
 """For how long two planes have to be the same."""
@@ -30,19 +31,25 @@ def compare(planes: Sequence[Plane], name: str, steps: Sequence[Json], is_known:
     with Run(planes[0], f"case-{name}") as go, Run(planes[1], f"case-{name}") as ours, ThreadPoolExecutor(2) as pool:
         for number, step in enumerate(steps):
             said = list(differences(*pool.map(lambda run, step=step: run.do(step), (go, ours)), f"{number} answers"))
-            started = since = time.monotonic()
-            while True:
-                both = pool.map(lambda run: run.objects(), (go, ours))
-                there = list(differences(*both, str(number)))
-                now = time.monotonic()
-                since = now if not all(map(is_known, there)) else since
-                if now - since > HOLD_S or now - started > STEP_S:
-                    break
-                time.sleep(0.2)
-            found += said + there
+
+            def look(number=number, pool=pool, runs=(go, ours)):
+                return list(differences(*pool.map(lambda run: run.objects(), runs), str(number)))
+
+            found += said + held(look, lambda there: all(map(is_known, there)), HOLD_S)
             if not all(map(is_known, found)):
                 break
     return found
+
+
+def held(look: Callable[[], T], is_right: Callable[[T], bool], hold_s: float) -> T:
+    """Look again and again until what is seen has been right for so long, or `STEP_S` is over; what was seen last."""
+    started = since = time.monotonic()
+    while True:
+        found, now = look(), time.monotonic()
+        since = since if is_right(found) else now
+        if now - since > hold_s or now - started > STEP_S:
+            return found
+        time.sleep(0.2)
 
 
 def differences(go: Any, ours: Any, at: str = "") -> Iterator[str]:

@@ -22,6 +22,7 @@ from ktrain.api import assets
 from ktrain.api.core import SECRETS, untyped
 from ktrain.testing.programs import Program, free_ports
 
+from ..waiting import until
 from .audit import ACCOUNT
 
 ROOT = Path(__file__).parents[2]
@@ -197,9 +198,8 @@ class Stack:
         command += ["--zap-encoder=json", "--kubeconfig", self.user()]
         environment = {"POD_NAMESPACE": SYSTEM, "PYTHONPATH": str(ROOT)}
         async with self._run("ktrain", command, health, environment, (SYSTEM, SERVICE, port)) as program:
-            async with asyncio.timeout(PATIENCE_S):
-                while leads and "election.won" not in program.log.read_text():  # noqa: ASYNC110 -- another process
-                    await asyncio.sleep(0.2)
+            if leads:
+                await until(program.log.read_text, lambda log: "election.won" in log, within_s=PATIENCE_S)
             yield program
 
     @asynccontextmanager

@@ -7,6 +7,7 @@ A case is a runtime, a TrainJob of it, and changes. All cases of a round share a
 from __future__ import annotations
 
 import copy
+import operator
 import re
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -18,7 +19,7 @@ from ktrain.api.quantity import canonical
 
 from .chance import changes, jobs, runtimes, spoil
 from .chance.dice import Dice
-from .differences import differences
+from .differences import differences, held
 from .excuses import excuse
 from .objects import create
 from .runner import Run
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
     from .objects import Json
     from .runner import Plane
 
-STEP_S = 30.0
 HOLD_S = 2.0
 AT_A_TIME, SHRINK_S = 20, 240.0
 _BESIDE = re.compile(r"(ConfigMap|Secret|PodGroup|VolcanoPodGroup)/(\w+)(-mpi-hostfile|-mpi-ssh-auth|-flux-\w+)?")
@@ -98,14 +98,11 @@ def play(planes: Sequence[Plane], name: str, cases: Sequence[Case]) -> dict[str,
             if number == 0:
                 found |= wrong
                 continue
-            started = since = time.monotonic()
-            while True:
-                there = odd(_by_case(cases, *pool.map(_objects, (go, ours)), str(number)))
-                now = time.monotonic()
-                since = now if there else since
-                if now - since > HOLD_S or now - started > STEP_S:
-                    break
-                time.sleep(0.3)
+
+            def look(number=number, pool=pool, runs=(go, ours)):
+                return odd(_by_case(cases, *pool.map(_objects, runs), str(number)))
+
+            there = held(look, operator.not_, HOLD_S)
             for of, lines in [*wrong.items(), *there.items()]:
                 found[of] = [*found.get(of, []), *lines]
     return found

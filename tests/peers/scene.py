@@ -14,11 +14,11 @@ from ktrain.api.jobset import JOBSETS
 from ktrain.api.meta import Key
 from ktrain.api.trainer import ANCESTOR_LABEL, API_VERSION, TRAIN_JOBS, TRAINING_RUNTIMES
 from ktrain.framework.client.client import PatchType
-from ktrain.framework.errors import Conflict, NotFound
+from ktrain.framework.errors import ApiError, Conflict, NotFound
 from ktrain.framework.webhook.injection import MUTATING_WEBHOOK_CONFIGURATIONS, VALIDATING_WEBHOOK_CONFIGURATIONS
 from ktrain.plugins.coscheduling import POD_GROUPS
 
-from ..waiting import until
+from ..waiting import anything, until
 
 PATIENCE_S = 90
 KUEUE = "kueue.x-k8s.io/manager"
@@ -96,8 +96,8 @@ class Scene:
         callers = [(MUTATING_WEBHOOK_CONFIGURATIONS, "defaulter"), (VALIDATING_WEBHOOK_CONFIGURATIONS, "validator")]
         for kind, which in callers:
             await self._on_failure(kind, f"{which}.trainer.kubeflow.org", "Ignore")
-        await asyncio.sleep(2)  # API servers read configurations from caches
-        await self.create(name, runtime)
+        # API servers read configurations from caches.
+        await until(lambda: self.create(name, runtime), anything, despite=ApiError, within_s=PATIENCE_S)
         for kind, which in callers:
             await self._on_failure(kind, f"{which}.trainer.kubeflow.org", "Fail")
 

@@ -1,7 +1,5 @@
 """Going back to Kubeflow Trainer with jobs that use what only ktrain has: what goes on, and what is lost."""
 
-import asyncio
-
 import pytest
 
 from ktrain.api.core import CONFIG_MAPS
@@ -61,8 +59,7 @@ async def test_what_runs_goes_on_and_what_sleeps_wakes_only_if_kubeflow_would_bu
         async with stack.kubeflow():
             await scene.until("shared-sleeps-runtime-snapshot", lambda found: found is not None, CONFIG_MAPS)
             await scene.until("older", lambda found: not found["metadata"].get("labels"), JOBSETS)
-            await asyncio.sleep(5)
-            now = contents(await scene.snapshot())
+            now = contents(await scene.quiet(5))
             for name in (*OWN, "shared"):
                 assert now["JobSet", name] == stored["JobSet", name]
             await what_kubeflow_does_not_know_is_lost(scene, stored, now)

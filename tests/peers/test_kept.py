@@ -59,3 +59,26 @@ async def it_sleeps_and_ends(scene):
     for name, reasons in {"gpus": {"Suspended": "Resumed"}, "flux": {"Suspended": "Resumed"}}.items():
         await scene.until_conditions(name, Complete="AllJobsCompleted", **reasons)
     assert "diagnosis" not in (await scene.get("gpus"))["status"]
+
+
+async def test_volumes_that_a_patch_adds_are_refused_and_told_by_each_operator_that_comes(stack, scene):
+    volumes = {"spec": {"volumes": [{"name": "data", "emptyDir": {}}]}}
+    async with stack.jobsets(), scene.kubelet():
+        async with stack.kubeflow():
+            await scene.prepare(OTHERWISE)
+            cpus = {"resourcesPerNode": {"requests": {"cpu": "1"}}}
+            await scene.create("gpus", "gpus", suspend=True, trainer=cpus, runtimePatches=patched())
+            await scene.until_conditions("gpus", Suspended="Suspended")
+            await scene.change("gpus", spec={"suspend": False, "runtimePatches": patched(**volumes)})
+            await scene.until("gpus", lambda found: not found["spec"]["suspend"])
+            stored = await scene.quiet()
+        assert stored["JobSet", "gpus"]["spec"]["suspend"], "Kubeflow's is refused, too"
+        stack.install_ktrain()
+        async with stack.ktrain():
+            told = await scene.until("gpus", lambda found: found["status"].get("diagnosis"))
+            assert "field is immutable" in told["status"]["diagnosis"]["message"]
+            scene.pods["gpus"] = "running"
+            await scene.suspend("gpus")
+            await scene.change("gpus", spec={"suspend": False, "runtimePatches": patched()})
+            await scene.until_counted("gpus", active=1, ready=1)
+            assert "diagnosis" not in (await scene.get("gpus"))["status"]

@@ -70,6 +70,10 @@ async def later():
         ("build", [Component(CONFIG_MAPS, {})], "a body that has a name"),
         ("build", [Component(CONFIG_MAPS, {"metadata": {"name": 7}})], "a body that has a name"),
         ("terminal_condition", True, "a Condition or None"),
+        ("terminal_condition", Condition("Ended", "True", "R", "m", NOW), "Complete or Failed"),
+        ("terminal_condition", Condition("Complete", "False", "R", "m", NOW), "True"),
+        ("terminal_condition", Condition("Failed", "True", "it failed", "m", NOW), "a reason in CamelCase"),
+        ("terminal_condition", Condition("Failed", "True", "R", None, NOW), "a message"),
         ("jobs_status", [], "a tuple of JobStatus or None"),
         ("jobs_status", ({"name": "node"},), "a tuple of JobStatus or None"),
         ("size", 3, "a Size or None"),
@@ -127,7 +131,7 @@ def test_a_hook_that_waits_is_interrupted(hook, waiting, monkeypatch):
         run(hook, waiting)
 
     assert time.monotonic() - start_s < 10
-    time.sleep(0.1)  # no alarm is left that would interrupt whatever comes next
+    assert signal.getitimer(signal.ITIMER_REAL) == (0.0, 0.0)  # nothing is left that would interrupt what comes next
 
 
 def test_what_cannot_be_interrupted_is_told_of_when_it_returns():

@@ -76,7 +76,10 @@ def _read(path: str | Path, file: str, limit: int, stdin: BinaryIO | None) -> by
                     raise DocumentError([Problem(file, _too_large(status.st_size))])
                 content = opened.read(limit + 1)
     except OSError as error:
-        raise DocumentError([Problem(file, f"cannot be read: {error.strerror or error}")]) from error
+        why = error.strerror or str(error)
+        if isinstance(error, FileNotFoundError) and "://" in str(path):
+            why = "it is no file but a URL; fetch it, and give the file, or - for standard input"
+        raise DocumentError([Problem(file, f"cannot be read: {why}")]) from error
     if len(content) > limit:
         raise DocumentError([Problem(file, _too_large(None))])
     return content

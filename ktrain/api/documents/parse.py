@@ -75,7 +75,7 @@ def parse(content: bytes, file: str, *, repeated: list[RepeatedKey] | None = Non
             # JSON is YAML but for tabs and escaped surrogates; then lines are not known.
             yield _parse_json(content, file)
             return
-        raise DocumentError([_yaml_problem(error, file)]) from error
+        raise DocumentError([_yaml_problem(error, text, file)]) from error
 
 
 def _parse_json(content: bytes, file: str) -> Parsed:
@@ -85,12 +85,15 @@ def _parse_json(content: bytes, file: str) -> Parsed:
         raise DocumentError([Problem(file, f"neither YAML nor JSON: {error}")]) from error
 
 
-def _yaml_problem(error: yaml.YAMLError, file: str) -> Problem:
+def _yaml_problem(error: yaml.YAMLError, text: str, file: str) -> Problem:
     mark = getattr(error, "problem_mark", None)
     what = getattr(error, "problem", None) or getattr(error, "reason", None) or "unreadable"
     context = getattr(error, "context", None)
-    text = f"not YAML: {what}" + (f" ({context})" if context else "")
-    return Problem(file, text, mark.line + 1, mark.column + 1) if mark else Problem(file, text)
+    line = "".join(text.splitlines()[mark.line : mark.line + 1]) if mark else ""
+    if mark and line[mark.column : mark.column + 1] == "\t":
+        what, context = "a tab, where YAML takes blanks only", None  # the parser does not name what nobody can see
+    words = f"not YAML: {what}" + (f" ({context})" if context else "")
+    return Problem(file, words, mark.line + 1, mark.column + 1) if mark else Problem(file, words)
 
 
 class _Frame:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from typing import TYPE_CHECKING, Final
 
@@ -34,6 +35,8 @@ def resolve(word: str) -> JsonValue:
         return int(f"{octal[1]}0o{octal[2]}" if octal else word.replace("_", ""), 0)
     if _FLOAT.fullmatch(word):
         number = float(word)
+        if math.isinf(number):
+            return word  # out of range is no number, as in Go
         return int(number) if "." not in word and number.is_integer() and abs(number) < 2**53 else number
     return word
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from .. import quantity
 from .node import Node, compile_node
 
 if TYPE_CHECKING:
@@ -19,6 +20,7 @@ _OMITTED: Final = _FILE.with_name("kubernetes-omitted.json")
 _PRESENT: Final = _FILE.with_name("kubernetes-present.json")
 """Of each definition, the structs and lists that an object has before anybody writes it, as Go declares no pointer."""
 _QUANTITY: Final = "api.resource.Quantity"
+_INT_OR_STRING: Final = "util.intstr.IntOrString"
 _DESCRIPTIONS: Final = _FILE.with_name("kubernetes-descriptions.json.gz")
 
 
@@ -57,11 +59,19 @@ def builtin_node(name: str) -> Node:
         node = _nodes[name] = Node()
         # First: definitions that refer to each other in circles copy from nodes that are still being filled.
         node.omit_empty = frozenset(_omitted().get(name, ()))
+        node.struct = name
         compile_node(definition(name), builtin_node, into=node)
         if name == _QUANTITY:
             # OpenAPI has no word for it, but decoders read fractions, too: `cpu: 0.5`.
-            node.type = "quantity"
+            node.type = node.format = "quantity"
+            node.pattern, node.format_check = None, _is_quantity
+        elif name == _INT_OR_STRING:
+            node.format = "int32"
     return node
+
+
+def _is_quantity(text: str) -> bool:
+    return not quantity.complaint(text)
 
 
 def builtin_kinds() -> dict[str, BuiltinKind]:

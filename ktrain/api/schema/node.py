@@ -67,6 +67,7 @@ class Node:
         "properties",
         "required",
         "rules",
+        "struct",
         "type",
     )
 
@@ -102,6 +103,8 @@ class Node:
     properties: dict[str, Node]
     required: tuple[str, ...]
     rules: tuple[Json, ...]
+    struct: str
+    """Which built-in definition this is: `core.v1.PodSpec`; "" if it is none."""
     type: str
 
     def __init__(self) -> None:
@@ -109,6 +112,7 @@ class Node:
         self.default = MISSING
         self.format = ""
         self.omit_empty = frozenset()
+        self.struct = ""
         self.nullable = False
         self.has_defaults = self.has_special = self.has_rules = self.has_uniqueness = False
 

@@ -14,6 +14,8 @@ from .rules import check_rules
 from .validate import Report, check, check_uniqueness
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from ..meta import Json, JsonValue
 
 _UNCHECKED: Final = invalid(
@@ -89,17 +91,24 @@ class Schema:
         return filled
 
     def validate(
-        self, obj: Json, old: Json | None = None, *, warnings: list[str] | None = None, blocked: bool = False
+        self,
+        obj: Json,
+        old: Json | None = None,
+        *,
+        warnings: list[str] | None = None,
+        blocked: bool = False,
+        counts: Sequence[Cause] = (),
     ) -> list[Cause]:
         """
         Everything wrong with the object, in the API server's words. Give it pruned and defaulted.
 
         With `old`, the stored object, transition rules run, and what did not change is not an error again; rules that
         an unchanged part breaks become texts in `warnings`. `blocked`: the metadata is not fit for rules to be run.
+        `counts`: what is wrong with the counts of a Scale, which is told after what keywords find.
         """
         before = MISSING if old is None else old
         report = Report()
-        _check(self.root, obj, before, report, unchecked="metadata")
+        _check(self.root, obj, before, report, unchecked="metadata", counts=counts)
         return self._check_rules(obj, before, report, warnings, blocked=blocked)
 
     def validate_shape(self, obj: Json) -> list[Cause]:
@@ -135,13 +144,22 @@ class Schema:
         return [*found, *rules.causes]
 
 
-def _check(node: Node, value: JsonValue, old: JsonValue, report: Report, *, unchecked: str = "") -> None:
+def _check(
+    node: Node,
+    value: JsonValue,
+    old: JsonValue,
+    report: Report,
+    *,
+    unchecked: str = "",
+    counts: Sequence[Cause] = (),
+) -> None:
     """
     Keywords and uniqueness; what was not unique before may stay so.
 
     `unchecked` may always be: nobody minds a finalizer given twice in an object's metadata.
     """
     check(node, value, "", report, old)
+    report.causes += counts
     if not node.has_uniqueness:
         return
     earlier = Report()

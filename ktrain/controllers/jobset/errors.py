@@ -4,7 +4,7 @@ What can stop a pass over a JobSet.
     TerminalError (framework)
     └── Undecidable        the world is such that no decision is safe; a retry cannot help
     FrameworkError (framework)
-    └── CreationFailed     a Service, claim or Job could not be created; tried again with back-off
+    └── ChildRefused       a Service, claim or Job could not be created, or a Job resumed; tried again with back-off
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ class Undecidable(TerminalError):
     """An observed object contradicts the rules, and work would make it worse. Repairing the object wakes the JobSet."""
 
 
-class CreationFailed(FrameworkError):
+class ChildRefused(FrameworkError):
     """
-    Children are missing and the API server refused them. Carries the event that tells the user.
+    Children are missing, or sleep, and the API server refused them. Carries the event that tells the user.
 
     `str()` is the event's message: one line for each child that failed.
     """

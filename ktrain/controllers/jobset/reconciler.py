@@ -24,7 +24,7 @@ from .attempts import JobAttempts
 from .children import JobBuilder, Slot, subdomain
 from .conditions import status_json
 from .decide import Decision, Observed, decide
-from .errors import CreationFailed, Undecidable
+from .errors import ChildRefused, Undecidable
 from .gates import OFF, Gates
 from .metrics import JobSetMetrics
 from .volumes import claim_name, template_names
@@ -89,7 +89,7 @@ class JobSetReconciler:
         except Undecidable as error:
             self._warn(jobset, "ReconcileFailed", str(error))
             raise
-        except CreationFailed as error:
+        except ChildRefused as error:
             self._warn(jobset, error.reason, str(error))
             raise
         return None if decision.requeue_after_s is None else Result(requeue_after_s=decision.requeue_after_s)
@@ -113,7 +113,7 @@ class JobSetReconciler:
         await run_all([partial(self._resize, resize) for resize in decision.resize], limit=PARALLEL_CALLS)
         await self._create_jobs(jobset, decision.create)
         await run_all([partial(self._suspend, job) for job in decision.suspend], limit=PARALLEL_CALLS)
-        await run_all([partial(self._resume, wake) for wake in decision.resume], limit=PARALLEL_CALLS)
+        await self._resume_jobs(decision.resume)
         if decision.status is not None:
             await self._write_status(jobset, decision.status)
         for notice in decision.notices:
@@ -123,11 +123,11 @@ class JobSetReconciler:
 
     async def _create_companions(self, decision: Decision) -> None:
         if decision.service is not None:
-            await self._create_all(
+            await self._try_all(
                 "HeadlessServiceCreationFailed", [partial(self._create, SERVICES, "service", decision.service)]
             )
         creations = [partial(self._create, PERSISTENT_VOLUME_CLAIMS, "pvc", claim) for claim in decision.claims]
-        await self._create_all("PVCCreationFailed", creations)
+        await self._try_all("PVCCreationFailed", creations)
 
     async def _create_jobs(self, jobset: JobSet, wanted: Iterable[Slot]) -> None:
         """One replicated job after the other, in spec order; a refusal in one keeps all later ones from being made."""
@@ -138,14 +138,20 @@ class JobSetReconciler:
         builder = JobBuilder(jobset, status.restarts, attempts)
         for _, siblings in groupby(wanted, key=lambda slot: slot.replicated_job.name):
             calls = [partial(self._create_job, jobset, builder, slot) for slot in siblings]
-            await self._create_all("JobCreationFailed", calls)
+            await self._try_all("JobCreationFailed", calls)
 
-    async def _create_all(self, reason: str, calls: Sequence[Callable[[], Awaitable[None]]]) -> None:
+    async def _resume_jobs(self, sleeping: Iterable[Wake]) -> None:
+        """One replicated job after the other, as they are created: what cannot run whole need not hold its nodes."""
+        for _, siblings in groupby(sleeping, key=lambda wake: wake.replicated_job):
+            calls = [partial(self._resume, wake) for wake in siblings]
+            await self._try_all("ReconcileFailed", calls)
+
+    async def _try_all(self, reason: str, calls: Sequence[Callable[[], Awaitable[None]]]) -> None:
         """
         Try every call.
 
         Raises:
-            CreationFailed: What was refused, after the others have had their turn.
+            ChildRefused: What was refused, after the others have had their turn.
         """
         refused: list[str] = []
 
@@ -157,7 +163,7 @@ class JobSetReconciler:
 
         await run_all([partial(attempt, call) for call in calls], limit=PARALLEL_CALLS)
         if refused:
-            raise CreationFailed(reason, "\n".join(sorted(refused)))
+            raise ChildRefused(reason, "\n".join(sorted(refused)))
 
     async def _create(self, resource: Resource[Any], noun: str, body: Json) -> None:
         """Create a Service or claim. These are known by name: whoever has made it, it is there."""
@@ -205,9 +211,14 @@ class JobSetReconciler:
         await self._patch_job(job, {"spec": {"suspend": True}})
 
     async def _resume(self, wake: Wake) -> None:
-        if wake.reset_start:
-            await self._patch_job(wake.job, {"status": {"startTime": None}}, subresource="status")
-        await self._patch_job(wake.job, wake.patch)
+        try:
+            if wake.reset_start:
+                await self._patch_job(wake.job, {"status": {"startTime": None}}, subresource="status")
+            await self._patch_job(wake.job, wake.patch)
+        except Conflict:
+            raise
+        except ApiError as error:
+            raise _Refused("job", wake.job.metadata.name, error, "resumption") from error
 
     async def _patch_job(self, job: ChildJob, patch: Json, *, subresource: str = "") -> None:
         body = {"metadata": {"uid": job.metadata.uid}, **patch}
@@ -237,8 +248,8 @@ class JobSetReconciler:
 class _Refused(Exception):
     """The API server refused one child."""
 
-    def __init__(self, noun: str, name: str, cause: ApiError) -> None:
-        super().__init__(f'{noun} "{name}" creation failed with error: {cause.status.message or cause}')
+    def __init__(self, noun: str, name: str, cause: ApiError, act: str = "creation") -> None:
+        super().__init__(f'{noun} "{name}" {act} failed with error: {cause.status.message or cause}')
 
 
 def _present(informer: Informer[Object], namespace: str, names: Iterable[str]) -> frozenset[str]:

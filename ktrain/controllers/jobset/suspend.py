@@ -24,9 +24,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Wake:
-    """A Job to resume. `reset_start`: older API servers freeze the template until the start time is cleared."""
+    """
+    A Job of a replicated job, to resume.
+
+    `reset_start`: older API servers freeze the template until the start time is cleared.
+    """
 
     job: ChildJob
+    replicated_job: str
     patch: Json
     reset_start: bool
 
@@ -37,13 +42,19 @@ def to_suspend(active: Iterable[ChildJob]) -> tuple[ChildJob, ...]:
 
 
 def to_resume(active: Iterable[ChildJob], allowed: Iterable[ReplicatedJob]) -> Iterator[Wake]:
-    """Suspended Jobs of the replicated jobs that may run, with the patch that brings each up to date and wakes it."""
-    by_name = {rj.name: rj for rj in allowed}
+    """
+    Suspended Jobs of the replicated jobs that may run, with the patch that brings each up to date and wakes it.
+
+    In the order of *allowed*, that of the spec.
+    """
+    sleeping: dict[str, list[ChildJob]] = {}
     for job in active:
-        rj = by_name.get(job.metadata.labels.get(REPLICATED_JOB_NAME, ""))
-        if rj is not None and job.spec.suspend:
+        if job.spec.suspend:
+            sleeping.setdefault(job.metadata.labels.get(REPLICATED_JOB_NAME, ""), []).append(job)
+    for rj in allowed:
+        for job in sleeping.get(rj.name, ()):
             patch = {"spec": {"suspend": False, **_template_patch(job, msgspec.json.decode(rj.template))}}
-            yield Wake(job, patch, reset_start=job.status.start_time is not None)
+            yield Wake(job, rj.name, patch, reset_start=job.status.start_time is not None)
 
 
 def _template_patch(job: ChildJob, job_template: Json) -> Json:

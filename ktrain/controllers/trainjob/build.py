@@ -17,10 +17,10 @@ from msgspec.structs import replace
 from ktrain import pipeline
 from ktrain.api import trainer as api
 from ktrain.api.meta import Key, is_condition_true
-from ktrain.pipeline.errors import PipelineError, PlanError, PluginError
+from ktrain.pipeline.errors import PipelineError, PlanError
 from ktrain.plugins.jobset import JOB_SET_STATES
 
-from . import elastic, gangs
+from . import elastic, gangs, held
 from . import snapshot as snapshots
 from .decision import Decision
 from .observe import HINDRANCES, NAME_TAKEN, RUNTIME_UNUSABLE, RUNTIMES, SNAPSHOT_METADATA, Check, Failure
@@ -88,14 +88,14 @@ def _build(observed: Observed, registry: Registry) -> Decision:
         raise _Stuck(Failure(RUNTIME_UNUSABLE, str(error))) from error
     try:
         size = pipeline.size(registry, observed.job, base.snapshot.spec, observed.context)
-    except PluginError as error:
+    except PipelineError as error:
         raise _Stuck(Failure.of(error)) from error
     decision = Decision(snapshot=None if base.exists else base.snapshot, shared=base.is_shared, size=size)
     if job_set is not None and (running or job_set.metadata.deletion_timestamp):
         return _beside(_resized(decision, observed, job_set), observed, registry, base) if running else decision
     if job_set is not None and (wait_s := _patched_for_s(observed, job_set)):
         return replace(decision, requeue_after_s=wait_s)
-    return _written(decision, lambda: _components(observed, registry, base, size))
+    return _written(decision, observed, lambda: _components(observed, registry, base, size))
 
 
 def _patched_for_s(observed: Observed, job_set: JobSetState) -> float | None:
@@ -107,15 +107,16 @@ def _patched_for_s(observed: Observed, job_set: JobSetState) -> float | None:
     return max(left).total_seconds() if left else None
 
 
-def _written(decision: Decision, components: Callable[[], Writing]) -> Decision:
+def _written(decision: Decision, observed: Observed, components: Callable[[], Writing]) -> Decision:
     """Have components written, or say why they cannot be built."""
     try:
         writing = components()
-        applies, removals = tuple(writing.applies), tuple(writing.removals)
-        return replace(decision, applies=applies, removals=removals, is_held=writing.is_held)
     except PipelineError as error:
         # The snapshot stays: the job runs on the runtime it was created with, also when it is mended later.
         return replace(decision, is_built=False, failure=Failure.of(error))
+    applies, removals = tuple(writing.applies), tuple(writing.removals)
+    decision = replace(decision, applies=applies, removals=removals, is_held=writing.is_held)
+    return held.told(decision, writing, observed.context.now)
 
 
 def _beside(decision: Decision, observed: Observed, registry: Registry, base: _Base) -> Decision:
@@ -125,8 +126,8 @@ def _beside(decision: Decision, observed: Observed, registry: Registry, base: _B
     left = _left(observed)
     if left is _Left.NOTHING and not found.missing:
         return decision
-    restored = _written(decision, lambda: _restored(observed, registry, base, found.missing, left))
-    if replace(restored, is_held=False) != decision and Check.JOB not in observed.checked:
+    restored = _written(decision, observed, lambda: _restored(observed, registry, base, found.missing, left))
+    if (restored.applies or restored.removals or not restored.is_built) and Check.JOB not in observed.checked:
         raise _Ask(Check.JOB)
     return restored
 
@@ -283,9 +284,11 @@ def _components(observed: Observed, registry: Registry, base: _Base, size: Size 
         if findings.errors:
             raise PlanError(findings.message)
     writing = Writing(observed)
-    for component in pipeline.plan(registry, job, snapshot.spec, ctx).components:
+    plan = pipeline.plan(registry, job, snapshot.spec, ctx)
+    patches = tuple(patched.patch for patched in plan.journal.patches)
+    for component in plan.components:
         sized = elastic.with_present_size(component, observed.job_set, size, observed.memory)
-        writing.add(Apply.of(_marked(sized, base)))
+        writing.add(dataclasses.replace(Apply.of(_marked(sized, base)), patches=patches))
     if writing.unknown and Check.COMPONENTS not in observed.checked:
         raise _Ask(Check.COMPONENTS, tuple(writing.unknown), size)
     return writing

@@ -9,7 +9,8 @@ The rules, in the order in which they are asked (Kubeflow Trainer's reconciler, 
 4. The runtime is read once, into a snapshot. From then on only the snapshot counts.
 5. Components are built when the JobSet is not there, or while it or the job is suspended; a running one is left alone,
    but for the size of an elastic one. What schedulers need of a running gang is made again if it vanishes.
-6. The status follows the JobSet. What cannot be built, or placed, is said in an event and, if it lasts, in the status;
+6. No plugin keeps a job from its end, or from being suspended: one that fails is told, and asked again.
+7. The status follows the JobSet. What cannot be built, or placed, is said in an event and, if it lasts, in the status;
    so is what keeps a JobSet from having its Jobs and pods.
 """
 
@@ -24,7 +25,7 @@ from msgspec.structs import replace
 from ktrain import pipeline
 from ktrain.api import trainer as api
 from ktrain.api.meta import find_condition
-from ktrain.pipeline.errors import PluginError
+from ktrain.pipeline.errors import PluginOverrun
 from ktrain.pipeline.points import Removal
 from ktrain.plugins.jobset import JOB_SET_STATES
 
@@ -36,8 +37,11 @@ from .observe import Failure
 from .stopping import to_stop
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from ktrain.api.meta import Condition
     from ktrain.pipeline import Registry
+    from ktrain.pipeline.errors import PipelineError
 
     from .observe import Observed
 
@@ -49,30 +53,39 @@ def decide(observed: Observed, registry: Registry) -> Decision:
     job = observed.job
     if not job.is_managed_here:
         return Decision()
-    status = _status(observed, registry)
-    if isinstance(status, Failure):
-        return _unknown(observed, status)
+    failures: list[PipelineError] = []
+    status = _status(observed, registry, failures)
     ended = replace_status(job, status).is_finished
-    try:
-        removals = pipeline.removals(registry, job, observed.context) if ended or job.is_suspended else ()
-    except PluginError as error:
-        return _unknown(observed, Failure.of(error))
+    if failures and not ended:
+        return _unknown(observed, status, _told(failures))
+    stops = ended or job.is_suspended
+    removals = pipeline.removals(registry, job, observed.context, failures) if stops else ()
     idle = ended or job.metadata.deletion_timestamp
     building = _last(observed, status) if idle else stalls.beside(observed, build(observed, registry))
     if building.size:
         status = msgspec.structs.replace(status, elastic=building.size.status)
     removals = (*building.removals, *_overdue(observed, status), *removals)
+    removals = tuple(removal for removal in removals if removal.uid not in observed.memory.deleted)
+    undeleted = observed.memory.undeleted if removals else None
     return replace(
         building,
         status=status,
-        removals=tuple(removal for removal in removals if removal.uid not in observed.memory.deleted),
+        removals=removals,
+        is_built=building.is_built and not failures,
+        failure=building.failure or (_told(failures) if failures else undeleted),
         requeue_after_s=None if ended else _next_look_s(observed, status, building),
     )
 
 
-def _unknown(observed: Observed, failure: Failure) -> Decision:
-    """Decide what to do while a plugin cannot say how the job is: if it is suspended, no more than that it stops."""
-    return Decision(stops=to_stop(observed), is_built=False, failure=failure)
+def _told(failures: Sequence[PipelineError]) -> Failure:
+    """Tell one of them: that which has the longest wait."""
+    return Failure.of(next((one for one in failures if isinstance(one, PluginOverrun)), failures[0]))
+
+
+def _unknown(observed: Observed, status: api.TrainJobStatus, failure: Failure) -> Decision:
+    """Decide what to do while a plugin cannot say how the job is: no more than that it stops if it should."""
+    idle = Decision(stops=to_stop(observed), is_built=False, failure=failure)
+    return replace(idle, requeue_after_s=_next_look_s(observed, status, idle))
 
 
 def _last(observed: Observed, status: api.TrainJobStatus) -> Decision:
@@ -97,26 +110,24 @@ def replace_status(job: api.TrainJob, status: api.TrainJobStatus) -> api.TrainJo
     return msgspec.structs.replace(job, status=status)
 
 
-def _status(observed: Observed, registry: Registry) -> api.TrainJobStatus | Failure:
+def _status(observed: Observed, registry: Registry, failures: list[PipelineError]) -> api.TrainJobStatus:
+    """Return the status, as far as it is known: plugins that fail are noted, and keep no job from its end."""
     job, ctx = observed.job, observed.context
     conditions = statuses.with_suspension(job, ctx.now)
-    try:
-        end = None if job.is_finished else _end(observed, registry)
-        counters = pipeline.jobs_status(registry, job, ctx)
-    except PluginError as error:
-        return Failure.of(error)
+    end = None if job.is_finished else _end(observed, registry, failures)
+    counters = pipeline.jobs_status(registry, job, ctx, failures)
     if end:
         conditions = statuses.with_condition(conditions, end, ctx.now)
     # A JobSet that is gone, or so new that it has no counters, says nothing; the last known ones stay.
     return api.TrainJobStatus(conditions, counters or job.status.jobs_status, job.status.diagnosis, job.status.elastic)
 
 
-def _end(observed: Observed, registry: Registry) -> Condition | None:
+def _end(observed: Observed, registry: Registry, failures: list[PipelineError]) -> Condition | None:
     job, now = observed.job, observed.context.now
     if runtime_key(job) is None:
         kind = ".".join(part for part in (job.spec.runtime_ref.kind, job.spec.runtime_ref.api_group) if part)
         return statuses.failed(statuses.REASON_UNSUPPORTED, f"unsupported runtime: {kind}", now)
-    if end := pipeline.terminal_condition(registry, job, observed.context):
+    if end := pipeline.terminal_condition(registry, job, observed.context, failures):
         return end
     left = statuses.remaining(job, statuses.with_suspension(job, now), now)
     if left is not None and left <= timedelta():

@@ -12,11 +12,11 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from ktrain import pipeline
-from ktrain.pipeline.errors import PluginError
+from ktrain.pipeline.errors import PipelineError
 from ktrain.pipeline.points import Address
 
 from . import status as statuses
-from .observe import PLUGIN_FAILED, Failure
+from .observe import Failure
 
 if TYPE_CHECKING:
     from ktrain.api.trainer import RuntimeSpec
@@ -43,8 +43,8 @@ def look(observed: Observed, registry: Registry, runtime: RuntimeSpec) -> Gangs:
     try:
         found = pipeline.gangs(registry, observed.job, runtime, observed.context)
         kept = pipeline.upkeep(registry, observed.job, runtime, observed.context)
-    except PluginError as error:
-        return Gangs(failure=Failure(PLUGIN_FAILED, str(error)))
+    except PipelineError as error:
+        return Gangs(failure=Failure.of(error))
     needed = (*(Address(gang.resource, gang.key) for gang in found), *kept)
     missing = tuple(
         where for where in needed if where.resource in observed.kinds and observed.context.lookup(*where) is None

@@ -42,7 +42,10 @@ INTERNAL_ERROR: Final = "InternalError"
 NAME_TAKEN: Final = "NameTaken"
 PLUGIN_FAILED: Final = "PluginFailed"
 RUNTIME_UNUSABLE: Final = "RuntimeUnusable"
-HINDRANCES: Final = frozenset({REFUSED, BUILD_FAILED, INTERNAL_ERROR, NAME_TAKEN, PLUGIN_FAILED, RUNTIME_UNUSABLE})
+HELD_BACK: Final = "HeldBack"
+HINDRANCES: Final = frozenset(
+    {REFUSED, BUILD_FAILED, HELD_BACK, INTERNAL_ERROR, NAME_TAKEN, PLUGIN_FAILED, RUNTIME_UNUSABLE}
+)
 """Reasons with which something may not have been written. Others tell what became of what was."""
 OVERRUN_AGAIN_S: Final = 60.0
 """After this time a plugin that did not return is asked about the job again."""
@@ -139,6 +142,8 @@ class Memory(msgspec.Struct, frozen=True, gc=False):
     """The JobSet, if it was deleted after its end. With a TTL of nothing that is before any pass could see it."""
     deleted: frozenset[str] = frozenset()
     """UIDs of objects whose deletion the API server accepted."""
+    undeleted: Failure | None = None
+    """Why it did not accept another."""
     failure: Failure | None = None
     failing_since: datetime | None = None
     told: datetime | None = None

@@ -115,6 +115,7 @@ class Reconciler:
         except FrameworkError:
             raise
         except Exception as error:
+            self._wake_at_deadline(job)
             failure = refusals.unforeseen(error)
             self._telling.note(job, failure)
             await self._telling.write(job, Decision(failure=failure))
@@ -122,6 +123,11 @@ class Reconciler:
         finally:
             if self.memories.end(job.metadata.uid):
                 self._wake(key, 0)
+
+    def _wake_at_deadline(self, job: api.TrainJob) -> None:
+        left = statuses.remaining(job, job.status.conditions, self._env.clock.now())
+        if left is not None and left.total_seconds() > 0:
+            self._wake(job.key, left.total_seconds())
 
     async def _pass(self, job: api.TrainJob) -> None:
         decision, cause = await self._decide(job)
@@ -145,11 +151,9 @@ class Reconciler:
         self._follow(job, stall)
         self._telling.note(job, failure)
         await self._telling.write(job, decision)
-        for removal in decision.removals:
-            await self._delete(removal)
-            self._remember(job, deleted=self._memory(job).deleted | {removal.uid})
         if ends:
             self._release(job)
+        await self._delete_all(job, decision.removals)
         if failure and failure.again_s is not None:
             self._wake(job.key, failure.again_s)
             return
@@ -375,8 +379,21 @@ class Reconciler:
         heard = await self._looks.look(self._lookup(JOB_SET_STATES, job.key), job.key, stall)
         self._remember(job, stall=heard)
 
-    async def _delete(self, removal: Removal) -> None:
+    async def _delete_all(self, job: api.TrainJob, removals: Sequence[Removal]) -> None:
+        """Try every deletion, and raise the first error; one that is refused is told, and tried again."""
+        try:
+            await run_all([partial(self._delete, job, removal) for removal in removals], limit=len(removals))
+        except ApiError as error:
+            self._remember(job, undeleted=refusals.failure(error))
+            self._telling.note(job, self._memory(job).undeleted)
+            raise
+        if self._memory(job).undeleted:
+            self._remember(job, undeleted=None)
+            self._wake(job.key, 0)
+
+    async def _delete(self, job: api.TrainJob, removal: Removal) -> None:
         try:
             await self._client.delete(removal.resource, removal.key, uid=removal.uid, propagation="Background")
         except (NotFound, Conflict):
             log.debug("child.gone", kind=removal.resource.kind, child=str(removal.key))
+        self._remember(job, deleted=self._memory(job).deleted | {removal.uid})

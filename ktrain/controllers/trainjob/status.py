@@ -98,13 +98,13 @@ def diagnosis(job: api.TrainJob, memory: Memory, now: datetime) -> api.Diagnosis
     return api.Diagnosis(failure.reason, message, since)
 
 
-def is_early(job: api.TrainJob, memory: Memory, diagnosis: api.Diagnosis | None) -> bool:
+def is_early(job: api.TrainJob, memory: Memory, diagnosis: api.Diagnosis | None, *, is_held: bool = False) -> bool:
     """
     Whether the status must not say yet that the job has begun, or goes on: it is how another process knows, if this one
     dies, that all was written (see `build`). For some seconds, until it can say, too, that not all was.
     """
     begins = not job.status.jobs_status or is_condition_true(job.status.conditions, api.CONDITION_SUSPENDED)
-    is_told = diagnosis is not None or memory.diagnosed == memory.failure
+    is_told = diagnosis is not None or (memory.diagnosed == memory.failure and not (is_held and memory.failure is None))
     return bool(memory.is_incomplete) and begins and not (job.is_suspended or is_told)
 
 

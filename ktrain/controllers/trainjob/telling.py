@@ -73,7 +73,7 @@ class Telling:
         if decision.status is None and decision.failure is None and memory.failure is None:
             return
         diagnosis = statuses.diagnosis(job, memory, self._env.clock.now())
-        if statuses.is_early(job, memory, diagnosis):
+        if statuses.is_early(job, memory, diagnosis, is_held=decision.is_held):
             return
         status = msgspec.structs.replace(decision.status or job.status, diagnosis=diagnosis)
         patch = statuses.merge_patch(job, status)

@@ -54,6 +54,8 @@ class Apply:
     key: Key
     digest: bytes
     uid: str = ""
+    patches: tuple[Json, ...] = ()
+    """What the TrainJob patches of JobSets, in the order in which that applies."""
 
     @property
     def identity(self) -> str:
@@ -128,6 +130,8 @@ class Writing:
         self._observed = observed
         self.is_held = False
         """Whether the rest has to wait: for an object that has to come, or to go, first. Its event wakes the job."""
+        self.held_by: list[tuple[str, Object]] = []
+        """What is being deleted, with its kind and name."""
         self.applies: list[Apply] = []
         self.removals: list[Removal] = []
         self.unknown: list[Apply] = []
@@ -151,6 +155,7 @@ class Writing:
             raise PlanError(f"{apply.identity} exists and is not this TrainJob's, so it is left alone; rename either")
         elif existing.metadata.deletion_timestamp:
             self.is_held = True
+            self.held_by.append((apply.identity, existing))
         elif component.replaces:
             self.is_held = True
             self.removals.append(Removal.of(component.resource, existing))

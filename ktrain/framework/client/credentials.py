@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ktrain.framework.errors import ConfigError
+from ktrain.framework.trust import trusting
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -164,12 +165,10 @@ class Endpoint:
         Raises:
             OSError: They cannot be read, or are no certificates (`ssl.SSLError`).
         """
-        context = ssl.create_default_context(cafile=None if self.ca_data else self.ca_file, cadata=self.ca_data)
+        context = trusting(file=None if self.ca_data else self.ca_file, data=self.ca_data)
         if not self.verify:
             context.check_hostname = False
             context.verify_mode = ssl.CERT_NONE
-        # Authorities made by older tools lack fields that Python 3.13 insists on.
-        context.verify_flags &= ~ssl.VERIFY_X509_STRICT
         if self.identity:
             _load_pair(context, self.identity)
         return context

@@ -20,6 +20,7 @@ from ktrain import __version__
 from ktrain.framework.errors import TransportError
 
 from .finding import find_endpoint
+from .lines import LineSplitter
 from .pools import CONNECT_TIMEOUT_S, Connections
 from .transport import Query, Response, Stream
 
@@ -35,8 +36,6 @@ if TYPE_CHECKING:
     from .keepalive import Keepalive
     from .pools import Pools
 
-MAX_LINE_BYTES = 16 << 20
-"""Longest line of a watch; objects are at most 1.5 MB in etcd, twice that with escapes."""
 READ_BYTES = 64 << 10
 """Of a stream, at most, at a time."""
 
@@ -252,24 +251,13 @@ async def _lines(answer: aiohttp.ClientResponse, path: str) -> AsyncIterator[byt
 
     # What was read at once is split at once: a busy watch has many lines in its buffer, and aiohttp's readline takes
     # longer to find one than decoding it does. In parts, as all lines of a large buffer would take its memory again.
-    begun: list[bytes] = []
-    size = 0
+    splitter = LineSplitter(path)
     try:
-        while chunk := await answer.content.read(READ_BYTES):
-            *lines, rest = chunk.split(b"\n")
-            if lines:
-                lines[0] = b"".join((*begun, lines[0]))
-                begun.clear()
-                size = 0
-            for line in lines:
+        while piece := await answer.content.read(READ_BYTES):
+            for line in splitter.feed(piece):
                 yield line.removesuffix(b"\r")
-            if rest:
-                begun.append(rest)
-                size += len(rest)
-                if size > MAX_LINE_BYTES:
-                    raise TransportError(f"GET {path}: a line of the answer has more than {MAX_LINE_BYTES} bytes")
-        if begun:
-            yield b"".join(begun)
+        if rest := splitter.rest():
+            yield rest
     except (aiohttp.ClientError, TimeoutError, OSError) as error:
         raise _transport_error("GET", path, error) from error
 

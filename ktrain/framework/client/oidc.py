@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import base64
 import binascii
-import ssl
 from dataclasses import replace
 from typing import TYPE_CHECKING, ClassVar, Final, TypeVar
 
@@ -22,11 +21,14 @@ import anyio.to_thread
 import msgspec
 
 from ktrain.framework.errors import ConfigError
+from ktrain.framework.trust import trusting
 
 from .credentials import bearer
 from .renewal import Grant, Renewed
 
 if TYPE_CHECKING:
+    import ssl
+
     import aiohttp
 
     from ktrain.framework.env import Env
@@ -165,7 +167,7 @@ class OidcProvider(Renewed):
 
     def _ssl_context(self) -> ssl.SSLContext:
         file, data = self._ca
-        return ssl.create_default_context(cafile=None if data else file, cadata=data)
+        return trusting(file=None if data else file, data=data)
 
     def _error(self, what: str) -> ConfigError:
         return ConfigError(f"the OpenID provider {self._fields.idp_issuer_url} of {self._named_by}: {what}")

@@ -23,6 +23,7 @@ import structlog
 
 from ktrain.framework.metrics import Metrics
 from ktrain.framework.metrics.webhook import CertificateMetrics
+from ktrain.framework.trust import trusting
 
 if TYPE_CHECKING:
     from anyio.abc import TaskStatus
@@ -186,7 +187,7 @@ class ServingContext:
         return context
 
     def _new(self) -> ssl.SSLContext:
-        context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cafile=self._client_ca)
+        context = trusting(ssl.Purpose.CLIENT_AUTH, file=self._client_ca)
         context.minimum_version = self._tls_minimum
         if self._client_ca is not None:
             context.verify_mode = ssl.CERT_REQUIRED

@@ -13,12 +13,15 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from ktrain.local.apiserver import go_fields
 from ktrain.local.apiserver.errors import bad_request, unsupported_media_type
+from ktrain.local.apiserver.fields import spelling
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from ktrain.api.meta import Json, JsonValue
+    from ktrain.api.schema.node import Node
     from ktrain.local.apiserver.errors import StatusError
 
 _JSON_TYPES: Final = frozenset({"", "application/json"})
@@ -53,19 +56,27 @@ def media_type(content_type: str) -> str:
     return name.strip().lower() if _PARAMETERS.fullmatch(semicolon + parameters) else content_type
 
 
-def decode_object(body: bytes, content_type: str, *, kind: str, api_version: str = "", protobuf: bool = True) -> Body:
+def decode_object(
+    body: bytes,
+    content_type: str,
+    *,
+    kind: str,
+    api_version: str = "",
+    protobuf: bool = True,
+    root: Node | None = None,
+) -> Body:
     """
     Decode the body of a POST or PUT.
 
     `kind` is for the message; a protobuf body that names no kind of its own is of this one, in `api_version`. Custom
-    kinds have no `protobuf`.
+    kinds have no `protobuf`, and built-in ones a schema: its `root`.
 
     Raises:
         StatusError: 415 for another media type, 400 for a body that is no object.
     """
     given = media_type(content_type)
     if given in _JSON_TYPES:
-        return _decode_json(body, kind)
+        return _decode_json(body, kind, api_version, root)
     if given == _YAML_TYPE:
         decoded = decode_yaml(body, kind=kind)
         # The decoder of POST and PUT reports all of them as one complaint; the one of apply reports each.
@@ -117,7 +128,7 @@ def decode_patch(body: bytes) -> tuple[object, list[str]]:
     except UnicodeDecodeError:
         return decode_patch(_as_utf8(body))
     except msgspec.DecodeError as error:
-        raise bad_request(f"error decoding patch: {_go_text(error)}") from error
+        raise bad_request(f"error decoding patch: {_patch_text(error, body)}") from error
     return document, [] if _encode(document) == body else find_duplicates(body)
 
 
@@ -153,13 +164,31 @@ def check_depth(value: object, text: bytes) -> None:
     raise TooDeep("exceeded max depth")
 
 
-def _decode_json(body: bytes, kind: str) -> Body:
+def _decode_json(body: bytes, kind: str, api_version: str, root: Node | None) -> Body:
     try:
         obj = _decode(body)
     except UnicodeDecodeError:
-        return _decode_json(_as_utf8(body), kind)
+        return _decode_json(_as_utf8(body), kind, api_version, root)
     except msgspec.DecodeError as error:
+        if "out of range" in str(error) and body.startswith(b"{"):
+            return _decode_spelled(body, kind, api_version, root)
         raise _unrecognized(kind, body, f"couldn't get version/kind; json parse error: {_go_text(error)}") from error
+    if spelling.is_spelled(body):
+        return _decode_spelled(body, kind, api_version, root)
+    return _checked(obj, body, kind)
+
+
+def _decode_spelled(body: bytes, kind: str, api_version: str, root: Node | None) -> Body:
+    try:
+        obj = spelling.decode(body, root)
+        check_depth(obj, body)
+    except spelling.NumberError as error:
+        version, said = api_version.rpartition("/")[2], str(error)
+        if error.path:
+            said = go_fields.mismatch(api_version, kind, error.path, f"number {error.text}")
+        raise bad_request(f'{kind} in version "{version}" cannot be handled as a {kind}: {said}') from error
+    except (ValueError, RecursionError) as error:
+        raise _unrecognized(kind, body, f"couldn't get version/kind; json parse error: {error}") from error
     return _checked(obj, body, kind)
 
 
@@ -215,6 +244,15 @@ def excerpt(body: bytes) -> str:
 def _go_text(error: Exception) -> str:
     text = str(error)
     return "unexpected end of JSON input" if "truncated" in text else text
+
+
+def _patch_text(error: Exception, body: bytes) -> str:
+    if "out of range" in str(error):
+        try:
+            spelling.decode(body, None)
+        except (ValueError, RecursionError) as known:
+            return str(known)
+    return _go_text(error)
 
 
 def _type_name(value: object) -> str:

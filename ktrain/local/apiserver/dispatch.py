@@ -93,6 +93,7 @@ async def _collection(backend: Backend, call: Call, verb: str) -> Answer:
         chunks = watching.open_watch(backend, call, renderer.object, renderer.bookmark)
         return Answer(200, chunks=chunks)
     if verb == "list":
+        listing.check_request(call)
         await listing.await_revision(backend, call)
         page = await _shown_page(backend, call, listing.list_objects(backend, call))
         return answer(200, render_page(backend, call, page, fmt), fmt)

@@ -88,6 +88,11 @@ def bad_request(message: str) -> StatusError:
     return StatusError(400, "BadRequest", message)
 
 
+def no_kind(kind: str, version: str) -> str:
+    """Return what a decoder says of a kind that it does not know; where its source says so is part of the text."""
+    return f'no kind "{kind}" is registered for version "{version}" in scheme "pkg/runtime/scheme.go:111"'
+
+
 def internal(message: str) -> StatusError:
     """500 for what a webhook or a policy did wrong; the message appears twice, as upstream has it."""
     text = f"Internal error occurred: {message}"

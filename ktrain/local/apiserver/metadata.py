@@ -47,6 +47,18 @@ _SHAPES: Final[dict[str, tuple[type, ...]]] = {
     "deletionTimestamp": (str,),
     "deletionGracePeriodSeconds": (int,),
 }
+_OWNER_PARTS: Final = ("apiVersion", "kind", "name", "uid")
+"""What an owner reference always has, if empty."""
+_GO_TYPES: Final = {
+    "uid": "types.UID",
+    "labels": "map[string]string",
+    "annotations": "map[string]string",
+    "finalizers": "[]string",
+    "ownerReferences": "[]v1.OwnerReference",
+    "managedFields": "[]v1.ManagedFieldsEntry",
+    "generation": "int64",
+    "deletionGracePeriodSeconds": "int64",
+}
 _TIME: Final = re.compile(r"\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(\.\d+)?([Zz]|[+-]\d\d:\d\d)$")
 _WORDS: Final[dict[type, str]] = {
     str: "string",
@@ -59,34 +71,47 @@ _WORDS: Final[dict[type, str]] = {
 }
 
 
-def shape_error(metadata: object) -> str:
-    """Return the decoder's complaint when metadata is not ObjectMeta-shaped; also drops its nulls in place."""
+def shape_error(metadata: object, kind: str = "") -> str:
+    """
+    Return the decoder's complaint when metadata is not ObjectMeta-shaped; also drops its nulls in place.
+
+    `kind` is that of the built-in object around it; a custom object's metadata are decoded by themselves.
+    """
+    path = "metadata." if kind else ""
     if not isinstance(metadata, dict):
-        return f"json: cannot unmarshal {_WORDS[type(metadata)]} into Go struct field .metadata of type v1.ObjectMeta"
+        where = f"struct field {kind}.metadata" if kind else "value"
+        return f"json: cannot unmarshal {_WORDS[type(metadata)]} into Go {where} of type v1.ObjectMeta"
     for name in [name for name, value in metadata.items() if value is None]:
         del metadata[name]
     for name, value in metadata.items():
         expected = _SHAPES.get(name)
         if expected and (not isinstance(value, expected) or isinstance(value, bool)):
-            return _mismatch(value, name, _WORDS[expected[0]])
+            return _mismatch(value, f"{path}{name}", _GO_TYPES.get(name, "string"))
         if name in {"creationTimestamp", "deletionTimestamp"} and not _TIME.match(value):
             return f'parsing time "{value}" as "2006-01-02T15:04:05Z07:00": cannot parse "{value}" as "2006"'
         if name in {"labels", "annotations"}:
             for key in [key for key, entry in value.items() if entry is None]:
                 value[key] = ""
             if wrong := [entry for entry in value.values() if not isinstance(entry, str)]:
-                return _mismatch(wrong[0], name, "string")
+                return _mismatch(wrong[0], f"{path}{name}", "string")
         if name in {"finalizers", "ownerReferences"}:
             item_type = str if name == "finalizers" else dict
             metadata[name] = entries = [item_type() if entry is None else entry for entry in value]
             if wrong := [entry for entry in entries if not isinstance(entry, item_type)]:
-                return _mismatch(wrong[0], name, _WORDS[item_type])
+                return _mismatch(wrong[0], f"{path}{name}", "string" if item_type is str else "v1.OwnerReference")
+    _complete_owners(metadata)
     return ""
 
 
-def _mismatch(value: object, name: str, expected: str) -> str:
-    found = _WORDS[type(value)]
-    return f"json: cannot unmarshal {found} into Go struct field ObjectMeta.metadata.{name} of type {expected}"
+def _complete_owners(metadata: Json) -> None:
+    for reference in metadata.get("ownerReferences", ()):
+        for part in _OWNER_PARTS:
+            reference.setdefault(part, "")
+
+
+def _mismatch(value: object, field: str, expected: str) -> str:
+    found = f"number {value}" if isinstance(value, float) else _WORDS[type(value)]
+    return f"json: cannot unmarshal {found} into Go struct field ObjectMeta.{field} of type {expected}"
 
 
 def prepare_create(metadata: Json, *, now: datetime, random: random.Random, has_generation: bool) -> None:
@@ -157,9 +182,9 @@ def _is_unqualified(finalizer: str) -> bool:
     return "/" not in finalizer and finalizer not in _STANDARD_FINALIZERS
 
 
-def validate(metadata: Json, strategy: Strategy, *, custom: bool = False) -> list[Cause]:
+def validate(metadata: Json, strategy: Strategy) -> list[Cause]:
     """Return what is wrong with an object's metadata."""
-    found = _validate_name(metadata, strategy, custom=custom)
+    found = _validate_name(metadata, strategy)
     for key, value in metadata.get("labels", {}).items():
         found += [causes.invalid("metadata.labels", key, text) for text in label_key_errors(key)]
         found += [causes.invalid("metadata.labels", value, text) for text in label_value_errors(value)]
@@ -205,10 +230,9 @@ def validate_update(metadata: Json, old: Json) -> list[Cause]:
     return found
 
 
-def _validate_name(metadata: Json, strategy: Strategy, *, custom: bool) -> list[Cause]:
+def _validate_name(metadata: Json, strategy: Strategy) -> list[Cause]:
     found = []
-    # Built-in kinds look only at the name that was made of it.
-    if (base := metadata.get("generateName")) and (custom or not metadata.get("name")):
+    if base := metadata.get("generateName"):
         found += [causes.invalid("metadata.generateName", base, t) for t in strategy.check_name(base, prefix=True)]
     name = metadata.get("name")
     if not name:
@@ -220,14 +244,14 @@ def _validate_owners(references: list[Json]) -> list[Cause]:
     found = []
     controllers = []
     for reference in references:
+        version = reference.get("apiVersion", "")
+        if not version or version.count("/") > 1 or version.endswith("/"):
+            found.append(causes.invalid("metadata.ownerReferences.apiVersion", version, "version must not be empty"))
         found += [
             causes.invalid(f"metadata.ownerReferences.{part}", reference.get(part, ""), "must not be empty")
             for part in ("kind", "name", "uid")
             if not reference.get(part)
         ]
-        version = reference.get("apiVersion", "")
-        if not version or version.count("/") > 1:
-            found.append(causes.invalid("metadata.ownerReferences.apiVersion", version, "version must not be empty"))
         if (version, reference.get("kind")) == ("v1", "Event"):
             detail = "/v1, Kind=Event is disallowed from being an owner"
             found.append(causes.invalid("metadata.ownerReferences", reference, detail))

@@ -101,4 +101,5 @@ def path_segment(name: str, *, prefix: bool = False) -> list[str]:
 
 
 def _complete(name: str, *, prefix: bool) -> str:
-    return name.rstrip("-") + "a" if prefix and name.endswith("-") else name
+    # A dash alone is nothing to complete.
+    return name[:-2] + "a" if prefix and len(name) > 1 and name.endswith("-") else name

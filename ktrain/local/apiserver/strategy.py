@@ -50,6 +50,8 @@ class Strategy:
     shows_deletion: bool = False
     """Whether what DELETE answers has the time of deletion also when the object is gone: kinds with a grace period."""
     default_propagation: Propagation = "Background"
+    collects: bool = True
+    """Whether a deletion asks the garbage collector for anything: nothing depends on some kinds."""
     deletion_warning: str = ""
     """Said when a deletion without a policy falls back to `default_propagation`."""
     status_on_create: bool = False

@@ -21,6 +21,7 @@ from ktrain.framework.errors import NotFound
 from ktrain.local.apiserver.admission.chain import AdmissionPlugin, AdmissionResponse
 from ktrain.local.apiserver.server import ApiServer
 from ktrain.local.jobs import make_controllers as make_job_controllers
+from ktrain.testing.faults import FaultTransport
 from ktrain.testing.time import simulate
 
 NAMESPACE = "default"
@@ -317,6 +318,25 @@ def test_suspending_and_resuming_keeps_the_jobs_and_brings_the_new_template():
             return job["metadata"]["uid"] == uid, pod["nodeSelector"], pod["tolerations"]
 
     assert simulate(scenario) == (True, {"zone": "x"}, [{"key": "k", "operator": "Exists"}])
+
+
+def test_a_job_that_cannot_be_resumed_keeps_later_ones_asleep_and_is_told_until_it_can():
+    async def scenario(env):
+        async with running(env) as world:
+            await world.create("a", "b", "c", suspend=True)
+            await world.wait_for_jobs("a-0", "b-0", "c-0")
+            faults = world.wire.inner = FaultTransport(world.wire.inner, env)
+            with faults.on("patch", CHILD_JOBS, name="js-b-0").answer(403, reason="Forbidden", message="you may not"):
+                await world.client.patch(ANY_JOBSETS, Key(NAMESPACE, "js"), {"spec": {"suspend": False}})
+                await env.clock.sleep(30)
+                warnings, half = await world.warnings(), await world.jobs()
+            await env.clock.sleep(60)
+            whole = await world.jobs()
+            return warnings, [[jobs[name].spec.suspend for name in sorted(jobs)] for jobs in (half, whole)]
+
+    warnings, asleep = simulate(scenario)
+    assert warnings == {("ReconcileFailed", 'job "js-b-0" resumption failed with error: you may not')}
+    assert asleep == [[False, True, True], [False, False, False]]
 
 
 def test_a_job_without_its_attempt_is_told_to_the_user_and_work_goes_on_when_it_is_repaired():

@@ -126,14 +126,22 @@ FIXED = {
     "imagePullSecrets": [{"name": "other"}],
     "securityContext": {"runAsUser": 7},
     "terminationGracePeriodSeconds": 7,
+    "volumes": [{"name": "data", "emptyDir": {"medium": "Memory"}}],
+    "mounts": {
+        "volumes": [{"name": "data", "emptyDir": {}}],
+        "containers": [{"name": "node", "volumeMounts": [{"name": "data", "mountPath": "/data"}]}],
+    },
+    "privileges": {"containers": [{"name": "node", "securityContext": {"runAsUser": 7}}]},
 }
 
 
 @pytest.mark.parametrize("field", FIXED)
 @pytest.mark.parametrize("restarted", [False, True])
 def test_what_may_not_change_is_told_as_of_any_jobset(restarted, field):
+    asked = FIXED[field] if field in ("mounts", "privileges") else {field: FIXED[field]}
+
     async def scenario(world: Cluster) -> None:
-        wanted = {"suspend": False, "runtimePatches": [patch(spec={field: FIXED[field]})]}
+        wanted = {"suspend": False, "runtimePatches": [patch(spec=asked)]}
         if restarted:
             await world.user.patch(api.TRAIN_JOBS, Key(NS, "job"), {"spec": wanted})
         async with world.operator():
@@ -146,6 +154,29 @@ def test_what_may_not_change_is_told_as_of_any_jobset(restarted, field):
             assert told is not None
             assert "field is immutable" in told.message
             assert not (await world.user.get(JOB_SETS, "job", NS))["spec"]["suspend"]
+
+    play(scenario)
+
+
+def test_what_a_patch_asks_for_and_is_there_is_no_reason_to_complain():
+    secret = {"name": "data", "secret": {"secretName": "s"}}
+
+    async def scenario(world: Cluster) -> None:
+        await world.change(runtimePatches=[patch(spec={"volumes": [secret]})])
+        stored = await world.user.get(JOB_SETS, "job", NS)
+        pod = stored["spec"]["replicatedJobs"][0]["template"]["spec"]["template"]["spec"]
+        pod["volumes"] = [
+            {"name": "other", "emptyDir": {}},
+            {**secret, "secret": {"secretName": "s", "optional": False}},
+        ]
+        await world.user.delete(JOB_SETS, Key(NS, "job"))
+        del stored["metadata"]["resourceVersion"], stored["metadata"]["uid"]
+        await world.user.create(JOB_SETS, stored)
+        async with world.operator():
+            await world.change(suspend=False)
+            assert (await world.status()).diagnosis is None
+            assert not (await world.user.get(JOB_SETS, "job", NS))["spec"]["suspend"]
+            assert (await world.pods())["spec"]["volumes"] == pod["volumes"]
 
     play(scenario)
 

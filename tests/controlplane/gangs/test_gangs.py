@@ -119,7 +119,7 @@ class Stage:
         for pod in in_turns:
             key = Key(self.namespace, pod["metadata"]["name"])
             await self.client.patch(ANY_PODS, key, {"spec": {"schedulingGates": None}})
-            await asyncio.sleep(0.2)
+            await asyncio.sleep(0.2)  # kube-scheduler sees each alone, as it sees what controllers make
 
     async def pods(self):
         return [dict(pod) for pod in (await self.client.list(ANY_PODS, self.namespace)).items]

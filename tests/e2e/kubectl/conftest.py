@@ -10,14 +10,13 @@ import json
 import os
 import stat
 import subprocess
-import threading
 from pathlib import Path
 
 import pytest
 import yaml
 
 from ...programs import KUBECTL, NO_KUBECTL
-from ..conftest import Running, eventually
+from ...waiting import eventually
 
 PATIENCE_S = 60
 _numbers = itertools.count(1)
@@ -95,25 +94,9 @@ def program():
 
 
 @pytest.fixture(scope="session")
-def up_server(program, tmp_path_factory):
+def up_server(program, shared_up, tmp_path_factory):
     """`ktrain up` with pods as plain processes, for the whole session."""
-    directory = tmp_path_factory.mktemp("up")
-    temporary = directory / "tmp"
-    temporary.mkdir()
-    kubeconfig = directory / "kubeconfig"
-    running = Running(["up", "--pods", "host", "--kubeconfig", str(kubeconfig)], directory, {"TMPDIR": str(temporary)})
-    try:
-        running.wait_for("ready http")
-        # What it logs is read all the time: it stands still when nobody does.
-        reader = threading.Thread(target=running.lines.extend, args=(running.process.stdout,), daemon=True)
-        reader.start()
-        yield Kubectl(program, kubeconfig, directory, is_real=False)
-        assert "Traceback" not in running.output, running.output
-    finally:
-        running.process.kill()
-        running.process.wait(PATIENCE_S)
-        reader.join()
-        running.kill()
+    return Kubectl(program, shared_up("--pods", "host"), tmp_path_factory.mktemp("up"), is_real=False)
 
 
 @pytest.fixture(scope="session")
@@ -226,7 +209,7 @@ def things(kubectl):
     kubectl.apply(THING_CRD)
     kubectl("wait", "--for=condition=Established", "crd/things.kubectl.test", "--timeout=30s")
     # A real server says Established a moment before it serves the kind.
-    assert eventually(lambda: kubectl.run("get", "things").returncode == 0)
+    eventually(lambda: kubectl.run("get", "things").returncode == 0)
 
     def thing(name, **spec):
         return {"apiVersion": "kubectl.test/v1", "kind": "Thing", "metadata": {"name": name}, "spec": spec}

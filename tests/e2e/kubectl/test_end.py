@@ -1,10 +1,8 @@
 """`kubectl delete` with each cascade, and `kubectl wait`."""
 
-import time
-
 import pytest
 
-from ..conftest import eventually
+from ...waiting import eventually
 
 pytestmark = pytest.mark.e2e
 
@@ -33,7 +31,7 @@ def test_background_deletes_dependents_afterwards(kubectl, family):
     out = kubectl("delete", "cm", "owner", "--cascade=background")
 
     assert out.startswith('configmap "owner" deleted')
-    assert eventually(lambda: not exists(kubectl, "cm/child"), within=30)
+    eventually(lambda: not exists(kubectl, "cm/child"), within_s=30)
 
 
 def test_foreground_deletes_dependents_first(kubectl, family):
@@ -94,10 +92,10 @@ def test_a_pod_is_deleted_by_force(kubectl, pod):
 
 def test_a_job_takes_its_pods_along(kubectl, job):
     kubectl.apply(job("j", script="sleep 600", suspend=False))
-    assert eventually(lambda: kubectl("get", "pods", "-o", "name") != "", within=30)
+    eventually(lambda: kubectl("get", "pods", "-o", "name") != "", within_s=30)
     kubectl("delete", "job", "j")
 
-    assert eventually(lambda: kubectl("get", "pods", "-o", "name") == "", within=30)
+    eventually(lambda: kubectl("get", "pods", "-o", "name") == "", within_s=30)
 
 
 def test_a_namespace_takes_everything_along(server, config_map):
@@ -121,8 +119,8 @@ def test_wait_for_what_a_path_leads_to(kubectl, things, condition, patch):
     kubectl.apply(things("t", image="new"))
     assert "timed out waiting" in kubectl.fails("wait", f"--for={condition}", "thing/t", "--timeout=1s")
 
-    waiting = kubectl.start("wait", f"--for={condition}", "thing/t", "--timeout=30s")
-    time.sleep(0.3)  # so that it is likely to see the change come, not only that it was there
+    waiting = kubectl.start("wait", f"--for={condition}", "thing/t", "--timeout=30s", "-v=6")
+    assert any("watch=true" in line for line in waiting.stderr)  # so it sees the change come, not that it was there
     if patch:
         kubectl("patch", "thing", "t", "--type=merge", "-p", patch)
     else:

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from ..conftest import eventually
+from ...waiting import eventually
 
 pytestmark = pytest.mark.e2e
 
@@ -30,7 +30,7 @@ def test_describe_says_what_a_pod_is(kubectl, pod):
 def test_describe_says_what_a_job_is_and_why_it_does_nothing(kubectl, job):
     kubectl.apply(job("j", parallelism=2, completions=4))
     kubectl("wait", "--for=condition=Suspended", "job/j", "--timeout=30s")
-    assert eventually(lambda: "Job suspended" in kubectl("describe", "job", "j"), within=20)
+    eventually(lambda: "Job suspended" in kubectl("describe", "job", "j"), within_s=20)
     found = lines_of(kubectl("describe", "job", "j"))
 
     assert {"Parallelism: 2", "Completions: 4", "Suspend: true", "Backoff Limit: 6"} <= set(found)
@@ -136,7 +136,7 @@ def test_cluster_info_can_be_dumped(server, tmp_path):
 
 def test_events_are_shown_by_both_commands(kubectl, job):
     kubectl.apply(job("j"))
-    assert eventually(lambda: "Suspended" in kubectl("events"), within=20)
+    eventually(lambda: "Suspended" in kubectl("events"), within_s=20)
 
     assert "Job suspended" in kubectl("events", "--for", "job/j")
     assert "job/j" in kubectl("get", "events", "--field-selector", "involvedObject.name=j")

@@ -5,7 +5,7 @@ import urllib.request
 
 import pytest
 
-from ..conftest import eventually
+from ...waiting import eventually
 
 pytestmark = pytest.mark.e2e
 
@@ -19,7 +19,7 @@ def wait_for(up, condition, name="pod/p"):
 def test_logs_are_cut_stamped_and_prefixed(up, pod):
     up.apply(pod("p", script=COUNTING))
     wait_for(up, "condition=Ready")
-    assert eventually(lambda: up("logs", "p") == "line 1\nline 2\nline 3\n")
+    eventually(lambda: up("logs", "p") == "line 1\nline 2\nline 3\n")
 
     assert up("logs", "p", "--tail=1") == "line 3\n"
     assert up("logs", "p", "--limit-bytes=6") == "line 1"
@@ -33,7 +33,7 @@ def test_logs_are_cut_stamped_and_prefixed(up, pod):
 def test_logs_follow_until_the_container_ends(up, pod):
     up.apply(pod("p", script="echo early; sleep 1; echo late"))
 
-    assert eventually(lambda: up.run("logs", "-f", "p").stdout == "early\nlate\n", within=30)
+    eventually(lambda: up.run("logs", "-f", "p").stdout == "early\nlate\n", within_s=30)
 
 
 def test_logs_of_several_containers_and_of_the_one_before(up, pod):
@@ -48,7 +48,7 @@ def test_logs_of_several_containers_and_of_the_one_before(up, pod):
     wait_for(up, restarted)
 
     assert up("logs", "p", "-c", "b", "--previous") == "from b\n"
-    assert eventually(lambda: set(up("logs", "p", "--all-containers").split("\n")) == {"from a", "from b", ""})
+    eventually(lambda: set(up("logs", "p", "--all-containers").split("\n")) == {"from a", "from b", ""})
     done = up.run("logs", "p")
     assert "Defaulted container" in done.stderr
 
@@ -85,9 +85,9 @@ def test_debug_adds_a_container_to_a_running_pod(up, pod):
     assert "got it" in done.stdout, done.stderr
     (status,) = up.object("pod", "p")["status"]["ephemeralContainerStatuses"]
     assert (status["name"], status["restartCount"]) == ("look", 0)
-    assert eventually(lambda: up("logs", "p", "-c", "look") == "got it\n")
+    eventually(lambda: up("logs", "p", "-c", "look") == "got it\n")
     ended = "jsonpath={.status.ephemeralContainerStatuses[0].state.terminated.exitCode}"
-    assert eventually(lambda: up("get", "pod", "p", "-o", ended) == "3")
+    eventually(lambda: up("get", "pod", "p", "-o", ended) == "3")
     assert up("get", "pod", "p", "--no-headers").split()[1:4] == ["1/1", "Running", "0"]
 
 
@@ -111,7 +111,7 @@ def test_port_forward_leads_into_the_pod(up, pod):
             except OSError:
                 return False
 
-        assert eventually(answered)
+        eventually(answered)
     finally:
         forward.kill()
         forward.communicate()
@@ -138,7 +138,7 @@ def test_describe_tells_the_story_of_a_pod(up, pod):
 
     for words in ("Node:", "local", "State:          Running", "Restart Count:  0", "Conditions:", "QoS Class:"):
         assert words in found
-    assert eventually(lambda: "Events:" in up("describe", "pod", "p"))
+    eventually(lambda: "Events:" in up("describe", "pod", "p"))
 
 
 def test_delete_gives_a_pod_its_grace(up, pod):
@@ -171,7 +171,7 @@ def test_nodes_are_described_cordoned_tainted_and_drained(up, pod):
         up("cordon", node)
         assert "SchedulingDisabled" in up("get", "node", node)
         up.apply(pod("q"))
-        assert eventually(lambda: "Pending" in up("get", "pod", "q"))
+        eventually(lambda: "Pending" in up("get", "pod", "q"))
         up("uncordon", node)
         wait_for(up, "condition=Ready", "pod/q")
         up("taint", "node", node, "kubectl.test/no=way:NoSchedule")

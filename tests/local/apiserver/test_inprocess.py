@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import time
 
 import pytest
 
 from ktrain.api.core import CONFIG_MAPS
 from ktrain.framework.client.client import Client
 from ktrain.framework.errors import TransportError
+from ktrain.local.apiserver.front.inprocess import InProcessTransport
+from ktrain.local.apiserver.requests import Answer, User
 from ktrain.local.apiserver.server import ApiServer
 from ktrain.testing.time import Stoppable, simulate
 
@@ -31,3 +34,22 @@ def test_a_process_that_was_stopped_past_the_time_of_a_call_does_not_send_it(sto
         return isinstance(result, TransportError), [obj.metadata.name for obj in stored]
 
     assert simulate(scenario) == (not sent, ["late"] if sent else [])
+
+
+async def test_a_line_that_gets_longer_and_longer_costs_each_piece_once():
+    pieces = 12_000
+
+    async def log():
+        for _ in range(pieces):
+            yield b"x" * 1024
+        yield b"end\nnext"
+
+    async def handle(_request):
+        return Answer(200, chunks=log())
+
+    began = time.process_time()
+    async with InProcessTransport(handle, User("somebody")).stream("/log") as stream:
+        lines = [line async for line in stream.lines]
+
+    assert [len(line) for line in lines] == [pieces * 1024 + 3, 4]
+    assert time.process_time() - began < 2  # joining what is there with each piece would copy 74 GB

@@ -19,8 +19,16 @@ def causes(answer):
 @pytest.mark.parametrize(
     ("kind", "body", "complaint"),
     [
-        ("pods", pod(priority=2**31), "cannot unmarshal number into Go struct field Pod.spec.priority of type int32"),
-        ("pods", pod(activeDeadlineSeconds=2**63), "Pod.spec.activeDeadlineSeconds of type int64"),
+        (
+            "pods",
+            pod(priority=2**31),
+            "cannot unmarshal number 2147483648 into Go struct field PodSpec.spec.priority of type int32",
+        ),
+        (
+            "pods",
+            pod(activeDeadlineSeconds=2**63),
+            "number 9223372036854775808 into Go struct field PodSpec.spec.activeDeadlineSeconds of type int64",
+        ),
         ("configmaps", {"metadata": {"name": "c"}, "binaryData": {"a": "*"}}, "illegal base64 data at input byte 0"),
         ("secrets", {"metadata": {"name": "s"}, "data": {"a": "e A=="}}, "illegal base64 data at input byte 1"),
         ("secrets", {"metadata": {"name": "s"}, "data": {"a": 1}}, "cannot unmarshal"),

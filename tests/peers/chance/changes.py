@@ -61,6 +61,10 @@ def _one(dice: Dice, job: Json, runtime: Json, *, ended: bool) -> Json:
 def _status(dice: Dice, runtime: Json) -> Json:
     """Make what the controller of a JobSet may say of it: something of each of its jobs."""
     names = [one["name"] for one in runtime["spec"]["template"]["spec"]["replicatedJobs"]]
+    kinds = dice.some(list(ENDS), 2)
+    if {"Completed", "Failed"} <= set(kinds):
+        # A JobSet has one end.
+        kinds.pop()
     conditions = [
         {
             "type": kind,
@@ -69,7 +73,7 @@ def _status(dice: Dice, runtime: Json) -> Json:
             "message": dice.one(["", "as it is", "é"]),
             "lastTransitionTime": "2026-01-02T03:04:05Z",
         }
-        for kind in dice.some(list(ENDS), 2)
+        for kind in kinds
     ]
     dice.shuffle(names)
     counted = [{"name": name} | {one: dice.one([0, 0, 1, 2]) for one in COUNTERS} for name in names]

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ..objects import job
-from . import tables
-from .runtimes import STEPS, environment, resources
+from . import rare, tables
+from .runtimes import STEPS, environment, metadata, resources
 
 if TYPE_CHECKING:
     from ..objects import Json
@@ -41,6 +41,7 @@ def make(dice: Dice, name: str, runtime: Json) -> Json:
         spec["managedBy"] = "kueue.x-k8s.io/multikueue"
     made = job(name, runtime["metadata"]["name"], meta=dice.fields(METADATA, 0.1), **spec)
     made["spec"]["runtimeRef"]["kind"] = runtime["kind"]
+    made["spec"]["runtimeRef"] |= dice.fields({"apiGroup": ["trainer.kubeflow.org", "", "other.org"]}, 0.04)
     return made
 
 
@@ -106,11 +107,11 @@ def _initializer(dice: Dice, runtime: Json) -> Json:
 def _patch(dice: Dice, manager: str, runtime: Json) -> Json:
     template: Json = {}
     if dice.likely(0.3):
-        template["metadata"] = dice.fields(tables.METADATA, 0.6)
+        template["metadata"] = metadata(dice)
     jobs = runtime["spec"]["template"]["spec"]["replicatedJobs"]
     if dice.likely(0.9):
         template["spec"] = {"replicatedJobs": [_of_job(dice, one) for one in dice.some(jobs, 2)]}
-    made: Json = {"manager": manager}
+    made: Json = {"manager": manager} | dice.fields({"time": ["2026-01-02T03:04:05Z"]}, 0.05)
     if dice.likely(0.95):
         made["trainingRuntimeSpec"] = {"template": template}
     return made
@@ -122,27 +123,27 @@ def _of_job(dice: Dice, theirs: Json) -> Json:
         {
             "nodeSelector": [{"pool": "y", "new": ""}, {"zone": "b"}],
             "tolerations": [tables.TOLERATIONS[2:], tables.TOLERATIONS[:2]],
-            "affinity": tables.AFFINITIES,
+            "affinity": tables.AFFINITIES + rare.AFFINITIES,
             "schedulingGates": [[{"name": "acme.io/b"}], [{"name": "acme.io/new"}, {"name": "acme.io/a"}]],
             "serviceAccountName": ["own"],
             "imagePullSecrets": [[{"name": "three"}, {"name": "two"}]],
-            "securityContext": tables.POD_CONTEXTS,
+            "securityContext": tables.POD_CONTEXTS + rare.POD_CONTEXTS,
             "terminationGracePeriodSeconds": [0, 77],
         },
         0.15,
     )
     if dice.likely(0.2):
-        pod["volumes"] = list({one["name"]: one for one in dice.some(tables.VOLUMES)}.values())
+        pod["volumes"] = list({one["name"]: one for one in dice.some(tables.VOLUMES + rare.VOLUMES)}.values())
     for kind in ("containers", "initContainers"):
         theirs_names = [one["name"] for one in theirs_pod.get(kind) or ()]
         if theirs_names and dice.likely(0.3):
             pod[kind] = [_of_container(dice, name, kind) for name in dice.some(theirs_names, 2)]
     template: Json = {"spec": pod} if pod else {}
     if dice.likely(0.3):
-        template["metadata"] = dice.fields(tables.METADATA, 0.6)
+        template["metadata"] = metadata(dice)
     outer: Json = {"spec": {"template": template}}
     if dice.likely(0.2):
-        outer["metadata"] = dice.fields(tables.METADATA, 0.6)
+        outer["metadata"] = metadata(dice)
     return {"name": theirs["name"], "template": outer}
 
 
@@ -151,9 +152,11 @@ def _of_container(dice: Dice, name: str, kind: str) -> Json:
     main = kind == "containers" and name in ("node", *STEPS)
     if dice.likely(0.03 if main else 0.6):
         made["env"] = environment(dice)
+        if dice.likely(0.1):
+            made["env"].append({"name": "F", "valueFrom": rare.FILE})
     if dice.likely(0.4):
-        mounts: list[Any] = dice.some(tables.MOUNTS)
+        mounts: list[Any] = dice.some(tables.MOUNTS + rare.MOUNTS)
         made["volumeMounts"] = list({one["name"]: one for one in mounts}.values())
     if dice.likely(0.3):
-        made["securityContext"] = dice.one(tables.CONTEXTS)
+        made["securityContext"] = dice.one(tables.CONTEXTS + rare.CONTEXTS)
     return made

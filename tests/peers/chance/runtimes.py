@@ -6,7 +6,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from ..objects import container, rjob, runtime
-from . import tables
+from . import rare, tables
 
 if TYPE_CHECKING:
     from ..objects import Json
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 POLICIES = ("plain", "none", "torch", "torchtune", "mpi", "jax", "xgboost", "flux")
 MODELS = ("llama3.2-1b", "llama3.2-3b", "llama3.3-70b", "qwen2.5-1.5b", "gpt2-1b", "llama3.2")
 STEPS = ("dataset-initializer", "model-initializer")
+RARELY = 0.02
 ELSEWHERE = "kueue.x-k8s.io/multikueue"
 
 
@@ -29,9 +30,14 @@ def make(dice: Dice, name: str) -> Json:
     if dice.likely(0.3):
         fields["gang"] = _gang(dice)
     if dice.likely(0.3):
-        fields["meta"] = dice.fields(tables.METADATA, 0.6)
+        fields["meta"] = metadata(dice)
     labels = {"trainer.kubeflow.org/support": "deprecated"} if dice.likely(0.1) else {"trainer.kubeflow.org/x": "y"}
     return runtime(f"golden-{name}" if cluster else name, *jobs, labels=labels, **fields)
+
+
+def metadata(dice: Dice) -> Json:
+    """Make what a template says of its metadata."""
+    return dice.fields(tables.METADATA, 0.6) | dice.fields(rare.METADATA, 0.1)
 
 
 def environment(dice: Dice, names: list[str] = tables.NAMES, most: int = 4) -> list[Json]:
@@ -68,6 +74,7 @@ def a_container(dice: Dice, name: str) -> Json:
         fields["ports"] = dice.some(tables.PORTS[:3])
     if dice.likely(0.3):
         fields["volumeMounts"] = _distinct(dice.some(tables.MOUNTS), "mountPath")
+    fields |= dice.fields(rare.CONTAINER, RARELY)
     return container(name, **fields)
 
 
@@ -75,7 +82,8 @@ def pod(dice: Dice) -> Json:
     """Make the fields of a pod spec beside its containers."""
     fields = dice.fields(tables.POD, 0.08)
     if dice.likely(0.4):
-        fields["volumes"] = _distinct(dice.some(tables.VOLUMES), "name")
+        fields["volumes"] = _distinct(dice.some(tables.VOLUMES + rare.VOLUMES), "name")
+    fields |= dice.fields(rare.POD, RARELY)
     if dice.likely(0.25):
         fields["initContainers"] = [
             a_container(dice, name) | ({"restartPolicy": "Always"} if dice.likely(0.3) else {})
@@ -98,11 +106,11 @@ def _distinct(items: list[Any], key: str) -> list[Any]:
 def _job(dice: Dice, name: str, main: str, step: str = "-", **fields: Any) -> Json:
     containers = [a_container(dice, main), *(a_container(dice, side) for side in dice.some(["side", "logger"], 1))]
     dice.shuffle(containers)
-    job = dice.fields(tables.JOB, 0.08)
+    job = dice.fields(tables.JOB, 0.08) | dice.fields(rare.JOB, RARELY)
     if dice.likely(0.2):
-        fields["meta"] = dice.fields(tables.METADATA, 0.5)
+        fields["meta"] = metadata(dice)
     if dice.likely(0.2):
-        fields["pod_meta"] = dice.fields(tables.METADATA, 0.5)
+        fields["pod_meta"] = metadata(dice)
     return rjob(name, *containers, step=step, pod=pod(dice), job=job, **fields)
 
 
@@ -146,7 +154,7 @@ def _order(dice: Dice, jobs: list[Json]) -> None:
 
 
 def _jobset(dice: Dice, jobs: list[Json]) -> Json:
-    fields = dice.fields(tables.JOBSET, 0.08)
+    fields = dice.fields(tables.JOBSET, 0.08) | dice.fields(rare.JOBSET, RARELY)
     if dice.likely(0.2):
         fields["managedBy"] = ELSEWHERE
     if any("dependsOn" in job for job in jobs):

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import re
-import time
 from copy import deepcopy
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from ...waiting import eventually
 from ..differences import differences
 from .comparing import steady
 from .spoiling import spoiled
@@ -52,8 +53,7 @@ def said_of_changes(places: Sequence[Place], seed: int) -> list[str]:
     stored = {key: value for key, value in answers[0][1].items() if key != "status"}
     stored["metadata"] = {key: value for key, value in stored["metadata"].items() if key not in _OWN}
     for place in places:
-        while f"JobSet/{name}" not in place.plane.seen(place.namespace):
-            time.sleep(0.01)
+        eventually(partial(place.plane.seen, place.namespace), lambda seen: f"JobSet/{name}" in seen, every_s=0.01)
     for _ in range(CHANGES):
         found += _differences(places, changed(c, stored), name)
     for place in places:

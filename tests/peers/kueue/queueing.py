@@ -13,6 +13,7 @@ import json
 import os
 import threading
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -27,6 +28,7 @@ from ktrain.testing.planes import install_crds
 from ktrain.testing.programs import Program, free_ports
 from ktrain.testing.realserver import RealServer, real_server
 
+from ...waiting import until
 from ..stack import Operator, peers, point_webhooks_at
 from ..stack import missing as others_missing
 
@@ -173,13 +175,10 @@ def _mounting(server: RealServer, directory: Path) -> Iterator[None]:
         transport = await connect(str(server.kubeconfig))
         try:
             client = Client(transport, system_env(), field_manager="kubelet")
-            while not ended.is_set():
-                secret = await client.get(core.untyped(core.SECRETS), SECRET, NAMESPACE)
-                if data := secret.get("data"):
-                    for name, content in data.items():
-                        (directory / name).write_bytes(base64.b64decode(content))
-                    return
-                await anyio.sleep(0.1)
+            read = partial(client.get, core.untyped(core.SECRETS), SECRET, NAMESPACE)
+            secret = await until(read, lambda secret: secret.get("data") or ended.is_set(), within_s=60)
+            for name, content in secret.get("data", {}).items():
+                (directory / name).write_bytes(base64.b64decode(content))
         finally:
             await transport.aclose()
 

@@ -9,7 +9,7 @@ from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_add
 from typing import TYPE_CHECKING, Final
 from urllib.parse import SplitResult, parse_qs, urlsplit
 
-from ...quantity import parse
+from ...quantity import NO_QUANTITY, parse
 from ..formats import CHECKS
 from .errors import CelError
 from .library import function
@@ -91,9 +91,7 @@ def _quantity(text: str) -> Quantity:
     try:
         return Quantity(parse(text))
     except ValueError as error:
-        raise CelError(
-            "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
-        ) from error
+        raise CelError(NO_QUANTITY) from error
 
 
 function("isQuantity(string) -> bool")(_is(_quantity))

@@ -11,7 +11,6 @@ from __future__ import annotations
 import asyncio
 import base64
 import binascii
-import ssl
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from functools import lru_cache
@@ -20,10 +19,13 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from ktrain.framework.trust import trusting
 from ktrain.local.apiserver.admission.services import ServiceAddresses, Unreachable
 from ktrain.local.apiserver.requests import JSON_TYPE
 
 if TYPE_CHECKING:
+    import ssl
+
     import aiohttp
 
     from ktrain.api.meta import Json
@@ -227,4 +229,4 @@ def _trust(bundle: str) -> ssl.SSLContext:
         text = base64.b64decode(bundle).decode("ascii", "replace")
     except binascii.Error as error:
         raise ValueError(f"unable to load root certificates: {error}") from error
-    return ssl.create_default_context(cadata=text) if text else ssl.create_default_context()
+    return trusting(data=text or None)

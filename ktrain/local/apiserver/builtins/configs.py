@@ -61,10 +61,8 @@ class ConfigMapStrategy(Strategy):
         """An immutable one keeps its data, and stays immutable."""
         if not old.get("immutable"):
             return ()
-        found = [causes.forbidden(f, _FROZEN) for f in self.fields if obj.get(f, {}) != old.get(f, {})]
-        if not obj.get("immutable"):
-            found.append(causes.forbidden("immutable", _FROZEN))
-        return found
+        found = [] if obj.get("immutable") else [causes.forbidden("immutable", _FROZEN)]
+        return found + [causes.forbidden(f, _FROZEN) for f in self.fields if obj.get(f, {}) != old.get(f, {})]
 
 
 class SecretStrategy(ConfigMapStrategy):

@@ -60,6 +60,7 @@ class _AnyEventStrategy(Strategy):
     has_generation = False
     qualified_finalizers = False
     create_on_update = True
+    collects = False
 
     def check_types(self, obj: Json) -> str:
         """Check the two MicroTimes."""

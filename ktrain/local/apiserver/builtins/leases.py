@@ -52,11 +52,11 @@ class LeaseStrategy(Strategy):
     def validate(self, obj: Json) -> Sequence[Cause]:
         """Check the numbers."""
         spec = obj.get("spec") or {}
-        found = causes.non_negative("spec.leaseTransitions", spec.get("leaseTransitions"))
+        found = []
         duration = spec.get("leaseDurationSeconds")
         if duration is not None and duration <= 0:
             found.append(causes.invalid("spec.leaseDurationSeconds", duration, "must be greater than 0"))
-        return found
+        return [*found, *causes.non_negative("spec.leaseTransitions", spec.get("leaseTransitions"))]
 
 
 def _drop_elections(spec: Json) -> None:

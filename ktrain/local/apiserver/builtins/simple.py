@@ -98,8 +98,9 @@ class RuntimeClassStrategy(PlainStrategy):
     qualified_finalizers = False
 
     def default(self, obj: Json) -> None:
-        """Write amounts canonically."""
-        canonicalise((obj.get("overhead") or {}).get("podFixed") or {})
+        """Write amounts canonically; here they may be finer than a thousandth."""
+        fixed = (obj.get("overhead") or {}).get("podFixed") or {}
+        canonicalise(fixed, *fixed)
 
     def validate(self, obj: Json) -> Sequence[Cause]:
         """The handler is a label."""

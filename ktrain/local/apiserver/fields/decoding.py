@@ -3,7 +3,7 @@ What decoding makes of values, beyond refusing them: typed decoding for built-in
 
 Go's decoder does not skip a null as an element of a list or a map, as it does as the value of a field: it is the zero
 value of its type, so `containers: [null]` is one container without a name. Times are kept in UTC. And a number is an
-integer wherever it can be one: of a custom kind, `1.0` is stored as `1`.
+integer wherever it can be one, `1.0` is stored as `1`, and a float where 64 bits cannot hold it.
 
 Each is rare, and the text of an object tells that it is not there at a tenth of the cost of a walk.
 """
@@ -30,24 +30,23 @@ _ZERO: Final[dict[str, JsonValue]] = {
 }
 _OFFSET: Final = re.compile(rb':\d\d(?:\.\d+)?[+-]\d\d:\d\d"')
 _ELSEWHERE: Final = re.compile(r"(.*?)(\.\d+)?([+-]\d\d:\d\d)")
-_WHOLE: Final = re.compile(rb"\d\.0[,}\]]")
-_EXACT: Final = float(2**63)
+_WHOLE: Final = re.compile(rb"\d\.0[,}\]]|\d{19}")
+_EXACT: Final = 2**53 - 1
 
 
 def typed(obj: Json, root: Node) -> Json:
     """Return an object of a built-in kind, of the right shape, as typed decoding has it; itself if that is the same."""
     text = encode(obj)
-    if b"null" not in text and not _OFFSET.search(text):
-        return obj
-    decoded: Json = _typed(obj, root)
-    return decoded
+    if b"null" in text or _OFFSET.search(text):
+        obj = _typed(obj, root)
+    return _whole(obj, integers=False) if _WHOLE.search(text) else obj
 
 
 def free(obj: Json) -> Json:
     """Return an object of a custom kind with integers for what are whole numbers; itself if it has no others."""
     if not _WHOLE.search(encode(obj)):
         return obj
-    decoded: Json = _whole(obj)
+    decoded: Json = _whole(obj, integers=True)
     return decoded
 
 
@@ -82,9 +81,13 @@ def _in_utc(time: str) -> str:
     return f"{here:%Y-%m-%dT%H:%M:%S}{elsewhere[2] or ''}Z"
 
 
-def _whole(value: JsonValue) -> JsonValue:
+def _whole(value: JsonValue, *, integers: bool) -> JsonValue:
+    """Make integers of whole floats; if `integers`, also floats of what 64 bits cannot hold: quantities can."""
     if isinstance(value, dict):
-        return {name: _whole(child) for name, child in value.items()}
+        return {name: _whole(child, integers=integers) for name, child in value.items()}
     if isinstance(value, list):
-        return [_whole(item) for item in value]
-    return int(value) if isinstance(value, float) and value.is_integer() and abs(value) < _EXACT else value
+        return [_whole(item, integers=integers) for item in value]
+    if isinstance(value, float) and value.is_integer() and abs(value) <= _EXACT:
+        return int(value)
+    is_large = integers and type(value) is int and not -(2**63) <= value < 2**63
+    return float(value) if is_large else value

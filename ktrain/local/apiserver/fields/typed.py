@@ -132,6 +132,9 @@ def _element(item: Value, node: Node) -> tuple[str, str]:
             keys[name] = item[name]
         elif name in defaults:
             keys[name] = defaults[name]
+    if not keys and node.items is not None and node.items.struct:
+        # A field of a Go struct that is always there: without a value it is empty, and so a key.
+        keys = {name: "" for name in node.map_keys if name in node.items.required}
     if keys:
         return item_key(keys), ""
     names = " ".join(f'"{name}"' for name in node.map_keys)

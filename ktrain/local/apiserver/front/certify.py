@@ -25,7 +25,8 @@ async def make_identity(host: str, *, now: datetime, lifetime: timedelta = LIFET
     """
     command = (sys.executable, "-m", __name__, host, now.isoformat(), str(lifetime.total_seconds()))
     try:
-        done = await anyio.run_process(command, stderr=None)
+        # In a session of its own: Ctrl-C is sent to all of a terminal's foreground, and how to end is for us to say.
+        done = await anyio.run_process(command, stderr=None, start_new_session=True)
     except subprocess.CalledProcessError as error:
         raise OSError(f"making a certificate failed with exit code {error.returncode}") from error
     return ServerIdentity.of(done.stdout)

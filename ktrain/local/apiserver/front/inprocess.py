@@ -6,6 +6,7 @@ import asyncio
 from contextlib import aclosing, asynccontextmanager
 from typing import TYPE_CHECKING
 
+from ktrain.framework.client.lines import LineSplitter
 from ktrain.framework.client.transport import Response, Stream
 from ktrain.framework.errors import TransportError
 from ktrain.local.apiserver.access.impersonation import PREFIX
@@ -105,7 +106,7 @@ async def _once(body: bytes) -> AsyncIterator[bytes]:
 
 
 async def _lines(chunks: AsyncIterator[bytes], path: str, idle_timeout_s: float) -> AsyncGenerator[bytes, None]:
-    rest = b""
+    splitter = LineSplitter(path)
     while True:
         try:
             async with asyncio.timeout(idle_timeout_s):
@@ -114,10 +115,9 @@ async def _lines(chunks: AsyncIterator[bytes], path: str, idle_timeout_s: float)
             break
         except TimeoutError as error:
             raise TransportError(f"GET {path}: nothing came for {idle_timeout_s} s") from error
-        *complete, rest = (rest + chunk).split(b"\n")
-        for line in complete:
+        for line in splitter.feed(chunk):
             yield line
-    if rest:
+    if rest := splitter.rest():
         yield rest
 
 

@@ -7,18 +7,14 @@ rebuilt from history. A continue token names the version of the first page and t
 
 from __future__ import annotations
 
-import base64
-import binascii
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
-
-import msgspec
 
 from ktrain.api.meta import Key
 from ktrain.local.apiserver import causes, errors
 from ktrain.local.apiserver.errors import StatusError, bad_request, invalid_options, not_found
 from ktrain.local.apiserver.numbers import NumberError, parse_unsigned
-from ktrain.local.apiserver.reading import selection
+from ktrain.local.apiserver.reading import selection, tokens
 from ktrain.local.apiserver.storage.store import Expired
 
 if TYPE_CHECKING:
@@ -26,7 +22,6 @@ if TYPE_CHECKING:
     from ktrain.local.apiserver.storage.store import Item
 
 _MATCHES: Final = ("Exact", "NotOlderThan", "")
-_PAGE_FORMAT: Final = "meta.k8s.io/v1"
 _TOO_OLD: Final = "The resourceVersion for the provided list is too old."
 _PAGE_TOO_OLD: Final = (
     "The provided continue parameter is too old to display a consistent list result. You can start a new list without "
@@ -35,14 +30,6 @@ _PAGE_TOO_OLD: Final = (
     "deleted between the time the first chunk was returned and now may show up in the list."
 )
 _FUTURE_WAIT_S: Final = 3.0
-
-
-class _Token(msgspec.Struct, frozen=True):
-    """Where the next page begins: after this key, at this revision (-1: at the newest)."""
-
-    v: str = ""
-    rv: int = 0
-    start: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +87,19 @@ def get_object(backend: Backend, call: Call) -> Item:
     return item
 
 
+def check_request(call: Call) -> None:
+    """
+    Refuse a list that asks for what cannot be; that its version is unreadable is found out later.
+
+    Raises:
+        StatusError: 400 or 422.
+    """
+    for name in ("limit", "timeoutSeconds"):
+        call.parameters.number(name)
+    selection.parse(call)
+    _check_options(call)
+
+
 def list_objects(backend: Backend, call: Call) -> Page:
     """
     List a collection, or a page of it.
@@ -108,12 +108,12 @@ def list_objects(backend: Backend, call: Call) -> Page:
         StatusError: 400, 410 or 422.
     """
     limit = max(call.parameters.number("limit") or 0, 0)
-    call.parameters.number("timeoutSeconds")  # No list takes that long, but a bad number is refused.
     labels, fields = selection.parse(call)
     matches = selection.matcher(call.resource, call.namespace, labels, fields)
-    _check_options(call)
-    token = _read_token(call.parameters.text("continue"))
-    if token is None and call.parameters.text("resourceVersion") == "0":
+    token, version = tokens.read(call.parameters.text("continue")), call.parameters.text("resourceVersion")
+    if token is not None and version not in {"", "0"}:
+        raise bad_request("specifying resource version is not allowed when using continue")
+    if token is None and version == "0":
         limit = 0
     revision = _exact_revision(call, token, limit) or backend.store.revision
     entries = _entries_at(backend, call, revision, token)
@@ -127,20 +127,20 @@ def list_objects(backend: Backend, call: Call) -> Page:
     if not rest:
         return Page([item for _, item in page], revision)
     last = page[-1][0]
-    return Page([item for _, item in page], revision, _token(revision, last), None if selective else rest)
+    return Page([item for _, item in page], revision, tokens.write(revision, last), None if selective else rest)
 
 
-def _entries_at(backend: Backend, call: Call, revision: int, token: _Token | None) -> list[tuple[Key, Item]]:
+def _entries_at(backend: Backend, call: Call, revision: int, token: tokens.Token | None) -> list[tuple[Key, Item]]:
     try:
         return backend.collection(call.resource).entries_at(revision, call.namespace)
     except Expired:
         if token is None:
             raise errors.expired(_TOO_OLD) from None
-        meta = {"continue": _encode(_Token(_PAGE_FORMAT, -1, token.start))}
+        meta = {"continue": tokens.encode(tokens.Token(token.v, -1, token.start))}
         raise errors.expired(_PAGE_TOO_OLD, list_meta=meta) from None
 
 
-def _exact_revision(call: Call, token: _Token | None, limit: int) -> int:
+def _exact_revision(call: Call, token: tokens.Token | None, limit: int) -> int:
     """Return the only version that will do, 0 if the newest is fine."""
     if token is not None:
         return max(token.rv, 0)
@@ -169,40 +169,6 @@ def _check_options(call: Call) -> None:
         found.append(causes.forbidden("sendInitialEvents", "sendInitialEvents is forbidden for list"))
     if found:
         raise invalid_options("ListOptions", found)
-    if parameters.text("continue") and version not in {"", "0"}:
-        raise bad_request("specifying resource version is not allowed when using continue")
-
-
-def _token(revision: int, last: Key) -> str:
-    return _encode(_Token(_PAGE_FORMAT, revision, f"{last.namespace}/{last.name}"))
-
-
-def _encode(token: _Token) -> str:
-    return base64.urlsafe_b64encode(msgspec.json.encode(token)).rstrip(b"=").decode()
-
-
-def _read_token(text: str) -> _Token | None:
-    if not text:
-        return None
-    try:
-        raw = base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
-        token = msgspec.json.decode(raw, type=_Token)
-    except (binascii.Error, ValueError, msgspec.MsgspecError) as error:
-        raise bad_request(f"invalid continue token: {error}") from error
-    if wrong := _token_error(token):
-        raise bad_request(f"invalid continue token: continue key is not valid: {wrong}")
-    return token
-
-
-def _token_error(token: _Token) -> str:
-    """Return what keeps a token from being one of ours."""
-    if token.v != _PAGE_FORMAT:
-        return f"server does not recognize this encoded version {token.v}"
-    if not token.rv:
-        return f"incorrect encoded start resourceVersion (version {token.v})"
-    if not token.start:
-        return f"encoded start key empty (version {token.v})"
-    return token.start if any(part in {".", ".."} for part in token.start.split("/")) else ""
 
 
 def _parse_key(text: str) -> Key:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
-from ktrain.api.schema import builtin_node
-from ktrain.local.apiserver import causes, codec, metadata
-from ktrain.local.apiserver.errors import bad_request, invalid, invalid_result
+from ktrain.api import quantity
+from ktrain.api.schema import builtin_kinds, builtin_node
+from ktrain.local.apiserver import causes, codec, go_fields, metadata
+from ktrain.local.apiserver.errors import bad_request, invalid, invalid_result, no_kind
 from ktrain.local.apiserver.fields import decoding
 from ktrain.local.apiserver.storage.store import decode, encode
 
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
 # Not null: decoding it into a Go field of any type leaves the field as it is.
 _WRONG_TYPE: Final = re.compile(
-    r'Invalid value: "(?!null")(?P<found>array|boolean|integer|number|object|string)": '
+    r'Invalid value: "(?!null")(?P<found>array|boolean|float64|integer|number|object|string)": '
     r".* must be of type (?P<expected>(?!byte)[\w,]+): "
 )
 # An empty text is no bytes, and no time.
@@ -30,8 +31,7 @@ _OUT_OF_RANGE: Final = re.compile(
 )
 _BASE64: Final = re.compile(r"[A-Za-z0-9+/]*={0,2}")
 
-_PATTERN: Final = " should match '"
-_NO_QUANTITY: Final = "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
+_NOT_A_QUANTITY: Final = re.compile(r'must be of type quantity: (?P<text>".*")$', re.DOTALL)
 
 
 def read_object(call: Call, validation: str) -> Json:
@@ -48,6 +48,7 @@ def read_object(call: Call, validation: str) -> Json:
         kind=resource.kind,
         api_version=resource.api_version,
         protobuf=not resource.custom,
+        root=None if resource.custom else resource.schema.root,
     )
     check_type(resource, body.obj)
     check_shape(resource, body.obj)
@@ -66,8 +67,9 @@ def check_type(resource: ServedResource, obj: Json) -> None:
     """
     version, kind = obj.get("apiVersion"), obj.get("kind")
     if not resource.custom:
-        version, kind = version or resource.api_version, kind or resource.kind
-    elif not kind:
+        _check_builtin_type(resource, version or resource.api_version, kind or resource.kind)
+        return
+    if not kind:
         shown = encode(obj).decode()
         prefix = f"the object provided is unrecognized (must be of type {resource.kind})"
         raise bad_request(f"{prefix}: Object 'Kind' is missing in '{shown}' ({codec.excerpt(shown.encode())})")
@@ -77,12 +79,23 @@ def check_type(resource: ServedResource, obj: Json) -> None:
             f"({resource.api_version})"
         )
     if kind != resource.kind:
-        if not resource.custom:
-            raise bad_request(f'{kind} in version "{resource.version}" cannot be handled as a {resource.kind}')
         meta = obj.get("metadata")
         name = meta.get("name", "") if isinstance(meta, dict) else ""
         wrong = [causes.invalid("kind", kind, f"must be {resource.kind}")]
         raise invalid(resource, str(name), wrong, kind=str(kind))
+
+
+def _check_builtin_type(resource: ServedResource, version: str, kind: str) -> None:
+    if (version, kind) == (resource.api_version, resource.kind):
+        return
+    if f"{version}/{kind}" in builtin_kinds():
+        group = resource.group.partition(".")[0] or "core"
+        named = f"{version.rpartition('/')[2]}.{kind}"
+        error = f"converting ({named}) to ({group}.{resource.kind}): unknown conversion"
+    else:
+        error = no_kind(kind, version)
+    shown = str(version).rpartition("/")[2]
+    raise bad_request(f'{kind} in version "{shown}" cannot be handled as a {resource.kind}: {error}')
 
 
 def check_shape(resource: ServedResource, obj: Json) -> None:
@@ -106,7 +119,7 @@ def shape_error(resource: ServedResource, obj: Json) -> str:
     """
     if obj.get("metadata") is None:
         obj["metadata"] = {}
-    error = metadata.shape_error(obj["metadata"])
+    error = metadata.shape_error(obj["metadata"], "" if resource.custom else resource.kind)
     if error or resource.custom:
         return error
     return _type_error(resource, obj) or resource.strategy.check_types(obj)
@@ -214,17 +227,13 @@ def private_copy(obj: Json) -> Json:
 def _type_error(resource: ServedResource, obj: Json) -> str:
     found = resource.schema.validate_shape(obj)
     for cause in found:
-        # Of built-in kinds only quantities have a grammar in their schemas.
-        if _PATTERN in cause.message:
-            return _NO_QUANTITY
+        if wrong := _NOT_A_QUANTITY.search(cause.message):
+            return quantity.complaint(decode(wrong["text"]))
         if wrong := _OUT_OF_RANGE.search(cause.message):
-            field, wanted = wrong["path"], wrong["format"] or "int64"
-            return f"json: cannot unmarshal number into Go struct field {resource.kind}.{field} of type {wanted}"
+            return go_fields.mismatch(resource.api_version, resource.kind, wrong["path"], "number", obj)
         if cause.reason == "FieldValueTypeInvalid" and (wrong := _WRONG_TYPE.match(cause.message)):
-            return (
-                f"json: cannot unmarshal {wrong['found']} into Go struct field "
-                f"{resource.kind}.{cause.field} of type {wrong['expected']}"
-            )
+            fraction = obj if wrong["found"] == "float64" else None
+            return go_fields.mismatch(resource.api_version, resource.kind, cause.field, wrong["found"], fraction)
     for cause in found:
         if wrong := _WRONG_FORMAT.search(cause.message):
             return resource.strategy.check_types(obj) or _format_error(wrong["format"], decode(wrong["text"]))

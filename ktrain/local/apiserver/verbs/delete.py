@@ -73,6 +73,7 @@ async def delete(backend: Backend, call: Call) -> tuple[Deleted, int]:
         StatusError: Refused, or there is none.
     """
     options = read_options(call)
+    _warn(call, options)
     outcome = await delete_object(
         backend, call.resource, call.key, options, user=call.request.user, warnings=call.warnings
     )
@@ -91,6 +92,8 @@ async def delete_collection(backend: Backend, call: Call) -> listing.Page:
     if resource.namespaced and not call.namespace:
         raise PageNotFound if resource.custom else method_not_allowed("deletecollection", resource)
     options = read_options(call)
+    _warn(call, options)
+    listing.check_request(call)
     page = listing.list_objects(backend, call)
     for item in page.items:
         key = Key(item.obj["metadata"].get("namespace", ""), item.obj["metadata"]["name"])
@@ -128,8 +131,6 @@ async def delete_object(
         marked, held = _marked(backend, resource, item, options)
         # What may stay for a while is shown as it would have stayed; other kinds are shown as they were.
         last = Item(marked, item.revision, item.schema) if held or resource.strategy.shows_deletion else item
-        if "deletionTimestamp" not in item.obj["metadata"]:
-            warnings.extend(_policy_warning(resource, item.obj, options))
         if options.dry_run:
             return Deleted(last, gone=not held)
         try:
@@ -158,13 +159,14 @@ def checked_options(options: DeleteOptions) -> DeleteOptions:
     Raises:
         StatusError: 422.
     """
-    found = check_dry_run(options.dry_run or ())
+    found = []
     policy = options.propagation_policy
     if policy is not None and options.orphan_dependents is not None:
         detail = "orphanDependents and deletionPropagation cannot be both set"
         found.append(causes.invalid("propagationPolicy", policy, detail))
     elif policy is not None and policy not in _POLICIES:
         found.append(causes.not_supported("propagationPolicy", policy, [*_POLICIES, "nil"]))
+    found += check_dry_run(options.dry_run or ())
     if found:
         raise invalid_options("DeleteOptions", found)
     if policy is None and options.orphan_dependents is not None:
@@ -179,8 +181,7 @@ def checked_options(options: DeleteOptions) -> DeleteOptions:
 def _from_body(call: Call) -> DeleteOptions:
     body = codec.decode_object(call.request.body, call.header("content-type"), kind="DeleteOptions").obj
     if (kind := body.get("kind", "DeleteOptions")) != "DeleteOptions":
-        version = body.get("apiVersion", "v1")
-        raise bad_request(f'no kind "{kind}" is registered for version "{version}"')
+        raise bad_request(errors.no_kind(kind, body.get("apiVersion") or "meta.k8s.io/v1"))
     return decode_options(body)
 
 
@@ -260,6 +261,8 @@ def _end(backend: Backend, grace_s: int) -> str:
 
 def _finalizers(resource: ServedResource, obj: Json, options: DeleteOptions) -> list[str]:
     finalizers: list[str] = obj["metadata"].get("finalizers", [])
+    if not resource.strategy.collects:
+        return [name for name in finalizers if name not in GC_FINALIZERS]
     policy = options.propagation_policy
     if policy is None:
         if GC_FINALIZERS & set(finalizers) or "deletionTimestamp" in obj["metadata"]:
@@ -272,10 +275,10 @@ def _finalizers(resource: ServedResource, obj: Json, options: DeleteOptions) -> 
     return [*kept, wanted] if wanted else kept
 
 
-def _policy_warning(resource: ServedResource, obj: Json, options: DeleteOptions) -> list[str]:
-    silent = options.propagation_policy is not None or GC_FINALIZERS & set(obj["metadata"].get("finalizers", ()))
-    warning = resource.strategy.deletion_warning
-    return [] if silent or not warning else [warning]
+def _warn(call: Call, options: DeleteOptions) -> None:
+    """Warn of a policy that nobody chose, whether there is such an object or not."""
+    if options.propagation_policy is None and (warning := call.resource.strategy.deletion_warning):
+        call.warnings.append(warning)
 
 
 def _commit(backend: Backend, resource: ServedResource, key: Key, item: Item, marked: Json) -> Deleted:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from ktrain.local.apiserver import causes, errors
-from ktrain.local.apiserver.errors import StatusError, not_found
+from ktrain.local.apiserver.errors import StatusError, no_kind, not_found
 from ktrain.local.apiserver.forms import views
 from ktrain.local.apiserver.requests import write_options
 from ktrain.local.apiserver.storage.store import Item, RevisionMismatch, encode
@@ -129,7 +129,7 @@ def _type_error(resource: ServedResource, patched: Json) -> str:
     if resource.custom:
         return "" if kind else "Object 'Kind' is missing"
     if version != resource.api_version or (kind or resource.kind) != resource.kind:
-        return f'no kind "{kind}" is registered for version "{version}"'
+        return no_kind(str(kind), str(version))
     return ""
 
 

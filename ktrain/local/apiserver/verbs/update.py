@@ -44,9 +44,11 @@ async def update(backend: Backend, call: Call) -> Written:
         old = backend.collection(resource).get(call.key)
         if old is None:
             if resource.strategy.create_on_update and not call.subresource:
+                read_version(version or "0")
+                _check_uid(call, obj, "")
                 return Written(await create_object(backend, call, obj, options), created=True)
             raise not_found(resource, call.name)
-        _check_uid(call, obj, old)
+        _check_uid(call, obj, old.obj["metadata"]["uid"])
         check_version(call, version, old)
         candidate = accepting.private_copy({**obj, "kind": resource.kind, "apiVersion": resource.api_version})
         shown = await views.shown(backend, call.resource, old)
@@ -131,8 +133,8 @@ def read_version(version: str) -> int:
         raise StatusError(500, "", str(error)) from error
 
 
-def _check_uid(call: Call, obj: Json, old: Item) -> None:
-    uid, stored = obj["metadata"].get("uid"), old.obj["metadata"]["uid"]
+def _check_uid(call: Call, obj: Json, stored: str) -> None:
+    uid = obj["metadata"].get("uid")
     if uid and uid != stored:
         registry = f"{call.resource.group}/{call.resource.plural}" if call.resource.custom else call.resource.plural
         detail = (

@@ -76,9 +76,13 @@ def check_namespace(backend: Backend, call: Call, name: str) -> None:
         raise forbidden(call.resource, name, detail, [cause])
 
 
-async def commit_create(backend: Backend, call: Call, obj: Json, options: WriteOptions) -> Item:
+async def commit_create(
+    backend: Backend, call: Call, obj: Json, options: WriteOptions, *, has_version: bool = False
+) -> Item:
     """
     Take an accepted, owned object through admission and validation into the store.
+
+    `has_version`: the writer named a version, which what is new has not.
 
     Raises:
         StatusError: Refused, or the name is taken.
@@ -96,17 +100,20 @@ async def commit_create(backend: Backend, call: Call, obj: Json, options: WriteO
     # Of what the server fills in by itself nobody is warned, nor of anything if the object is refused.
     warnings = strategy.warn(obj)
     strategy.prepare_create(obj, backend)
-    _warn(call, obj)
-    found = metadata.validate(meta, strategy, custom=resource.custom)
+    _dedup_owners(call, obj)
+    found = metadata.validate(meta, strategy)
     found = [*found, *validate_body(call, obj, None, blocked=_blocks(found)), *strategy.validate(obj)]
     found += strategy.validate_create(obj)
     if found:
         raise invalid(resource, meta.get("name", ""), found)
     obj = _settled(resource, obj)
+    _warn_of_finalizers(call, obj)
     call.warnings.extend(warnings)
     if call.name:
         backend.gate.require_creation(call)
     await _admit_final(backend, call, obj, None, options)
+    if has_version and not options.dry_run:
+        raise StatusError(500, "", "resourceVersion should not be set on objects to be created")
     # A taken name is found out last: who sends something invalid is told so, whatever else is in the way.
     if (existing := backend.collection(resource).get(key)) is not None:
         raise _taken(call, key, existing)
@@ -154,15 +161,16 @@ async def commit_update(
         strategy.prepare_update(obj, before, backend)
     if call.subresource not in _WITHOUT_SPEC and strategy.has_generation and strategy.spec_changed(obj, before):
         meta["generation"] = before["metadata"].get("generation", 0) + 1
-    _warn(call, obj)
+    _dedup_owners(call, obj)
     found = [
-        *metadata.validate(meta, strategy, custom=resource.custom),
+        *metadata.validate(meta, strategy),
         *metadata.validate_update(meta, before["metadata"]),
     ]
     found += _validate_change(call, obj, before)
     if found:
         raise invalid(resource, meta["name"], found)
     obj = _settled(resource, obj)
+    _warn_of_finalizers(call, obj)
     if not strategy.has_generation or meta.get("generation") != before["metadata"].get("generation"):
         call.warnings.extend(strategy.warn(obj))
     if not admitted:
@@ -198,8 +206,8 @@ def validate_body(call: Call, obj: Json, old: Json | None, *, blocked: bool = Fa
         return []
     if call.subresource == "status":
         return resource.schema.validate_status(obj, old, warnings=call.warnings)
-    found = resource.schema.validate(obj, old, warnings=call.warnings, blocked=blocked)
-    return found if resource.scale is None else [*found, *resource.scale.validate(obj)]
+    counts = () if resource.scale is None else resource.scale.validate(obj)
+    return resource.schema.validate(obj, old, warnings=call.warnings, blocked=blocked, counts=counts)
 
 
 def is_finished(resource: ServedResource, obj: Json) -> bool:
@@ -353,9 +361,12 @@ def _validate_change(call: Call, obj: Json, before: Json) -> list[Cause]:
     return [*found, *strategy.validate(obj), *strategy.validate_update(obj, before)]
 
 
-def _warn(call: Call, obj: Json) -> None:
+def _dedup_owners(call: Call, obj: Json) -> None:
     if doubled := metadata.dedup_owners(obj["metadata"]):
         call.warnings.append(doubled)
+
+
+def _warn_of_finalizers(call: Call, obj: Json) -> None:
     if call.resource.custom:
         call.warnings.extend(metadata.finalizer_warnings(obj["metadata"]))
 

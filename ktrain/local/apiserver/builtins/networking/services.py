@@ -101,8 +101,9 @@ class ServiceStrategy(Strategy):
         _allocate(spec, backend)
 
     def validate(self, obj: Json) -> Sequence[Cause]:
-        """Check what it asks to be allocated; if that is well, everything else."""
-        return validate_asked(obj["spec"]) or list(validate_service(obj))
+        """Check what it asks to be allocated; if that is well, or nothing is, everything else."""
+        asked = validate_asked(obj["spec"])
+        return asked if asked and obj["spec"]["type"] != "ExternalName" else [*asked, *validate_service(obj)]
 
     def validate_update(self, obj: Json, old: Json) -> Sequence[Cause]:
         """The address stays: clients hold it. So does who balances the load."""

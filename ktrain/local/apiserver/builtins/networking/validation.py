@@ -35,6 +35,8 @@ def validate_service(obj: Json) -> Iterator[Cause]:
     yield from _validate_ports(spec)
     yield from _validate_selector(spec.get("selector") or {})
     yield from _validate_affinity(spec)
+    if spec.get("type") not in _TYPES:
+        yield causes.not_supported("spec.type", spec.get("type"), _TYPES)
     for index, address in enumerate(spec.get("externalIPs") or ()):
         yield from validate_reachable(address, f"spec.externalIPs[{index}]")
     yield from _validate_ranges(spec, annotations)
@@ -60,8 +62,6 @@ def service_warnings(spec: Json) -> Iterator[str]:
 
 def _validate_type(spec: Json) -> Iterator[Cause]:
     kind, headless = spec.get("type"), spec.get("clusterIP") == HEADLESS
-    if kind not in _TYPES:
-        yield causes.not_supported("spec.type", kind, _TYPES)
     if not spec.get("ports") and not headless and kind != "ExternalName":
         yield causes.required("spec.ports")
     if kind in EXTERNAL and headless:

@@ -67,7 +67,7 @@ class LimitRangeStrategy(PlainStrategy):
         for limit in spec["limits"] or ():
             for name in _AMOUNTS:
                 if limit.get(name):
-                    limit[name] = {key: quantity.canonical(value) for key, value in limit[name].items()}
+                    limit[name] = {key: quantity.canonical_amount(value) for key, value in limit[name].items()}
             if limit.get("type") != "Container":
                 continue
             default = {**(limit.get("max") or {}), **(limit.get("default") or {})}

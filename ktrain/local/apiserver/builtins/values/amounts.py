@@ -16,11 +16,12 @@ Amounts = dict[str, Fraction]
 
 
 def canonicalise(amounts: Json, *names: str) -> None:
-    """Write quantities as typed encoding does: all of them, or those of these names that are there."""
+    """Write quantities as typed encoding does: a list of resources, or those of these names that are there."""
+    write = quantity.canonical if names else quantity.canonical_amount
     for name in names or amounts:
         if name in amounts:
             with suppress(ValueError):  # validation names the field
-                amounts[name] = quantity.canonical(amounts[name])
+                amounts[name] = write(amounts[name])
 
 
 def read(amounts: Json | None) -> Amounts:
