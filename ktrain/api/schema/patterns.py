@@ -18,18 +18,12 @@ if TYPE_CHECKING:
 _CLASS: Final = r"\[\^?-?(?:[A-Za-z0-9]-[A-Za-z0-9]|[A-Za-z0-9_.+/:@%,])+-?\]"
 _ATOM: Final = rf"(?:[A-Za-z0-9_/:@ ,=-]|\\[./+*?|-]|{_CLASS})"
 _COUNT: Final = r"(?:[*+?]|\{\d{1,2}(?:,\d{0,2})?\})?"
-
-
-def _sequence(depth: int) -> str:
-    """What spells a row of atoms and of groups of such rows, which are optional but not repeated."""
-    if not depth:
-        return rf"(?:{_ATOM}{_COUNT})+"
-    inner = _sequence(depth - 1)
-    return rf"(?:{_ATOM}{_COUNT}|\({inner}(?:\|{inner})*\)\??)+"
-
-
-_SPELLED_ALIKE: Final = re.compile(rf"\^?{_sequence(2)}\$?")
-"""Both engines understand these in the same way."""
+# A row of atoms, and of groups that were recognized already: they are optional, but not repeated.
+_ROW: Final = rf"(?:{_ATOM}{_COUNT}|\0)+"
+_ROWS: Final = re.compile(rf"\^?{_ROW}\$?")
+_GROUP: Final = re.compile(rf"\({_ROW}(?:\|{_ROW})*\)\??")
+_LEVELS: Final = 8
+"""Groups within groups, of which this is tried."""
 _UNBOUNDED: Final = re.compile(r"[*+]|,\}")
 _WORK: Final = 1_000_000
 """Steps that `re` may take: at most the text's length, to the power of how many parts repeat without bound."""
@@ -72,7 +66,7 @@ class Pattern:
         self.source: Final = source
         bare = re.sub(r"\\.|\[[^\]]*\]", "x", source)
         self._short: Final = int(_WORK ** (1 / max(len(_UNBOUNDED.findall(bare)), 1)))
-        self._plain: Final = self._compile_plain() if _SPELLED_ALIKE.fullmatch(source) else None
+        self._plain: Final = self._compile_plain() if _is_spelled_alike(source) else None
         self._engine("")  # What RE2 refuses is refused now.
 
     def matches(self, text: str) -> bool:
@@ -110,6 +104,17 @@ class Pattern:
         except re2.error as error:
             raise ValueError(f"error parsing regexp: {_said(error)}") from error
         return engine
+
+
+def _is_spelled_alike(source: str) -> bool:
+    """Whether both engines understand a pattern in the same way: the innermost groups go first, then those around."""
+    if "\0" in source:
+        return False
+    for _ in range(_LEVELS):
+        source, groups = _GROUP.subn("\0", source)
+        if not groups:
+            break
+    return _ROWS.fullmatch(source) is not None
 
 
 def _said(error: Exception) -> str:
