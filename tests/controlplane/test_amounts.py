@@ -8,10 +8,10 @@ from ktrain.api.meta import Resource
 
 from ..definitions import definition
 
-THINGS = Resource("amounts.test", "v1", "Thing", "things", namespaced=True, type=dict)
+MEASURES = Resource("amounts.test", "v1", "Measure", "measures", namespaced=True, type=dict)
 FIELDS = {"integer": {"type": "integer"}, "number": {"type": "number"}, "either": {"x-kubernetes-int-or-string": True}}
 SCHEMA = {"type": "object", "properties": {"spec": {"type": "object", "properties": FIELDS}}}
-DEFINITION = definition(THINGS, schema=SCHEMA)
+DEFINITION = definition(MEASURES, schema=SCHEMA)
 QUOTA = '{"kind": "ResourceQuota", "apiVersion": "v1", "metadata": {"name": "x"}, "spec": {"hard": {"cpu": %s}}}'
 LEASE = '{"kind": "Lease", "apiVersion": "coordination.k8s.io/v1", "metadata": {"name": "x"}, "spec": {%s}}'
 POD = (
@@ -85,9 +85,9 @@ async def test_yaml_has_lost_how_a_number_is_written(post):
     assert (lease[1]["spec"], quota[1]["spec"]) == ({"leaseTransitions": 1}, {"hard": {"cpu": "1250m"}})
 
 
-def thing(field, written):
+def measure(field, written):
     """The text of an object of the custom kind with this in a field."""
-    head = f'"apiVersion": "{THINGS.api_version}", "kind": "Thing", "metadata": {{"name": "x"}}'
+    head = f'"apiVersion": "{MEASURES.api_version}", "kind": "Measure", "metadata": {{"name": "x"}}'
     return f'{{{head}, "spec": {{"{field}": {written}}}}}'
 
 
@@ -107,7 +107,7 @@ def thing(field, written):
     ],
 )
 async def test_a_number_of_a_custom_kind_is_an_integer_where_a_float_holds_it_exactly(post, field, written, stored):
-    status, obj = await post(THINGS.api_version, "things", thing(field, written))
+    status, obj = await post(MEASURES.api_version, "measures", measure(field, written))
 
     if stored is None:
         assert status in {400, 422}
@@ -119,7 +119,9 @@ async def test_a_number_of_a_custom_kind_is_an_integer_where_a_float_holds_it_ex
 
 @pytest.mark.crds(DEFINITION)
 async def test_a_number_that_no_float_holds_is_refused_with_its_text(post):
-    status, answer = await post(THINGS.api_version, "things", thing("number", "-1e400"))
+    status, answer = await post(MEASURES.api_version, "measures", measure("number", "-1e400"))
 
-    said = 'Thing in version "v1" cannot be handled as a Thing: json: cannot unmarshal number -1e400 into Go value of'
+    said = (
+        'Measure in version "v1" cannot be handled as a Measure: json: cannot unmarshal number -1e400 into Go value of'
+    )
     assert (status, answer["message"]) == (400, f"{said} type float64")

@@ -87,7 +87,7 @@ class ApiServer:
     write is answered before it is stored.
 
     Raises:
-        StateError: What the journal's database holds cannot be read.
+        StateError: What the journal's database holds cannot be read. It is closed then.
     """
 
     def __init__(
@@ -134,7 +134,11 @@ class ApiServer:
             # SQLite is loaded only by those who need it.
             from ktrain.local.apiserver.durability.restoring import restore
 
-            restore(self._backend, journal.database)
+            try:
+                restore(self._backend, journal.database)
+            except BaseException:
+                journal.database.close(complete=False)  # Nobody will run this server, so nobody else does.
+                raise
         builtins.bootstrap(self._backend)
         self.install_crds(crds)
 

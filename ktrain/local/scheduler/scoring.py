@@ -1,8 +1,9 @@
 """
 Which of the nodes that fit: kube-scheduler's scores with their default weights, as far as they concern us.
 
-Emptier nodes first, then what the pod prefers: nodes without taints to be avoided (3), nodes (2) and pods near or far
-(2). Among equals the first by name, so that the same cluster always gives the same answer.
+Emptier nodes first, in whole percents as upstream, then what the pod prefers: nodes without taints to be avoided (3),
+nodes (2) and pods near or far (2). Among equals the first by name, so that the same cluster always gives the same
+answer.
 """
 
 from __future__ import annotations
@@ -37,14 +38,14 @@ def best(candidate: Candidate, seats: Sequence[Seat]) -> Seat:
 
 
 def _emptiness(candidate: Candidate, seat: Seat) -> float:
-    total, parts = 0.0, 0
+    total, parts = 0, 0
     for name, usual in USUAL.items():
         capacity = seat.allocatable.get(name, 0)
         if capacity:
             left = capacity - seat.load[name] - candidate.requests.get(name, usual)
-            total += max(left, 0) / capacity * _MAX
+            total += int(max(left, 0) * _MAX // capacity)
             parts += 1
-    return total / parts if parts else 0.0
+    return float(total // parts) if parts else 0.0
 
 
 def _avoided(candidate: Candidate, seat: Seat) -> float:

@@ -55,9 +55,11 @@ async def test_an_object_that_cannot_be_read_is_named(file, life):
     database.write([ROW._replace(body=b"{]")], [], 1)
     database.close(complete=True)
 
-    with pytest.raises(StateError, match=r"ktrain\.db is damaged: configmaps default/a: JSON is malformed"):
+    with pytest.raises(StateError, match=r"ktrain\.db is damaged: configmaps default/a: JSON is malformed") as refused:
         async with life():
             pass
+    Database(file).close(complete=True)  # It is not in use, although what was begun is still held by its error.
+    assert refused.value.__traceback__
 
 
 def test_a_newer_format_is_refused_with_what_to_do(file):
