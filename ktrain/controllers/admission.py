@@ -197,20 +197,28 @@ def _not_among(
     known: Sequence[FieldError | Cause], errors: Sequence[FieldError | Cause]
 ) -> tuple[FieldError | Cause, ...]:
     """Return the errors that are not known, each as often as it is new."""
-    left, new = [_fault(error) for error in known], []
+    left, new = list(known), []
     for error in errors:
-        if (fault := _fault(error)) in left:
-            left.remove(fault)
+        if (same := next((one for one in left if _is_same(one, error)), None)) is not None:
+            left.remove(same)
         else:
             new.append(error)
     return tuple(new)
 
 
-def _fault(error: FieldError | Cause) -> FieldError | Cause:
-    """What is wrong, whatever stands beside it: the value of a list is all of it, though one element is at fault."""
-    if isinstance(error, FieldError) and isinstance(error.value, (list, dict)):
-        return replace(error, value=None)
-    return error
+def _is_same(known: FieldError | Cause, error: FieldError | Cause) -> bool:
+    """
+    Whether a fault was there before.
+
+    The value of a list is all of it, though one element is at fault, and which is not told: it is among those that were
+    there if all of them still are.
+    """
+    if not (isinstance(known, FieldError) and isinstance(error, FieldError)):
+        return known == error
+    before, after = known.value, error.value
+    if not (isinstance(before, list) and isinstance(after, list)):
+        return known == error
+    return replace(known, value=None) == replace(error, value=None) and all(one in after for one in before)
 
 
 def _typed(job: Json) -> api.TrainJob:

@@ -7,6 +7,7 @@ Asked of other people's plugins only: ours are type-checked.
 from __future__ import annotations
 
 import re
+from datetime import datetime
 from typing import TYPE_CHECKING, Final
 
 from ktrain.api.meta import Condition, Resource
@@ -37,6 +38,8 @@ def _is_a(type_: type) -> Callable[[object], bool]:
 def _is_end(value: object) -> bool:
     """Whether it is a condition that the API server stores, and that ends a job."""
     if not isinstance(value, Condition) or not all(isinstance(part, str) for part in (value.reason, value.message)):
+        return False
+    if not isinstance(value.last_transition_time, datetime | None):
         return False
     is_one = value.type in _ENDS and value.is_true
     return is_one and bool(_REASON.fullmatch(value.reason)) and len(value.message) <= _MAX_MESSAGE

@@ -33,7 +33,14 @@ def test_what_re2_does_not_know_is_no_pattern(pattern):
         compile_pattern(pattern)
 
 
-@pytest.mark.parametrize("pattern", ["(x+x+)+y", "(.*)(.*)(.*)(.*)z", "([a-z]+)*1", "x*x*x*x*y"])
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        *("(x+x+)+y", "(.*)(.*)(.*)(.*)z", "([a-z]+)*1", "x*x*x*x*y"),
+        *("^" + "x?" * 30 + "x" * 30 + "y$", "(x|xx)?" * 30 + "y", "^" + "(([x-z]| )([x-z]| )?)?" * 25 + "@"),
+        "^" + "x{0,9}" * 9 + "y",
+    ],
+)
 def test_no_pattern_takes_longer_than_its_text_is_long(pattern):
     began = time.process_time()
     assert not compile_pattern(pattern).matches("x" * 100_000)

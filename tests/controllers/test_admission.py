@@ -123,7 +123,8 @@ GONE = "must not have replicated job that doesn't exist in the runtime job templ
     ("change", "refused"),
     [
         ({"suspend": False}, False),
-        ({"runtimePatches": [patched_jobs("gone", pool="b")], "suspend": False}, False),
+        ({"runtimePatches": [patched_jobs("gone", pool="b")]}, True),
+        ({"runtimePatches": [patched_jobs("typo")]}, True),
         ({"runtimePatches": [patched_jobs("gone"), patched_jobs("node", manager="c/d")]}, False),
         ({"runtimePatches": [patched_jobs("gone"), patched_jobs("never", manager="c/d")]}, True),
         ({"runtimePatches": [patched_jobs("gone", "never")]}, True),

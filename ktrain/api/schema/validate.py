@@ -10,6 +10,7 @@ writable. Inside the branches of anyOf, oneOf, allOf and not nothing corresponds
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from typing import TYPE_CHECKING, Final
 
@@ -223,7 +224,7 @@ def _is_multiple(value: float, of: float) -> bool:
     if type(value) is int:
         return value % of == 0
     times = 1 / of * value if of < 1 else value / of
-    return abs(times - int(times)) <= _NEARLY_WHOLE * 2 * abs(times)
+    return math.isfinite(times) and abs(times - int(times)) <= _NEARLY_WHOLE * 2 * abs(times)
 
 
 def _complain_of_type(node: Node, value: JsonValue, path: str, report: Report) -> None:

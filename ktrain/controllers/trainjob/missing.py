@@ -29,6 +29,8 @@ async def tell_of_missing(
             if change.old is not None or job is None or job.is_finished or not job.is_managed_here:
                 continue
             kinds = ", ".join(informer.resource.qualified_name for informer in missing if not informer.synced)
+            if not kinds:
+                return
             recorder.event(
                 api.TRAIN_JOBS,
                 job,

@@ -18,14 +18,7 @@ from msgspec.structs import replace
 from ktrain.api import core
 from ktrain.api import trainer as api
 from ktrain.framework.client.client import PatchType
-from ktrain.framework.errors import (
-    ApiError,
-    Conflict,
-    FrameworkError,
-    LeadershipLost,
-    NotFound,
-    is_namespace_ending,
-)
+from ktrain.framework.errors import ApiError, Conflict, FrameworkError, LeadershipLost, NotFound, is_namespace_ending
 from ktrain.framework.parallel import run_all
 from ktrain.pipeline.errors import PlanError
 from ktrain.pipeline.points import Context
@@ -153,7 +146,10 @@ class Reconciler:
         await self._telling.write(job, decision)
         if ends:
             self._release(job)
-        await self._delete_all(job, decision.removals)
+        undeleted = self._memory(job).undeleted
+        await self._delete_all(job, decision.removals, may_tell=failure == undeleted)
+        if failure == undeleted:
+            failure = None
         if failure and failure.again_s is not None:
             self._wake(job.key, failure.again_s)
             return
@@ -379,13 +375,14 @@ class Reconciler:
         heard = await self._looks.look(self._lookup(JOB_SET_STATES, job.key), job.key, stall)
         self._remember(job, stall=heard)
 
-    async def _delete_all(self, job: api.TrainJob, removals: Sequence[Removal]) -> None:
-        """Try every deletion, and raise the first error; one that is refused is told, and tried again."""
+    async def _delete_all(self, job: api.TrainJob, removals: Sequence[Removal], *, may_tell: bool) -> None:
+        """Try every deletion, and raise the first error; one that is refused is told if nothing else is."""
         try:
             await run_all([partial(self._delete, job, removal) for removal in removals], limit=len(removals))
         except ApiError as error:
             self._remember(job, undeleted=refusals.failure(error))
-            self._telling.note(job, self._memory(job).undeleted)
+            if may_tell:
+                self._telling.note(job, self._memory(job).undeleted)
             raise
         if self._memory(job).undeleted:
             self._remember(job, undeleted=None)

@@ -99,19 +99,23 @@ def shape_error(metadata: object, kind: str = "") -> str:
             metadata[name] = entries = [item_type() if entry is None else entry for entry in value]
             if wrong := [entry for entry in entries if not isinstance(entry, item_type)]:
                 return _mismatch(wrong[0], f"{path}{name}", "string" if item_type is str else "v1.OwnerReference")
-    _complete_owners(metadata)
+    return _complete_owners(metadata, path)
+
+
+def _complete_owners(metadata: Json, path: str) -> str:
+    for reference in metadata.get("ownerReferences", ()):
+        for part in _OWNER_PARTS:
+            if (value := reference.get(part)) is None:
+                reference[part] = ""
+            elif not isinstance(value, str):
+                expected = _GO_TYPES.get(part, "string")
+                return _mismatch(value, f"{path}ownerReferences.{part}", expected, struct="OwnerReference")
     return ""
 
 
-def _complete_owners(metadata: Json) -> None:
-    for reference in metadata.get("ownerReferences", ()):
-        for part in _OWNER_PARTS:
-            reference.setdefault(part, "")
-
-
-def _mismatch(value: object, field: str, expected: str) -> str:
+def _mismatch(value: object, field: str, expected: str, struct: str = "ObjectMeta") -> str:
     found = f"number {value}" if isinstance(value, float) else _WORDS[type(value)]
-    return f"json: cannot unmarshal {found} into Go struct field ObjectMeta.{field} of type {expected}"
+    return f"json: cannot unmarshal {found} into Go struct field {struct}.{field} of type {expected}"
 
 
 def prepare_create(metadata: Json, *, now: datetime, random: random.Random, has_generation: bool) -> None:

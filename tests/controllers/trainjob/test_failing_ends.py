@@ -74,6 +74,49 @@ def test_a_plugin_that_fails_keeps_no_job_from_its_end_and_is_told(end, point, e
     play(scenario)
 
 
+def test_a_refused_deletion_beside_a_plugin_that_fails_is_tried_with_a_back_off():
+    async def scenario(world: World) -> None:
+        plugin = Failing("jobs_status", RuntimeError("boom"))
+        world.plugins += (Cleaning(), plugin)
+        faults = weather(world)
+        async with world.operator():
+            await world.job()
+            await world.progress(active=1)
+            await world.settle()
+            plugin.fails = True
+            faults.on("delete", core.SERVICES).answer(403, message="no deletion")
+            await world.progress("Completed", succeeded=1)
+            await world.settle(120)
+
+            tries = [write for write in world.counting.writes if write.startswith("DELETE services")]
+            assert 1 < len(tries) < 25
+            events = await world.user.list(core.untyped(core.EVENTS), namespace=NS)
+            assert len([event for event in events.items if "boom" in event["note"]]) == 1
+
+    play(scenario)
+
+
+def test_a_deletion_that_is_taken_at_last_is_no_failure():
+    async def scenario(world: World) -> None:
+        world.plugins += (Cleaning(),)
+        faults = weather(world)
+        async with world.operator():
+            await world.job()
+            await world.progress(active=1)
+            await world.settle()
+            refusal = faults.on("delete", core.SERVICES).answer(403, message="no deletion")
+            await world.progress("Completed", succeeded=1)
+            await world.settle(3)
+            assert "no deletion" in await told(world)
+            refusal.remove()
+            await world.settle(60)
+
+            assert not await has_board(world)
+            assert (await world.read()).status.diagnosis is None
+
+    play(scenario)
+
+
 @pytest.mark.parametrize("restarted", [False, True])
 def test_what_could_not_be_removed_goes_when_its_plugin_can_say_it(restarted):
     class Slow(Cleaning):

@@ -19,8 +19,7 @@ if TYPE_CHECKING:
     from ktrain.api.meta import JsonValue
     from ktrain.api.schema.node import Node
 
-_SPELLED: Final = re.compile(rb"[:\[,]\s*-?[0-9]+(?:\.[0-9]|[eE]|[0-9]{308})")
-
+_SPELLED: Final = re.compile(rb"(?:\"\s*:|[\[,])\s*-?[0-9]+(?:\.[0-9]|[eE]|[0-9]{308})")
 
 _MOST_DIGITS: Final = 308
 """Of an integer that surely is a float of 64 bits, too."""
@@ -54,7 +53,11 @@ def decode(body: bytes, root: Node | None) -> JsonValue:
         NumberError: A number is no integer where one must be, or out of range.
         ValueError: It is no JSON.
     """
-    return _read(json.loads(body, parse_float=_Number, parse_int=_integer), root, "")
+    return _read(json.loads(body, parse_float=_Number, parse_int=_integer, parse_constant=_no_number), root, "")
+
+
+def _no_number(text: str) -> float:
+    raise ValueError(f"invalid character '{text.lstrip('-')[0]}' looking for beginning of value")
 
 
 def _integer(text: str) -> int | _Number:
@@ -69,6 +72,8 @@ def _read(value: JsonValue, node: Node | None, path: str) -> JsonValue:
             name: _read(child, node and node.child(name), f"{path}.{name}" if path else name)
             for name, child in value.items()
         }
+    if isinstance(value, str):
+        value.encode()  # Half of a pair of surrogates is no text, though this decoder takes it.
     if isinstance(value, list):
         return [_read(item, node and node.items, f"{path}[{index}]") for index, item in enumerate(value)]
     return value

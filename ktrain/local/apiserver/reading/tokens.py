@@ -66,7 +66,7 @@ def _decoded(text: str) -> Token | str:
     raw = base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
     try:
         value: Any = msgspec.json.decode(raw)
-    except (ValueError, msgspec.MsgspecError):
+    except (ValueError, RecursionError, msgspec.MsgspecError):
         return "unexpected end of JSON input" if raw[:1] == b"{" else _unexpected(raw)
     if value is None:
         return Token()
