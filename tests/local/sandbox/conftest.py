@@ -6,8 +6,10 @@ import asyncio
 import itertools
 import os
 import select
+import signal
 import sys
 from asyncio.subprocess import DEVNULL, PIPE
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -152,5 +154,10 @@ class Machine:
 
 
 @pytest.fixture
-def machine() -> Machine:
-    return Machine()
+def machine() -> Iterator[Machine]:
+    """The machine. What a test of it leaves behind, for it failed, is not there for the next."""
+    machine = Machine()
+    yield machine
+    for pid in machine.running("sleep 864"):
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)

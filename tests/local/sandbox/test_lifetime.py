@@ -147,6 +147,7 @@ def test_the_next_runner_removes_what_nobody_was_left_to_remove(mode, tmp_path, 
 async def test_sigkill_of_a_helper_process_ends_what_is_below_and_the_runner_knows(pod, machine, which) -> None:
     first = await pod()
     process = await first.start("sh", "-c", "setsid sleep 86420 & exec sleep 86421")
+    await until(lambda: len(machine.running("sleep 8642")) == 2, within_s=10)
     (victim,) = machine.running(f"sandbox-{which} of {os.getpid()}")
     os.kill(victim, signal.SIGKILL)
 
