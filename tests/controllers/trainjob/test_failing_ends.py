@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import asynccontextmanager
+
 import pytest
 
 from ktrain.api import core, jobset
@@ -74,15 +76,22 @@ def test_a_plugin_that_fails_keeps_no_job_from_its_end_and_is_told(end, point, e
     play(scenario)
 
 
+@asynccontextmanager
+async def running(world: World, *plugins: object):
+    """Have a job run that has something to be removed; yields the faults that may be laid on the operator's calls."""
+    world.plugins += (Cleaning(), *plugins)
+    faults = weather(world)
+    async with world.operator():
+        await world.job()
+        await world.progress(active=1)
+        await world.settle()
+        yield faults
+
+
 def test_a_refused_deletion_beside_a_plugin_that_fails_is_tried_with_a_back_off():
     async def scenario(world: World) -> None:
         plugin = Failing("jobs_status", RuntimeError("boom"))
-        world.plugins += (Cleaning(), plugin)
-        faults = weather(world)
-        async with world.operator():
-            await world.job()
-            await world.progress(active=1)
-            await world.settle()
+        async with running(world, plugin) as faults:
             plugin.fails = True
             faults.on("delete", core.SERVICES).answer(403, message="no deletion")
             await world.progress("Completed", succeeded=1)
@@ -98,12 +107,7 @@ def test_a_refused_deletion_beside_a_plugin_that_fails_is_tried_with_a_back_off(
 
 def test_a_deletion_that_is_taken_at_last_is_no_failure():
     async def scenario(world: World) -> None:
-        world.plugins += (Cleaning(),)
-        faults = weather(world)
-        async with world.operator():
-            await world.job()
-            await world.progress(active=1)
-            await world.settle()
+        async with running(world) as faults:
             refusal = faults.on("delete", core.SERVICES).answer(403, message="no deletion")
             await world.progress("Completed", succeeded=1)
             await world.settle(3)
