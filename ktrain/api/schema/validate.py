@@ -46,7 +46,7 @@ _TYPES: dict[str, tuple[type, ...]] = {
 
 _WHOLE: Final = frozenset({"integer", "int-or-string"})
 _UNIONS: Final = {"int-or-string": "integer,string", "quantity": "number,string"}
-_EXACT: Final = 2**53 - 1
+LARGEST_EXACT: Final = 2**53 - 1
 """Up to it a float is an integer if it is whole."""
 
 
@@ -110,7 +110,7 @@ def _has_type(node: Node, value: JsonValue) -> bool:
 
 
 def _is_whole(value: float) -> bool:
-    return value.is_integer() and abs(value) <= _EXACT
+    return value.is_integer() and abs(value) <= LARGEST_EXACT
 
 
 def _check_object(node: Node, value: Json, path: str, report: Report, old: JsonValue) -> None:

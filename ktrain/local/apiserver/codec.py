@@ -182,7 +182,7 @@ def _decode_spelled(body: bytes, kind: str, api_version: str, root: Node | None)
     try:
         obj = spelling.decode(body, root)
         check_depth(obj, body)
-    except spelling.NumberError as error:
+    except spelling.UnfitNumber as error:
         version, said = api_version.rpartition("/")[2], str(error)
         if error.path:
             said = go_fields.mismatch(api_version, kind, error.path, f"number {error.text}")

@@ -99,10 +99,11 @@ def shape_error(metadata: object, kind: str = "") -> str:
             metadata[name] = entries = [item_type() if entry is None else entry for entry in value]
             if wrong := [entry for entry in entries if not isinstance(entry, item_type)]:
                 return _mismatch(wrong[0], f"{path}{name}", "string" if item_type is str else "v1.OwnerReference")
-    return _complete_owners(metadata, path)
+    return _read_owners(metadata, path)
 
 
-def _complete_owners(metadata: Json, path: str) -> str:
+def _read_owners(metadata: Json, path: str) -> str:
+    """Fill in what owner references lack, as empty; return the decoder's complaint about one, or nothing."""
     for reference in metadata.get("ownerReferences", ()):
         for part in _OWNER_PARTS:
             if (value := reference.get(part)) is None:

@@ -77,6 +77,17 @@ def test_a_plugin_that_fails_keeps_no_job_from_its_end_and_is_told(end, point, e
 
 
 @asynccontextmanager
+async def failing(world: World, point: str):
+    """Have a job run whose plugin begins to fail."""
+    plugin = Failing(point)
+    world.plugins += (plugin,)
+    async with world.operator():
+        await world.job()
+        plugin.fails = True
+        yield
+
+
+@asynccontextmanager
 async def running(world: World, *plugins: object):
     """Have a job run that has something to be removed; yields the faults that may be laid on the operator's calls."""
     world.plugins += (Cleaning(), *plugins)
@@ -172,11 +183,7 @@ def test_a_job_whose_plugins_fail_for_good_costs_ever_fewer_passes():
 @pytest.mark.parametrize("point", POINTS)
 def test_a_plugin_that_fails_keeps_no_job_from_being_deleted(point):
     async def scenario(world: World) -> None:
-        plugin = Failing(point)
-        world.plugins += (plugin,)
-        async with world.operator():
-            await world.job()
-            plugin.fails = True
+        async with failing(world, point):
             await world.user.delete(api.TRAIN_JOBS, Key(NS, "job"))
             await world.settle(10)
             assert await world.job_set() is None
@@ -187,11 +194,7 @@ def test_a_plugin_that_fails_keeps_no_job_from_being_deleted(point):
 @pytest.mark.parametrize("point", POINTS)
 def test_a_jobset_that_its_time_to_live_takes_away_stays_away(point):
     async def scenario(world: World) -> None:
-        plugin = Failing(point)
-        world.plugins += (plugin,)
-        async with world.operator():
-            await world.job()
-            plugin.fails = True
+        async with failing(world, point):
             await world.progress("Completed", succeeded=1)
             await world.user.delete(jobset.JOBSETS, Key(NS, "job"))
             await world.settle(60)

@@ -14,6 +14,7 @@ import re
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
+from ktrain.api.schema.validate import LARGEST_EXACT
 from ktrain.local.apiserver.storage.store import encode
 
 if TYPE_CHECKING:
@@ -31,7 +32,6 @@ _ZERO: Final[dict[str, JsonValue]] = {
 _OFFSET: Final = re.compile(rb':\d\d(?:\.\d+)?[+-]\d\d:\d\d"')
 _ELSEWHERE: Final = re.compile(r"(.*?)(\.\d+)?([+-]\d\d:\d\d)")
 _WHOLE: Final = re.compile(rb"\d\.0[,}\]]|\d{19}")
-_EXACT: Final = 2**53 - 1
 
 
 def typed(obj: Json, root: Node) -> Json:
@@ -87,7 +87,7 @@ def _whole(value: JsonValue, *, integers: bool) -> JsonValue:
         return {name: _whole(child, integers=integers) for name, child in value.items()}
     if isinstance(value, list):
         return [_whole(item, integers=integers) for item in value]
-    if isinstance(value, float) and value.is_integer() and abs(value) <= _EXACT:
+    if isinstance(value, float) and value.is_integer() and abs(value) <= LARGEST_EXACT:
         return int(value)
     is_large = integers and type(value) is int and not -(2**63) <= value < 2**63
     return float(value) if is_large else value

@@ -25,7 +25,7 @@ _MOST_DIGITS: Final = 308
 """Of an integer that surely is a float of 64 bits, too."""
 
 
-class NumberError(ValueError):
+class UnfitNumber(ValueError):
     """A number that its field has no room for, in Go's words. `path` is that of a field for integers."""
 
     def __init__(self, text: str, path: str = "") -> None:
@@ -50,7 +50,7 @@ def decode(body: bytes, root: Node | None) -> JsonValue:
     Decode a JSON text for an object with this schema; without one its values are free.
 
     Raises:
-        NumberError: A number is no integer where one must be, or out of range.
+        UnfitNumber: A number is no integer where one must be, or out of range.
         ValueError: It is no JSON.
     """
     return _read(json.loads(body, parse_float=_Number, parse_int=_integer, parse_constant=_no_number), root, "")
@@ -84,7 +84,7 @@ def _number(text: _Number, node: Node | None, path: str) -> str | float:
     if node and wanted == "quantity":
         return str(text)
     if node and wanted in {"integer", "int-or-string"}:
-        raise NumberError(text, path)
+        raise UnfitNumber(text, path)
     if math.isinf(number := float(text)):
-        raise NumberError(text)
+        raise UnfitNumber(text)
     return number
