@@ -8,7 +8,7 @@ in its own process. The texts are Kubeflow Trainer's; field paths and quirks of 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
@@ -19,6 +19,7 @@ from ktrain.pipeline.errors import PluginError
 from ktrain.pipeline.findings import FieldError, Findings, invalid
 
 from . import kueue
+from .runtime_steps import check_steps
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -34,12 +35,6 @@ MISSING_RUNTIME: Final = "must be created before the TrainJob is created"
 UNCHECKED_LABEL: Final = "trainer.kubeflow.org/webhook-validation"
 """On a runtime, with the value `disabled`: its author asks not to have it checked."""
 
-_CONTAINERS: Final = {
-    api.ANCESTOR_TRAINER: api.TRAINER_CONTAINER,
-    api.ANCESTOR_DATASET_INITIALIZER: api.ANCESTOR_DATASET_INITIALIZER,
-    api.ANCESTOR_MODEL_INITIALIZER: api.ANCESTOR_MODEL_INITIALIZER,
-}
-"""The container that a step's job must have."""
 _FIXED_NODES: Final = (
     "spec.trainer.numNodes: an elastic job begins with so many nodes; to have others, change spec.elasticNodes"
 )
@@ -244,21 +239,12 @@ def validate_runtime(registry: Registry, runtime: Json, old: Json | None) -> Ver
     if (runtime.get("metadata") or {}).get("deletionTimestamp"):
         return Verdict()
     cluster = runtime.get("kind") == api.CLUSTER_TRAINING_RUNTIMES.kind
-    findings = _check_steps(runtime) if cluster or old is None else Findings()
+    findings = check_steps(runtime) if cluster or old is None else Findings()
     findings += registry.slots.check_runtime(runtime.get("spec") or {}, (old or {}).get("spec"))
     metadata = runtime.get("metadata") or {}
     if cluster and old is None and (metadata.get("labels") or {}).get(api.SUPPORT_LABEL) == "deprecated":
         findings += Findings(warnings=(_DEPRECATED.format(metadata.get("name", "")),))
     return Verdict(findings.message, findings.warnings)
-
-
-def _check_steps(runtime: Json) -> Findings:
-    """Check the labelled steps: one replica each, and the container that the step runs in."""
-    template = ((runtime.get("spec") or {}).get("template") or {}).get("spec") or {}
-    errors: list[FieldError] = []
-    for index, replicated_job in enumerate(template.get("replicatedJobs") or ()):
-        errors += _step_errors(replicated_job, f"spec.template.spec.replicatedJobs[{index}]")
-    return Findings(tuple(errors))
 
 
 def refusal_of_runtime(runtime: api.Runtime) -> str:
@@ -269,24 +255,7 @@ def refusal_of_runtime(runtime: api.Runtime) -> str:
     """
     if runtime.metadata.labels.get(UNCHECKED_LABEL) == "disabled":
         return ""
-    return _check_steps({"spec": msgspec.json.decode(runtime.spec)}).message
-
-
-def _step_errors(replicated_job: Json, path: str) -> list[FieldError]:
-    template = replicated_job.get("template") or {}
-    ancestor = ((template.get("metadata") or {}).get("labels") or {}).get(api.ANCESTOR_LABEL)
-    if ancestor not in _CONTAINERS:
-        return []
-    errors: list[FieldError] = []
-    replicas = replicated_job.get("replicas", 1)
-    if replicas != 1:
-        errors.append(invalid(f"{path}.replicas", replicas, "always must be 1"))
-    pod: dict[str, Any] = ((template.get("spec") or {}).get("template") or {}).get("spec") or {}
-    containers = pod.get("containers") or []
-    if _CONTAINERS[ancestor] not in {container.get("name") for container in containers}:
-        detail = f"must contain the required container for the ancestor: {ancestor}"
-        errors.append(invalid(f"{path}.template.spec.template.spec.containers", containers, detail))
-    return errors
+    return check_steps({"spec": msgspec.json.decode(runtime.spec)}).message
 
 
 def _is_deprecated(runtime: api.Runtime) -> bool:

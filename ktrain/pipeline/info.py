@@ -18,6 +18,7 @@ from ktrain.api import trainer as api
 from ktrain.api.quantity import canonical
 
 from .journal import Journal
+from .steps import container_name, step_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -161,7 +162,7 @@ class PodSet:
     __slots__ = (
         "_journal",
         "_path",
-        "ancestor",
+        "_step",
         "containers",
         "count",
         "endpoints",
@@ -178,8 +179,7 @@ class PodSet:
         self.pod = child(pod_template, "spec")
         self._path = f"replicatedJobs[{self.name}].template.spec.template"
         self._journal = journal
-        labels = (template.get("metadata") or {}).get("labels") or {}
-        self.ancestor: str = labels.get(api.ANCESTOR_LABEL, "")
+        self._step = step_of(replicated_job)
         self.count = count
         self.least: int | None = None
         """Fewest pods with which an elastic job works: a gang waits for these. None: for all of `count`."""
@@ -202,6 +202,17 @@ class PodSet:
         """How many Jobs of it there are, each with `count` pods."""
         replicas = self.job.get("replicas")
         return 1 if replicas is None else int(replicas)
+
+    @property
+    def ancestor(self) -> str:
+        """The step of a TrainJob that this is; empty if none (`steps`)."""
+        return self._step.name
+
+    @property
+    def step_container(self) -> Container | None:
+        """The main container that the step runs in, which gets what the TrainJob says of the step (`steps`)."""
+        name = container_name(self._step, [container.name for container in self.containers])
+        return self.main_container(name) if name is not None else None
 
     def container(self, name: str) -> Container | None:
         """Return the main container of this name, else the init container, else None."""
@@ -320,8 +331,8 @@ class Info:
 
     @property
     def trainer_container(self) -> Container | None:
-        """The container `node` of the trainer step, where the user's code runs."""
-        return self.trainer.main_container(api.TRAINER_CONTAINER) if self.trainer else None
+        """The container of the trainer step where the user's code runs."""
+        return self.trainer.step_container if self.trainer else None
 
     @property
     def subdomain(self) -> str:

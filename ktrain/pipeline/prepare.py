@@ -147,8 +147,7 @@ def _merge_resources(info: Info) -> None:
     resources: Json = msgspec.json.decode(trainer.resources_per_node)
     with info.journal.writing_as(Author(TRAIN_JOB)):
         for pod_set in info.pod_sets:
-            container = pod_set.main_container(api.TRAINER_CONTAINER)
-            if container and pod_set.ancestor == api.ANCESTOR_TRAINER:
+            if pod_set.ancestor == api.ANCESTOR_TRAINER and (container := pod_set.step_container):
                 container.merge_resources(resources)
 
 

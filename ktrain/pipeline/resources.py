@@ -46,10 +46,9 @@ def names_device(resources: Json) -> bool:
 def node_resources(info: Info) -> Json:
     """Return what a node's container asks for: of the first job that is named `node` or is the trainer step."""
     for pod_set in info.pod_sets:
-        if pod_set.name == api.TRAINER_CONTAINER or pod_set.ancestor == api.ANCESTOR_TRAINER:
-            container = pod_set.main_container(api.TRAINER_CONTAINER)
-            if container:
-                return container.resources
+        is_node = pod_set.name == api.TRAINER_CONTAINER or pod_set.ancestor == api.ANCESTOR_TRAINER
+        if is_node and (container := pod_set.step_container):
+            return container.resources
     return {}
 
 

@@ -42,7 +42,7 @@ class _Initializer:
         if asset is None:
             return
         for pod_set in info.pod_sets:
-            container = pod_set.main_container(self._step)
+            container = pod_set.step_container
             if pod_set.ancestor != self._step or container is None:
                 continue
             with info.journal.writing_as(Author(TRAIN_JOB)):
@@ -71,9 +71,9 @@ class _Initializer:
         pod_set = info.by_name(step)
         if pod_set is None:
             return f"must have {step} job when trainJob is configured with input {self._field}Config"
-        if pod_set.container(step) is None:
+        container = pod_set.step_container if pod_set.ancestor == step else pod_set.main_container(step)
+        if container is None and pod_set.container(step) is None:
             return f"must have container with name - {step} in the {step} job"
-        container = pod_set.main_container(step)
         mounts = (container.spec.get("volumeMounts") or ()) if container else ()
         if not any(mount.get("name") == VOLUME for mount in mounts):
             return f"must have volumeMount with name - {VOLUME} in container {step} of the {step} job"

@@ -26,8 +26,14 @@ spec: {runtimeRef: {name: rt}, trainer: {image: mine%s}}
 """
 
 
-@pytest.mark.parametrize(("labels", "image", "pods"), [((STEP, "a: b"), "mine", 2), (("a: b", STEP), "i", 1)])
-def test_a_step_is_known_by_the_label_of_its_job_and_not_of_its_pods(kit, labels, image, pods):
+OTHER = "trainer.kubeflow.org/trainjob-ancestor-step: evaluator"
+
+
+@pytest.mark.parametrize(
+    ("labels", "image", "pods"),
+    [((STEP, "a: b"), "mine", 2), (("a: b", STEP), "mine", 2), (("a: b", "a: b"), "i", 1), ((OTHER, STEP), "i", 1)],
+)
+def test_a_step_is_known_by_the_label_of_its_job_or_else_of_its_pods(kit, labels, image, pods):
     node = kit.job_set(RUNTIME % labels, JOB % "")["spec"]["replicatedJobs"][1]["template"]["spec"]
 
     assert node["template"]["spec"]["containers"][0]["image"] == image

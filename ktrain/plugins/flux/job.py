@@ -47,7 +47,7 @@ class FluxJob:
 
     def setting(self, name: str) -> str:
         """Return a setting; a variable without a literal value is none."""
-        container = self.nodes.main_container(api.TRAINER_CONTAINER)
+        container = self.nodes.step_container
         given = {entry["name"]: entry.get("value") for entry in (container.env if container else ())}
         return given.get(name) or _DEFAULTS[name]
 
@@ -59,7 +59,7 @@ class FluxJob:
         The runtime's arguments stay on the container, and follow when it starts.
         """
         trainer = self.info.job.spec.trainer
-        container = self.nodes.main_container(api.TRAINER_CONTAINER)
+        container = self.nodes.step_container
         own = container.spec.get("command") or () if container else ()
         command = own if trainer is None or trainer.command is None else trainer.command
         return [*command, *((trainer.args if trainer else None) or ())]

@@ -5,7 +5,6 @@ from __future__ import annotations
 from base64 import b64encode
 from typing import TYPE_CHECKING, Final
 
-from ktrain.api import trainer as api
 from ktrain.api.core import CONFIG_MAP_METADATA, SECRETS
 from ktrain.api.meta import Key
 from ktrain.pipeline.findings import Findings, invalid
@@ -18,6 +17,7 @@ from .job import FluxJob
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from ktrain.api import trainer as api
     from ktrain.pipeline.info import Info
     from ktrain.pipeline.points import Context
 
@@ -70,7 +70,7 @@ class Flux:
         )
         installer.mount(_INSTALL, scripts.ROOT)
         installer.mount(scripts_volume, _SCRIPTS, read_only=True)
-        if container := job.nodes.main_container(api.TRAINER_CONTAINER):
+        if container := job.nodes.step_container:
             container.mount(_INSTALL, scripts.ROOT)
             container.mount(_SOFTWARE, "/opt/software")
             container.mount(scripts_volume, _SCRIPTS, read_only=True)

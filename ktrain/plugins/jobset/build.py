@@ -2,8 +2,8 @@
 Builds the JobSet. What the TrainJob says about its trainer is laid over the template last, so it wins over the runtime,
 its patches and the other plugins.
 
-Presence decides, not emptiness: an empty `command` clears the runtime's. The step is found by the ancestor label on the
-Job template; its containers by name (`node`).
+Presence decides, not emptiness: an empty `command` clears the runtime's. The step and its container are found as in
+`pipeline/steps.py`.
 """
 
 from __future__ import annotations
@@ -73,16 +73,16 @@ def _metadata(info: Info) -> Json:
 
 def _trainer(info: Info, pod_set: PodSet) -> None:
     trainer, program = info.job.spec.trainer, info.program
-    for container in pod_set.containers:
-        if container.name != api.TRAINER_CONTAINER:
-            continue
-        # A plugin's program also runs where the TrainJob says nothing of its trainer.
-        if program.command is not None:
-            container.set_command(program.command)
-        if program.args is not None:
-            container.set_args(program.args)
-        if trainer is None:
-            continue
-        if trainer.image is not None:
-            container.set_image(trainer.image)
-        container.set_env(*environment(trainer.env))
+    container = pod_set.step_container
+    if container is None:
+        return
+    # A plugin's program also runs where the TrainJob says nothing of its trainer.
+    if program.command is not None:
+        container.set_command(program.command)
+    if program.args is not None:
+        container.set_args(program.args)
+    if trainer is None:
+        return
+    if trainer.image is not None:
+        container.set_image(trainer.image)
+    container.set_env(*environment(trainer.env))

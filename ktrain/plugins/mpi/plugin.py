@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from ktrain.api.meta import Json
-    from ktrain.pipeline.info import Container, Info, PodSet
+    from ktrain.pipeline.info import Info, PodSet
     from ktrain.pipeline.points import Context
 
 _KEYS: Final = "mpi-ssh-auth"
@@ -110,13 +110,9 @@ class MPI:
         )
 
 
-def _main(pod_set: PodSet) -> Container | None:
-    return pod_set.main_container(api.TRAINER_CONTAINER)
-
-
 def _as_the_launcher(info: Info, node: PodSet) -> None:
     """A launcher that is a node works like the others: they get what the TrainJob gives it, but for its program."""
-    trainer, container = info.job.spec.trainer, _main(node)
+    trainer, container = info.job.spec.trainer, node.step_container
     if trainer is None or container is None:
         return
     with info.journal.writing_as(Author(TRAIN_JOB)):
@@ -136,7 +132,7 @@ def _give_keys(job: MPIJob, pod_set: PodSet) -> None:
     items: list[Json] = [{"key": key, "path": path, "mode": mode} for key, path, mode in files]
     secret = {"secretName": objects.secret_name(job.info.job), "defaultMode": 0o400, "items": items}
     pod_set.set_volume({"name": _KEYS, "secret": secret})
-    if container := _main(pod_set):
+    if container := pod_set.step_container:
         container.mount(_KEYS, directory)
     if job.implementation.calls_back:
         pod_set.add_search_domain(f"{job.info.subdomain}.{job.info.job.metadata.namespace}.svc.cluster.local")
@@ -146,7 +142,7 @@ def _give_hosts(job: MPIJob, launcher: PodSet) -> None:
     item = {"key": "hostfile", "path": "hostfile", "mode": 0o444}
     config_map = {"name": objects.hostfile_name(job.info.job), "items": [item]}
     launcher.set_volume({"name": _HOSTS, "configMap": config_map})
-    if container := _main(launcher):
+    if container := launcher.step_container:
         container.mount(_HOSTS, _HOSTS_DIRECTORY)
         variables = job.implementation.variables(job.slots)
         container.set_env(*(literal(name, value) for name, value in variables.items()))

@@ -17,6 +17,7 @@ from ktrain.api import trainer as api
 from ktrain.api.meta import Key, Object, Resource, Struct
 from ktrain.pipeline.findings import Findings
 from ktrain.pipeline.points import BUILT, Address, Component, Removal, Rule, Size, Watch
+from ktrain.pipeline.steps import step_of
 
 from . import elastic
 
@@ -45,19 +46,6 @@ NODE_JOBS: Final = Resource("batch", "v1", "Job", "jobs", namespaced=True, type=
 AUTOSCALERS: Final = Resource(
     "autoscaling", "v2", "HorizontalPodAutoscaler", "horizontalpodautoscalers", namespaced=True, type=Object
 )
-
-
-class _Step(Struct, frozen=True):
-    metadata: api.TemplateMeta = api.TemplateMeta()
-
-
-class _Job(Struct, frozen=True):
-    name: str = ""
-    template: _Step = _Step()
-
-
-class _Jobs(Struct, frozen=True):
-    replicated_jobs: tuple[_Job, ...] = ()
 
 
 class ElasticTorch:
@@ -129,9 +117,9 @@ def _train_job(job: Object) -> Sequence[Key]:
 
 
 def _trainer_name(runtime: api.RuntimeSpec) -> str | None:
-    jobs = msgspec.json.decode(runtime.template.spec, type=_Jobs).replicated_jobs
-    steps = (job.name for job in jobs if job.template.metadata.labels.get(api.ANCESTOR_LABEL) == api.ANCESTOR_TRAINER)
-    return next(steps, None)
+    template: Json = msgspec.json.decode(runtime.template.spec)
+    jobs = template.get("replicatedJobs") or ()
+    return next((job["name"] for job in jobs if step_of(job).name == api.ANCESTOR_TRAINER), None)
 
 
 def _metrics(policy: api.ElasticPolicy | None) -> list[Any]:

@@ -159,8 +159,7 @@ def _is_on(args: Iterable[str], key: str) -> bool:
 def _overrides(info: Info) -> Iterator[str]:
     """Yield what the runtime's command says of the runtime's own."""
     for pod_set in info.pod_sets:
-        container = pod_set.main_container(api.TRAINER_CONTAINER)
-        if pod_set.ancestor == api.ANCESTOR_TRAINER and container:
+        if pod_set.ancestor == api.ANCESTOR_TRAINER and (container := pod_set.step_container):
             yield from (word for word in container.spec.get("command") or () if _key(word) in _RUNTIMES_OWN)
 
 
