@@ -14,16 +14,6 @@ CLAIMS = core.untyped(core.PERSISTENT_VOLUME_CLAIMS)
 CLAIM = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1024Mi"}}}
 
 
-@pytest.fixture(params=["ktrain", "jobset"])
-async def queue(request):
-    """A namespace with a queue, in a cluster where ktrain or the JobSet operator sees to JobSets."""
-    if request.param == "ktrain":
-        return request.getfixturevalue("team")
-    elsewhere = request.getfixturevalue("elsewhere")
-    await elsewhere.open_queue()
-    return elsewhere
-
-
 def with_claims():
     """A runtime whose pods share a claim that is said in short, and whose only failure rule has no name."""
     node = copy.deepcopy(trainer())
@@ -66,7 +56,16 @@ async def until_it_runs(team, earlier=()):
     return {pod["metadata"]["uid"] for pod in pods}
 
 
-async def test_a_job_with_claims_and_volumes_is_admitted_evicted_and_admitted_again(queue):
+async def test_a_job_with_claims_and_volumes_is_admitted_evicted_and_admitted_again(team):
+    await it_goes_through(team)
+
+
+async def test_it_is_so_on_the_jobset_operator_too(elsewhere):
+    await elsewhere.open_queue()
+    await it_goes_through(elsewhere)
+
+
+async def it_goes_through(queue):
     await queue.submit("job", with_claims(), runtimePatches=[mounting()])
     first = await until_it_runs(queue)
     claim, before = await queue.get(CLAIMS, "data-job"), await queue.get(JOBSETS, "job")
