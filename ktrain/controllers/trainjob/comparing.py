@@ -3,7 +3,8 @@ What of a plan is written already: after a restart only the API server can tell.
 behind it, fill in, and which fields are left over from an earlier version of us that sent more.
 
 What Kubeflow Trainer made need not be what ktrain would build, and no JobSet may become another. So it is kept, with
-all that its pods mount: see `kept`.
+all that its pods mount: see `kept`. What admission has added to the policies of a JobSet is repeated: see
+`stored_policies`.
 """
 
 from __future__ import annotations
@@ -14,10 +15,10 @@ import msgspec
 
 from ktrain.api import core
 from ktrain.framework.client.client import APPLY_TYPE
-from ktrain.framework.errors import ApiError
+from ktrain.framework.errors import ApiError, NotFound
 from ktrain.plugins.jobset import JOB_SET_STATES
 
-from . import kept
+from . import kept, stored_policies
 from .writing import is_same
 
 if TYPE_CHECKING:
@@ -51,8 +52,8 @@ async def compare(client: Client, applies: Sequence[Apply], *, keeps: bool) -> C
     instead_of = b""
     for apply in applies:
         is_job_set = apply.component.resource == JOB_SET_STATES
-        built = apply.component.body
         live = await client.get(core.untyped(apply.component.resource), apply.key.name, apply.key.namespace)
+        built = stored_policies.repeated(apply.component.body, live) if is_job_set else apply.component.body
         try:
             written = live if keeps and not is_job_set else await _tried(client, apply, built)
         except ApiError as error:
@@ -66,12 +67,18 @@ async def compare(client: Client, applies: Sequence[Apply], *, keeps: bool) -> C
 
 
 async def to_write(client: Client, apply: Apply, instead_of: bytes) -> Json:
-    """Return what to write of a component: of a JobSet that is kept, what is there with what may change of it."""
+    """Return what to write of a component: of a JobSet that exists, with what has to stay of it as it is stored."""
     resource, built = apply.component.resource, apply.component.body
-    if not (instead_of and apply.exists and resource == JOB_SET_STATES and instead_of == kept.fixed(built)):
+    if not apply.exists or resource != JOB_SET_STATES:
         return built
-    live = await client.get(core.untyped(resource), apply.key.name, apply.key.namespace)
-    return kept.adjusted(live, built, apply.patches)
+    is_kept = bool(instead_of) and instead_of == kept.fixed(built)
+    if not (is_kept or stored_policies.may_differ(built)):
+        return built
+    try:
+        live = await client.get(core.untyped(resource), apply.key.name, apply.key.namespace)
+    except NotFound:
+        return built  # it names the UID of the JobSet that is gone, so the API server answers with a conflict
+    return kept.adjusted(live, built, apply.patches) if is_kept else stored_policies.repeated(built, live)
 
 
 async def _tried(client: Client, apply: Apply, body: Json) -> Json:

@@ -1,0 +1,180 @@
+"""JobSets to whose lists admission has added something: the next apply repeats that, and the JobSet is resumed."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ktrain.api import core, jobset
+from ktrain.api import trainer as api
+from ktrain.api.meta import Key
+from ktrain.controllers.jobset import Gates
+from ktrain.controllers.trainjob.writing import is_same
+from ktrain.framework.client.client import Client
+from ktrain.local.server import make_server
+from ktrain.pipeline import Registry
+from ktrain.testing.time import simulate
+
+from ...peers.jobsets.writing import Chance
+from ...peers.jobsets.writing import jobset as random_jobset
+from .world import NS, Counting, World, own_seed
+
+JOB_SETS, RUNTIMES = core.untyped(jobset.JOBSETS), core.untyped(api.TRAINING_RUNTIMES)
+CLAIM = {
+    "metadata": {"name": "data"},
+    "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1024Mi"}}},
+}
+MANAGER = "kueue.x-k8s.io/manager"
+MOUNT = {"name": "data", "mountPath": "/data"}
+
+
+def node(**pod) -> dict:
+    container = {"name": "node", "image": "i", "volumeMounts": [MOUNT]}
+    return {
+        "name": "node",
+        "template": {
+            "metadata": {"labels": {api.ANCESTOR_LABEL: "trainer"}},
+            "spec": {"template": {"spec": {"containers": [container], **pod}}},
+        },
+    }
+
+
+class Cluster(World):
+    """A server with the rules of JobSets, a runtime with this template, and no JobSet controller."""
+
+    def __init__(self, env, template: dict) -> None:
+        super().__init__(env)
+        self.server = make_server(env, Registry(self.plugins), Gates())
+        self.user = Client(self.server.transport(), env, field_manager="test")
+        self.counting = Counting(self.server.transport())
+        self.template = template
+
+    async def runtime(self) -> None:
+        head = {"apiVersion": api.API_VERSION, "kind": "TrainingRuntime", "metadata": {"name": "rt", "namespace": NS}}
+        await self.user.create(RUNTIMES, head | {"spec": {"template": {"spec": self.template}}})
+
+    async def change(self, **spec) -> None:
+        await self.user.patch(api.TRAIN_JOBS, Key(NS, "job"), {"spec": spec})
+        await self.settle(5)
+
+    async def stored(self) -> dict:
+        return await self.user.get(JOB_SETS, "job", NS)
+
+    async def is_resumed(self) -> None:
+        diagnosis = (await self.read()).status.diagnosis
+        assert diagnosis is None, diagnosis
+        assert not (await self.stored())["spec"]["suspend"]
+
+
+def play(template: dict, scenario, seed: int | None = None) -> None:
+    async def whole(env) -> None:
+        world = Cluster(env, template)
+        async with world.server.running():
+            await world.runtime()
+            await scenario(world)
+
+    simulate(whole, seed=own_seed() if seed is None else seed)
+
+
+TEMPLATES = {
+    "a claim": {"volumeClaimPolicies": [{"templates": [CLAIM]}]},
+    "a claim that stays": {
+        "volumeClaimPolicies": [{"templates": [CLAIM], "retentionPolicy": {"whenDeleted": "Retain"}}]
+    },
+    "a claim and nothing of how long": {"volumeClaimPolicies": [{"templates": [CLAIM], "retentionPolicy": {}}]},
+    "a rule without a name": {
+        "volumeClaimPolicies": [{"templates": [CLAIM]}],
+        "failurePolicy": {"maxRestarts": 0, "rules": [{"name": "", "action": "FailJobSet"}]},
+    },
+}
+
+
+@pytest.mark.parametrize("case", TEMPLATES)
+@pytest.mark.parametrize("restarted", [False, True])
+def test_a_job_that_was_created_suspended_is_resumed(case, restarted):
+    async def scenario(world: Cluster) -> None:
+        async with world.operator():
+            await world.job(suspend=True)
+            if not restarted:
+                await world.change(suspend=False)
+        if restarted:
+            async with world.operator():
+                await world.settle(5)
+                await world.change(suspend=False)
+        await world.is_resumed()
+
+    play({"replicatedJobs": [node()], **TEMPLATES[case]}, scenario)
+
+
+def kueues(names: list[str], flavor: str | None = None) -> list[dict]:
+    """Kueue's patch of these replicated jobs: empty, or of a flavor that the job was admitted to."""
+    pod = {
+        "metadata": {"labels": {"flavor": flavor}},
+        "spec": {"nodeSelector": {"pool": flavor}, "tolerations": [{"key": flavor, "operator": "Exists"}]},
+    }
+    jobs = [{"name": name, "template": {"spec": {"template": pod}}} for name in names] if flavor else []
+    return [{"manager": MANAGER, "trainingRuntimeSpec": {"template": {"spec": {"replicatedJobs": jobs}}}}]
+
+
+def mounting(name: str) -> dict:
+    """A user's patch that mounts a claim of theirs."""
+    volume = {"name": "mine", "persistentVolumeClaim": {"claimName": "mine"}}
+    container = {"name": "node", "volumeMounts": [{"name": "mine", "mountPath": "/mine"}]}
+    pod = {"volumes": [volume], "containers": [container]}
+    jobs = [{"name": name, "template": {"spec": {"template": {"spec": pod}}}}]
+    return {"manager": "acme.io/me", "trainingRuntimeSpec": {"template": {"spec": {"replicatedJobs": jobs}}}}
+
+
+def random_template(seed: int) -> dict:
+    """A valid template with fields of every kind, whose first replicated job trains."""
+    template = random_jobset(Chance(seed))["spec"]
+    template.pop("suspend", None)
+    for rule in template.get("failurePolicy", {}).get("rules", ()):
+        rule.setdefault("name", "")
+    template["replicatedJobs"][0]["replicas"] = 1
+    template.pop("coordinator", None)  # the sizes are the TrainJob's, so its indexes may be too high
+    first = template["replicatedJobs"][0]["template"]
+    first["metadata"] = {"labels": {api.ANCESTOR_LABEL: "trainer"}}
+    first["spec"]["template"]["spec"]["containers"][0]["name"] = "node"
+    return template
+
+
+def asleep(stored: dict) -> dict:
+    """A JobSet as it is while it is suspended."""
+    return stored | {"spec": stored["spec"] | {"suspend": True}}
+
+
+@settings(max_examples=25)
+@given(seed=st.integers(0, 2**32 - 1), mounts=st.booleans())
+def test_a_job_of_any_template_goes_through_a_queue_and_a_restart_and_stays_what_it_was(seed, mounts):
+    """Created suspended; resumed, suspended, admitted, resumed, restarted under, suspended, taken back, resumed."""
+    template = random_template(seed)
+    names = [each["name"] for each in template["replicatedJobs"]]
+    more = [mounting(names[0])] if mounts else []
+
+    async def scenario(world: Cluster) -> None:
+        async with world.operator():
+            await world.job(suspend=True, runtimePatches=more + kueues(names))
+            made = await world.stored()
+            await world.change(suspend=False)
+            await world.is_resumed()
+            await world.change(suspend=True)
+            await world.change(runtimePatches=more + kueues(names, "a"))
+            await world.change(suspend=False)
+            await world.is_resumed()
+            admitted = await world.stored()
+        async with world.operator():
+            await world.settle(5)
+            assert world.counting.writes == []
+            await world.change(suspend=True)
+            await world.change(runtimePatches=more + kueues(names))
+            await world.change(suspend=False)
+            await world.is_resumed()
+
+        pods = [each["template"]["spec"]["template"] for each in admitted["spec"]["replicatedJobs"]]
+        assert {pod["spec"]["nodeSelector"]["pool"] for pod in pods} == {"a"}
+        assert {pod["metadata"]["labels"]["flavor"] for pod in pods} == {"a"}
+        assert is_same(asleep(await world.stored()), made)
+
+    play(template, scenario, seed)
