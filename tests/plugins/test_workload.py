@@ -11,6 +11,9 @@ from ktrain.pipeline import PlanError
 from ktrain.plugins.workload.versions import (
     VERSIONS,
     Gang,
+    InlineGroup,
+    InlineSpec,
+    InlineWorkloadState,
     PodGroupState,
     Policy,
     Template,
@@ -34,7 +37,7 @@ LAUNCHER = """{name: launcher, %s template: {metadata: {labels: L}, spec: {templ
   {name: node}]}}}}}"""
 BEHIND_NODES = "dependsOn: [{name: node, status: Ready}],"
 IN_ORDER = "startupPolicy: {startupPolicyOrder: InOrder},"
-V1BETA1, V1ALPHA3, V1ALPHA2 = VERSIONS
+V1BETA1, V1ALPHA3, V1ALPHA2, V1ALPHA1 = VERSIONS
 
 
 def runtime(*jobs, policy="numNodes: 4", template=""):
@@ -127,7 +130,7 @@ def test_the_second_pass_makes_the_groups_which_belong_to_both(kit, version, ref
 
 
 def test_the_best_version_that_is_served_is_used(kit):
-    kit.kinds = {r for version in VERSIONS[1:] for r in (version.workloads, version.pod_groups)}
+    kit.kinds = {r for version in VERSIONS[1:3] for r in (version.workloads, version.pod_groups)} | {V1ALPHA1.workloads}
 
     assert kit.objects_of(runtime(), job())["Workload"]["apiVersion"] == "scheduling.k8s.io/v1alpha3"
 
@@ -148,6 +151,43 @@ def test_a_runtime_without_the_policy_wants_nothing_of_the_cluster(kit):
 
     assert list(objects) == ["JobSet"]
     assert "schedulingGroup" not in str(objects)
+
+
+def test_on_kubernetes_1_35_the_workload_holds_the_groups_and_pods_name_one_of_it(kit):
+    kit.kinds = {V1ALPHA1.workloads}
+    jobs = (INITIALIZER, NODE % ("dependsOn: [{name: data, status: Complete}],", ""))
+    workload, job_set = kit.plan(runtime(*jobs), job()).components
+
+    assert (workload.resource.kind, workload.awaited, job_set.resource.kind) == ("Workload", False, "JobSet")
+    assert workload.body["apiVersion"] == "scheduling.k8s.io/v1alpha1"
+    assert workload.body["metadata"]["ownerReferences"][0]["uid"] == "u"
+    assert workload.body["spec"] == {
+        "controllerRef": {"apiGroup": "trainer.kubeflow.org", "kind": "TrainJob", "name": "my-job"},
+        "podGroups": [
+            {"name": "initializer", "policy": {"basic": {}}},
+            {"name": "trainer", "policy": {"gang": {"minCount": 4}}},
+        ],
+    }
+    pods = [rj["template"]["spec"]["template"]["spec"] for rj in job_set.body["spec"]["replicatedJobs"]]
+    assert [pod["workloadRef"] for pod in pods] == [
+        {"name": "my-job", "podGroup": name, "podGroupReplicaKey": group_name(name).rpartition("-")[2]}
+        for name in ("initializer", "trainer")
+    ]
+    assert not any("schedulingGroup" in pod for pod in pods)
+
+
+@pytest.mark.parametrize(("count", "replaced"), [(4, False), (3, True)])
+def test_a_workload_of_1_35_cannot_change_and_names_no_priority(kit, count, replaced):
+    kit.kinds = {V1ALPHA1.workloads}
+    groups = (InlineGroup("trainer", Policy(Gang(count))),)
+    kit.objects["workloads", Key("ns", "my-job")] = InlineWorkloadState(
+        metadata=meta("my-job", uid="wl"), spec=InlineSpec(groups)
+    )
+    text = runtime(NODE.replace("containers", "priorityClassName: high, containers") % ("", ""))
+    components = kit.plan(text, job()).components
+
+    assert [(c.resource.kind, c.replaces) for c in components] == [("Workload", replaced), ("JobSet", False)]
+    assert "priorityClassName" not in str(components[0].body)
 
 
 def test_initializers_are_a_group_of_their_own_whose_pods_go_one_by_one(kit):

@@ -13,7 +13,7 @@ from ktrain.plugins.workload.versions import VERSIONS
 
 from .world import KEY, NS, World, play
 
-V1ALPHA2 = VERSIONS[-1]
+V1ALPHA2 = VERSIONS[-2]
 HEAD = {"apiVersion": "v1"}
 
 
