@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final
 
 from ktrain.api.meta import Key, find_condition
 from ktrain.pipeline.errors import PlanError
-from ktrain.pipeline.findings import Findings
+from ktrain.pipeline.findings import Findings, forbidden
 from ktrain.pipeline.points import BUILT, Component, Gang, Rule, Wait, Watch
 
 from . import objects, rules, versions
@@ -35,6 +35,12 @@ if TYPE_CHECKING:
     from .groups import Group
     from .versions import AnyWorkload, Version
 
+GATE: Final = "GenericWorkload"
+"""The feature gate of the operator: without it the policy is refused."""
+GATE_OFF: Final = (
+    f"podGroupPolicy.workload needs the operator's feature gate {GATE}, which is off: turn it on with"
+    f" --feature-gates={GATE}=true, or with featureGates: {{{GATE}: true}} in its configuration file"
+)
 _NOT_SERVED: Final = (
     "podGroupPolicy.workload needs Workloads and PodGroups of {group} in one of the versions {versions}, and this"
     " cluster serves none of them, or does not let the operator list them; on Kubernetes 1.37 turn on the feature gate"
@@ -51,15 +57,28 @@ class Workload:
     before: Final = ("JobSet",)
     rbac: Final = (Rule((versions.GROUP,), (versions.WORKLOADS, versions.POD_GROUPS), (*BUILT, "delete")),)
 
+    def __init__(self, *, enabled: bool = True) -> None:
+        """Make the plugin; if the feature gate is not *enabled*, it watches nothing and refuses its policy."""
+        self._enabled = enabled
+
     def watches(self) -> Sequence[Watch]:
-        """What it builds, in the best version that the cluster serves."""
-        return versions.watches()
+        """Return the kinds it builds, in the best version that the cluster serves; nothing if the gate is off."""
+        return versions.watches() if self._enabled else ()
 
     def validate(self, info: Info | None, job: TrainJob, old: TrainJob | None, ctx: Context) -> Findings:
-        """Refuse runtimes that say themselves how their pods are placed, and groups that never could be."""
-        if info is None or not _is_active(info.runtime):
+        """Refuse what a runtime with this policy must not set, the job's patches included."""
+        return self._check(info, rules.TRAIN_JOB) if info else Findings()
+
+    def validate_runtime(self, info: Info) -> Findings:
+        """Refuse the same in the runtime itself."""
+        return self._check(info, rules.RUNTIME)
+
+    def _check(self, info: Info, place: rules.Place) -> Findings:
+        if not _is_active(info.runtime):
             return Findings()
-        return Findings(tuple(rules.errors(info)), tuple(rules.warnings(info)))
+        if not self._enabled:
+            return Findings((forbidden(place.policy, GATE_OFF),))
+        return Findings(tuple(rules.errors(info, place.template)), tuple(rules.warnings(info)))
 
     def enforce_pod_group_policy(self, info: Info, ctx: Context) -> None:
         """Have each pod name its group."""
@@ -79,10 +98,12 @@ class Workload:
         Return the Workload, and its PodGroups once it is there.
 
         Raises:
-            PlanError: The cluster does not serve the kinds.
+            PlanError: The cluster does not serve the kinds, or the feature gate is off.
         """
         if not _is_active(info.runtime):
             return ()
+        if not self._enabled:
+            raise PlanError(GATE_OFF)
         version, groups = _served(ctx), groups_of(info)
         existing = ctx.lookup(version.workloads, info.job.key)
         replaces = not _fits(version, existing, groups, ctx)
@@ -100,7 +121,7 @@ class Workload:
 
     def gangs(self, job: TrainJob, runtime: RuntimeSpec, ctx: Context) -> Sequence[Gang]:
         """Return the Workload, and a PodGroup for each of its templates."""
-        version = _found(ctx) if _is_active(runtime) else None
+        version = _found(ctx) if self._enabled and _is_active(runtime) else None
         if version is None:
             return ()
         workload = ctx.lookup(version.workloads, job.key)
