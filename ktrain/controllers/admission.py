@@ -254,7 +254,7 @@ def validate_runtime(registry: Registry, runtime: Json, old: Json | None, ctx: C
     metadata = runtime.get("metadata") or {}
     if cluster and old is None and (metadata.get("labels") or {}).get(api.SUPPORT_LABEL) == "deprecated":
         findings += Findings(warnings=(_DEPRECATED.format(metadata.get("name", "")),))
-    if ctx is None:
+    if ctx is None or findings.errors:  # no plugin is asked about a configuration that its schema refuses
         return Verdict(findings.message, findings.warnings)
     try:
         findings += _plugins_findings(registry, runtime, old, ctx)

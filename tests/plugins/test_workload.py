@@ -7,7 +7,9 @@ import msgspec
 import pytest
 
 from ktrain.api.meta import Key, ObjectMeta, OwnerReference
+from ktrain.controllers.admission import validate_runtime
 from ktrain.pipeline import PlanError
+from ktrain.plugins.workload import Workload
 from ktrain.plugins.workload.versions import (
     VERSIONS,
     Gang,
@@ -20,6 +22,8 @@ from ktrain.plugins.workload.versions import (
     WorkloadSpec,
     WorkloadState,
 )
+
+from .conftest import load
 
 RUNTIME = """
 spec:
@@ -352,6 +356,55 @@ def test_a_runtime_with_gangs_does_not_say_itself_how_pods_are_placed(kit, jobs,
 
     assert kit.errors(text, job()) == ([f"spec.runtimeRef: Forbidden: {expected}"] if expected else [])
     assert kit.errors(text.replace("workload: {}", ""), job()) == []
+
+
+def checked(kit, text, old=None, registry=None):
+    """What is answered when the runtime is stored."""
+    bodies = [text and {"kind": "TrainingRuntime", "metadata": {"name": "rt"}, **load(text)} for text in (text, old)]
+    return validate_runtime(registry or kit.registry, *bodies, kit.context)
+
+
+@pytest.mark.parametrize(
+    ("jobs", "template", "expected"),
+    [
+        ((with_pod("schedulingGroup: {podGroupName: g}"),), "", f"job node must not have schedulingGroup: {OURS}"),
+        ((with_pod("workloadRef: {name: w, podGroup: g}"),), "", f"job node must not have workloadRef: {OURS}"),
+        ((NODE % ("", "scheduling: {},"),), "", f"job node must not have scheduling: {OURS}"),
+        ((NODE % ("", ""),), "scheduling: {},", f"the JobSet must not have scheduling: {OURS}"),
+        ((NODE % ("", ""), HIGH), "", "all jobs must have the same priorityClassName: node has none, a has high"),
+    ],
+)
+def test_the_runtime_itself_is_refused_when_it_is_stored(kit, jobs, template, expected):
+    text = runtime(*jobs, template=template)
+
+    assert checked(kit, text).message == f"spec.template.spec: Forbidden: {expected}"
+    assert checked(kit, text, old=text).allowed, "what is stored already can be changed otherwise"
+    assert checked(kit, text, old=runtime(NODE % ("", ""))).message == f"spec.template.spec: Forbidden: {expected}"
+    assert checked(kit, text.replace("workload: {}", "")).allowed
+    assert checked(kit, runtime()).allowed
+
+
+OFF = (
+    "Forbidden: podGroupPolicy.workload needs the operator's feature gate GenericWorkload, which is off: turn it on"
+    " with --feature-gates=GenericWorkload=true, or with featureGates: {GenericWorkload: true} in its configuration file"
+)
+
+
+def test_with_the_gate_off_the_policy_is_refused_everywhere_and_nothing_is_watched(kit):
+    kit.registry = kit.registry.replacing(Workload(enabled=False))
+
+    watched = {one.resource for watch in kit.registry.watches for one in watch.chain}
+    assert not watched & {r for version in VERSIONS for r in (version.workloads, version.pod_groups)}
+    assert kit.errors(runtime(), job()) == [f"spec.runtimeRef: {OFF}"]
+    assert checked(kit, runtime()).message == f"spec.podGroupPolicy.workload: {OFF}"
+    assert checked(kit, runtime(), old=runtime()).allowed
+    with pytest.raises(PlanError, match="GenericWorkload, which is off"):
+        kit.plan(runtime(), job())
+
+    other = runtime().replace("workload: {}", "")
+    assert kit.errors(other, job()) == []
+    assert checked(kit, other).allowed
+    assert list(kit.objects_of(other, job())) == ["JobSet"]
 
 
 def test_a_priority_of_the_system_is_warned_of(kit):

@@ -144,6 +144,36 @@ def test_a_cluster_without_gangs_is_told_apart_and_nothing_is_started():
     play(scenario, features=())
 
 
+def test_with_the_gate_off_a_gang_that_runs_goes_on_and_a_resumed_job_says_which_gate_it_needs():
+    async def scenario(world: World) -> None:
+        await world.use({"podGroupPolicy": {"workload": {}}}, Workload())
+        async with world.operator():
+            await world.job()
+            before = await the_group(world)
+            await world.progress(ready=1, active=1)
+            await world.settle()
+        *others, _ = world.plugins
+        world.plugins = (*others, Workload(enabled=False))
+        async with world.operator():
+            await world.settle(5)
+            assert not [path for _, path in world.counting.calls if "scheduling.k8s.io" in path]
+            assert world.counting.writes == []
+            assert (await world.read()).status.diagnosis is None
+
+            await world.patch(api.TRAIN_JOBS, spec={"suspend": True})
+            await world.patch(api.TRAIN_JOBS, spec={"suspend": False})
+            await world.settle(10)
+            assert (await world.job_set()).spec.suspend
+            assert "feature gate GenericWorkload, which is off" in (await world.read()).status.diagnosis.message
+        world.plugins = (*others, Workload())
+        async with world.operator():
+            await world.settle(60)
+            assert not (await world.job_set()).spec.suspend
+            assert (await the_group(world)).metadata.uid == before.metadata.uid
+
+    play(scenario)
+
+
 def test_the_group_of_coscheduling_follows_a_suspended_job_and_stays_as_it_is_beside_a_running_one():
     async def scenario(world: World) -> None:
         await world.use({"podGroupPolicy": {"coscheduling": {}}}, CoScheduling())
