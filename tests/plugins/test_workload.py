@@ -386,7 +386,8 @@ def test_the_runtime_itself_is_refused_when_it_is_stored(kit, jobs, template, ex
 
 OFF = (
     "Forbidden: podGroupPolicy.workload needs the operator's feature gate GenericWorkload, which is off: turn it on"
-    " with --feature-gates=GenericWorkload=true, or with featureGates: {GenericWorkload: true} in its configuration file"
+    " with --feature-gates=GenericWorkload=true, or with featureGates: {GenericWorkload: true} in its configuration"
+    " file"
 )
 
 
