@@ -35,8 +35,10 @@ RECONCILED_KINDS: Final = (
 )
 TRAIN_JOB_STATUS: Final = "TrainJobStatus"
 ALL_ALPHA: Final = "AllAlpha"
-FEATURE_GATES: Final = (TRAIN_JOB_STATUS, ALL_ALPHA, "AllBeta")
-"""The one gate there is, which is alpha, and those of all gates of a stage."""
+GENERIC_WORKLOAD: Final = "GenericWorkload"
+ALL_BETA: Final = "AllBeta"
+FEATURE_GATES: Final = (TRAIN_JOB_STATUS, GENERIC_WORKLOAD, ALL_ALPHA, ALL_BETA)
+"""TrainJobStatus is alpha, GenericWorkload is beta; the others stand for all gates of their stage."""
 _ENDPOINT: Final = re.compile(r"/?[A-Za-z0-9._~-]{1,63}")
 
 
@@ -186,7 +188,7 @@ class Configuration(Section, frozen=True):
     cert_management: CertManagement = CertManagement()
     status_server: StatusServer = StatusServer()
     feature_gates: dict[str, bool] = {}
-    """TrainJobStatus: off unless set here, by its name or by AllAlpha."""
+    """TrainJobStatus: off unless set here, by its name or by AllAlpha. GenericWorkload: on unless set here."""
     client_connection: ClientConnection = ClientConnection()
     tls: Tls = Tls()
 
@@ -194,6 +196,11 @@ class Configuration(Section, frozen=True):
     def takes_reports(self) -> bool:
         """Whether there is a status server."""
         return self.feature_gates.get(TRAIN_JOB_STATUS, self.feature_gates.get(ALL_ALPHA, False))
+
+    @property
+    def has_native_gangs(self) -> bool:
+        """Whether `podGroupPolicy.workload` works."""
+        return self.feature_gates.get(GENERIC_WORKLOAD, self.feature_gates.get(ALL_BETA, True))
 
 
 class ConfigError(Exception):

@@ -1,4 +1,4 @@
-"""`--feature-gates` of `ktrain up` and `ktrain run`: what is off by default, by the names it has on a cluster."""
+"""`--feature-gates` of `ktrain up` and `ktrain run`: features that can be switched, by their names on a cluster."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from ktrain.controllers.jobset import Gates
 
 TRAIN_JOB_STATUS: Final = "TrainJobStatus"
+GENERIC_WORKLOAD: Final = "GenericWorkload"
 _ELASTIC: Final = "ElasticJobSet"
 
 
@@ -22,6 +23,8 @@ class FeatureGates:
     """Of JobSets; None: what is on by default."""
     train_job_status: bool = False
     """Pods can report their progress."""
+    generic_workload: bool = True
+    """`podGroupPolicy.workload` works."""
 
 
 def parse(text: str) -> FeatureGates:
@@ -32,17 +35,17 @@ def parse(text: str) -> FeatureGates:
         ValueError: A name is none of a gate or given twice, or a value is neither true nor false.
     """
     found = switches(text)
-    reports = found.pop(TRAIN_JOB_STATUS, False)
+    reports, gangs = found.pop(TRAIN_JOB_STATUS, False), found.pop(GENERIC_WORKLOAD, True)
     if not found:
-        return FeatureGates(train_job_status=reports)
+        return FeatureGates(train_job_status=reports, generic_workload=gangs)
     from ktrain.controllers.jobset import Gates
 
     try:
         gates = Gates.of(found)
     except ValueError as error:
-        raise ValueError(f"{error} of JobSets, and {TRAIN_JOB_STATUS}") from error
+        raise ValueError(f"{error} of JobSets, and {TRAIN_JOB_STATUS} and {GENERIC_WORKLOAD}") from error
     # Elastic TrainJobs work without being asked for; who names the gate decides for all JobSets.
-    return FeatureGates(gates if _ELASTIC in found else replace(gates, elastic_train_jobs=True), reports)
+    return FeatureGates(gates if _ELASTIC in found else replace(gates, elastic_train_jobs=True), reports, gangs)
 
 
 def switches(text: str) -> dict[str, bool]:
@@ -70,6 +73,6 @@ feature_gates_option = click.option(
     default="",
     callback=_callback,
     metavar="GATE[=true|false],...",
-    help="What is off by default: TrainJobStatus (pods report their progress); of JobSets RestartJob, ElasticJobSet, "
-    "InPlaceRestart.",
+    help="Off by default: TrainJobStatus (pods report their progress); of JobSets RestartJob, ElasticJobSet, "
+    "InPlaceRestart. On by default: GenericWorkload (podGroupPolicy.workload).",
 )

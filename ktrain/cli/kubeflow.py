@@ -117,8 +117,6 @@ def unheeded(configuration: Configuration) -> Iterator[tuple[str, str]]:
         yield "tls.cipherSuites", "servers take the suites that OpenSSL holds for safe"
     if configuration.tls.next_protos not in (None, [], ["http/1.1"]):
         yield "tls.nextProtos", "servers speak HTTP/1.1"
-    if configuration.feature_gates.get("AllBeta"):
-        yield "featureGates.AllBeta", "there is no gate of this stage"
 
 
 def warn(configuration: Configuration, logs: Logs) -> None:

@@ -17,6 +17,7 @@ from ktrain.framework.operator.settings import Settings
 from ktrain.framework.parallel import first_cause
 from ktrain.framework.telemetry.tracing import Tracing
 from ktrain.pipeline import PipelineError, Registry
+from ktrain.plugins.workload import Workload
 
 from . import kubeflow
 from .certificates import manage_certificates
@@ -53,7 +54,7 @@ async def _operate(configuration: Configuration, kubeconfig: str | None, logs: k
         kubeflow.warn(configuration, logs)
         client, cache, env, metrics = operator.client, operator.cache, operator.env, operator.metrics
         managed = manage_certificates(operator, configuration) if configuration.cert_management.enable else None
-        registry = await trainjob.without_unserved(Registry.load(), client)
+        registry = await trainjob.without_unserved(_plugins(configuration), client)
         registry.calls.expose(metrics)
         concurrency = configuration.controller.group_kind_concurrency
         workers = concurrency.get(TRAIN_JOB_KIND, TRAIN_JOB_CONCURRENCY)
@@ -83,6 +84,11 @@ async def _operate(configuration: Configuration, kubeconfig: str | None, logs: k
             for path, handler in webhooks.make_handlers(cache, env, registry).items():
                 operator.admission(path, handler)
         await operator.run()
+
+
+def _plugins(configuration: Configuration) -> Registry:
+    registry = Registry.load()
+    return registry if configuration.has_native_gangs else registry.replacing(Workload(enabled=False))
 
 
 def _settings(configuration: Configuration, kubeconfig: str | None, logs: kubeflow.Logs) -> Settings:

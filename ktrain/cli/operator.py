@@ -30,7 +30,11 @@ EXIT_USAGE = 2
     "--health-probe-bind-address", metavar="HOST:PORT", help="Serve /healthz and /readyz; 0: not (default: :8081)."
 )
 @click.option("--jobset/--no-jobset", default=None, help="Run the JobSet controller, too (default: off).")
-@click.option("--feature-gates", metavar="GATE=true|false,...", help="TrainJobStatus: pods can report (default: off).")
+@click.option(
+    "--feature-gates",
+    metavar="GATE=true|false,...",
+    help="TrainJobStatus: pods can report (default: off). GenericWorkload: podGroupPolicy.workload (default: on).",
+)
 @kubeflow.zap_options
 def command(config: str | None, kubeconfig: str | None, **options: object) -> None:
     """

@@ -48,6 +48,7 @@ async def local_session(
         nodes=nodes,
         gates=gates.jobsets,
         takes_reports=gates.train_job_status,
+        native_gangs=gates.generic_workload,
     )
     async with control_plane.running() as plane:
         client = Client(plane.transport, env, field_manager=FIELD_MANAGER)

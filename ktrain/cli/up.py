@@ -124,6 +124,7 @@ def command(
         nodes=described,
         gates=feature_gates.jobsets,
         takes_reports=feature_gates.train_job_status,
+        native_gangs=feature_gates.generic_workload,
         jobsets=jobsets,
         authorization=authorization,
         state=Path(state) if state else None,

@@ -46,6 +46,10 @@ _DEPRECATED: Final = (
 _BROKEN_PLUGIN: Final = (
     "nothing is wrong with the TrainJob: ask who runs ktrain to mend or uninstall the plugin, then submit it again"
 )
+_BROKEN_FOR_RUNTIME: Final = (
+    "plugin {} failed in {}; nothing is wrong with the runtime: the operator's log has the reason; ask who runs ktrain"
+    " to mend or uninstall the plugin, then submit the runtime again"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,9 +233,10 @@ def _missing_runtime(ref: api.RuntimeRef) -> FieldError:
     return invalid(path, value, detail)
 
 
-def validate_runtime(registry: Registry, runtime: Json, old: Json | None) -> Verdict:
+def validate_runtime(registry: Registry, runtime: Json, old: Json | None, ctx: Context | None = None) -> Verdict:
     """
-    Check a runtime, which replaces *old* (None on CREATE): its labelled steps, and the plugins that it names.
+    Check a runtime, which replaces *old* (None on CREATE): its labelled steps, the plugins that it names, and with
+    *ctx* the plugins' own rules. Errors of plugins that *old* has, too, do not count.
 
     The steps of a TrainingRuntime are checked on CREATE only, as in Go's Trainer. Of one that is being deleted nothing
     is asked: it may have been stored unchecked, and its finalizers have to go.
@@ -244,7 +249,28 @@ def validate_runtime(registry: Registry, runtime: Json, old: Json | None) -> Ver
     metadata = runtime.get("metadata") or {}
     if cluster and old is None and (metadata.get("labels") or {}).get(api.SUPPORT_LABEL) == "deprecated":
         findings += Findings(warnings=(_DEPRECATED.format(metadata.get("name", "")),))
+    if ctx is None or findings.errors:  # no plugin is asked about a configuration that its schema refuses
+        return Verdict(findings.message, findings.warnings)
+    try:
+        findings += _plugins_findings(registry, runtime, old, ctx)
+    except PluginError as error:
+        ctx.log.warning("plugin.failed", plugin=error.plugin, hook=error.hook, runtime=error.job, exc_info=error)
+        return Verdict(_BROKEN_FOR_RUNTIME.format(error.plugin, error.hook), findings.warnings, is_ours=True)
     return Verdict(findings.message, findings.warnings)
+
+
+def _plugins_findings(registry: Registry, runtime: Json, old: Json | None, ctx: Context) -> Findings:
+    metadata = runtime.get("metadata") or {}
+    key = Key(metadata.get("namespace", ""), metadata.get("name", ""))
+    found = pipeline.validate_runtime(registry, key, _typed_runtime(runtime), ctx)
+    if old and found.errors:
+        known = pipeline.validate_runtime(registry, key, _typed_runtime(old), ctx)
+        return Findings(_not_among(known.errors, found.errors), found.warnings)
+    return found
+
+
+def _typed_runtime(runtime: Json) -> api.RuntimeSpec:
+    return msgspec.json.decode(msgspec.json.encode(runtime.get("spec") or {}), type=api.RuntimeSpec)
 
 
 def refusal_of_runtime(runtime: api.Runtime) -> str:

@@ -77,7 +77,8 @@ class _Hooks:
     def validate_runtime(self, request: AdmissionRequest) -> Allowed | Denied:
         if request.object is None or request.operation not in ("CREATE", "UPDATE"):
             return Allowed()
-        return _answer(admission.validate_runtime(self._registry, request.object, request.old_object))
+        context = Context.at_present(self._env, self._lookup, kinds=self._informers)
+        return _answer(admission.validate_runtime(self._registry, request.object, request.old_object, context))
 
     def _lookup(self, resource: Resource[T], key: Key) -> T | None:
         informer = self._informers.get(resource)

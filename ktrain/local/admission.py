@@ -94,7 +94,9 @@ class _Rules:
         labels = (request.object.get("metadata") or {}).get("labels") or {}
         if request.operation not in ("CREATE", "UPDATE") or labels.get(trainer_rules.UNCHECKED_LABEL) == "disabled":
             return None
-        return _answer(webhook, trainer_rules.validate_runtime(self._registry, request.object, request.old_object))
+        context = Context.at_present(self._env, self._lookup)
+        verdict = trainer_rules.validate_runtime(self._registry, request.object, request.old_object, context)
+        return _answer(webhook, verdict)
 
     def _lookup(self, resource: Resource[T], key: Key) -> T | None:
         found = self._find(resource.group, resource.version, resource.plural, key)

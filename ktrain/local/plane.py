@@ -56,11 +56,16 @@ class PlaneError(Exception):
     """The control plane cannot start; the message says what is in the way."""
 
 
-def _plugins() -> Registry:
+def _plugins(*, native_gangs: bool) -> Registry:
     try:
-        return Registry.load()
+        registry = Registry.load()
     except RegistryError as error:
         raise PlaneError(f"{error}; uninstall one of them") from error
+    if native_gangs:
+        return registry
+    from ktrain.plugins.workload import Workload
+
+    return registry.replacing(Workload(enabled=False))
 
 
 def _services(sockets: Sockets | None, reports: StatusService | None) -> dict[str, ServiceAddress]:
@@ -106,6 +111,7 @@ class ControlPlane:
         nodes: What nodes there are; default: one, of all that this machine has.
         gates: What JobSets may ask for beyond what is on by default; None: those of elastic TrainJobs may be resized.
         takes_reports: Whether pods can report their progress (the feature gate TrainJobStatus); needs `listen`.
+        native_gangs: Whether `podGroupPolicy.workload` works (the feature gate GenericWorkload).
         jobsets: Whether the JobSet controller works here; its admission rules apply in any case.
         authorization: Whether users other than the administrator need roles.
         state: Where objects, keys and claims are kept for the next start; None: all of it ends with the process.
@@ -122,6 +128,7 @@ class ControlPlane:
         nodes: NodeOptions | None = None,
         gates: jobset.Gates | None = None,
         takes_reports: bool = False,
+        native_gangs: bool = True,
         jobsets: bool = True,
         authorization: Authorization = "RBAC",
         state: Path | None = None,
@@ -136,6 +143,7 @@ class ControlPlane:
         self._nodes = nodes or NodeOptions()
         self._gates = gates or jobset.ELASTIC_TRAIN_JOBS
         self._takes_reports = takes_reports
+        self._native_gangs = native_gangs
         self._jobsets = jobsets
         self._authorization = authorization
         self._state = state
@@ -151,7 +159,7 @@ class ControlPlane:
             StateError: The state cannot be used.
         """
         async with AsyncExitStack() as stack:
-            registry = _plugins()
+            registry = _plugins(native_gangs=self._native_gangs)
             executor, notes = await self._start_executor(stack)
             state = self._open_state()
             server = make_server(

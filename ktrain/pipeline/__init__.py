@@ -5,8 +5,8 @@ The pipeline: four phases that turn a TrainJob and its runtime into objects, thr
 - `slots` `mlPolicy.plugin` and `podGroupPolicy.plugin`: whose they are, and what may be in them
 - `gang` members and resources of all pods together
 - `prepare` runtime + patches + TrainJob -> `Info` (`info`), the data between phases; `journal` who wrote which field
-- `runner` `plan`, `validate`, `terminal_condition`, `jobs_status`, `size`, `gangs`, `mounts`, `removals`: pure
-  functions over a registry
+- `runner` `plan`, `validate`, `validate_runtime`, `terminal_condition`, `jobs_status`, `size`, `gangs`, `mounts`,
+  `removals`: pure functions over a registry
 - `answers` what hooks may return; `overrun` ends those that do not end; `calls` what they took, for metrics
 - `older` what TrainJobs of earlier versions say, in today's terms
 - `findings` field errors in the API server's words; `errors` what can go wrong, and whose fault it is
@@ -44,3 +44,4 @@ from .runner import size as size
 from .runner import terminal_condition as terminal_condition
 from .runner import upkeep as upkeep
 from .runner import validate as validate
+from .runner import validate_runtime as validate_runtime

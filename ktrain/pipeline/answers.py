@@ -51,6 +51,7 @@ _MAX_MESSAGE: Final = 32768
 _NOTHING: Final = ("nothing: it changes the Info", lambda value: value is None)
 _ANSWERS: Final[dict[str, tuple[str, Callable[[object], bool]]]] = {
     "CustomValidation": ("Findings", _is_a(Findings)),
+    "RuntimeValidation": ("Findings", _is_a(Findings)),
     "EnforcePodGroupPolicy": _NOTHING,
     "EnforceMLPolicy": _NOTHING,
     "EnforcePodSpec": _NOTHING,

@@ -273,6 +273,11 @@ class PodSet:
         self._journal.record(f"{self._path}.spec.schedulingGroup", name)
         self.pod["schedulingGroup"] = {"podGroupName": name}
 
+    def set_workload_ref(self, reference: Json) -> None:
+        """Make the pods members of a group of a Workload, as Kubernetes 1.35 has it."""
+        self._journal.record(f"{self._path}.spec.workloadRef", reference)
+        self.pod["workloadRef"] = reference
+
     def set_metadata(self, kind: str, key: str, value: str) -> None:
         """Set a label (`kind` is `labels`) or an annotation (`annotations`) of the pods."""
         self._journal.record(f"{self._path}.metadata.{kind}.{key}", value)

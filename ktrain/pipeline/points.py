@@ -11,6 +11,7 @@ talk to the outside runs a controller of its own and leaves its answer in an obj
 |---|---|---|
 | Startup | `WatchExtension` | once |
 | PreExecution | `CustomValidation` | at admission, and again before a build: it works the same with webhooks off |
+| PreExecution | `RuntimeValidation` | at admission of a runtime |
 | Build | `EnforcePodGroupPolicy`, `EnforceMLPolicy`, `EnforcePodSpec`, `PodNetwork`, `ComponentBuilder` | to write |
 | PostExecution | `TerminalCondition`, `Status`, `Elasticity`, `Gangs`, `Upkeep`, `CleanUp` | each reconcile |
 """
@@ -282,6 +283,19 @@ class CustomValidation(Plugin, Protocol):
 
 
 @runtime_checkable
+class RuntimeValidation(Plugin, Protocol):
+    """PreExecution: refuse a runtime by which no TrainJob can work, when it is stored."""
+
+    def validate_runtime(self, info: Info) -> Findings:
+        """
+        Check the runtime of *info*, whose TrainJob is empty: it sets no field, and has no name.
+
+        Paths of errors begin with `spec`, the runtime's. On an update, errors that the stored runtime has already do
+        not count. Refuse the same in `CustomValidation`, too: a runtime may have been stored before the plugin came.
+        """
+
+
+@runtime_checkable
 class EnforcePodGroupPolicy(Plugin, Protocol):
     """Build: what a gang scheduler wants on the pods."""
 
@@ -382,6 +396,7 @@ class CleanUp(Plugin, Protocol):
 EXTENSION_POINTS: tuple[type, ...] = (
     WatchExtension,
     CustomValidation,
+    RuntimeValidation,
     EnforcePodGroupPolicy,
     EnforceMLPolicy,
     EnforcePodSpec,

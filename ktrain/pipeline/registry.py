@@ -69,6 +69,7 @@ class Registry:
             {plugin.name: theirs.schemas for plugin, theirs in told},
             {failure.name: failure.reason for failure in self.failures},
         )
+        self.runtime_validations = tuple(p for p in self.plugins if isinstance(p, points.RuntimeValidation))
         self.validations = tuple(p for p in self.plugins if isinstance(p, points.CustomValidation))
         self.pod_group_policies = tuple(p for p in self.plugins if isinstance(p, points.EnforcePodGroupPolicy))
         self.ml_policies = tuple(p for p in self.plugins if isinstance(p, points.EnforceMLPolicy))
@@ -116,6 +117,10 @@ class Registry:
         chosen = (next((w for w in watch.chain if w.resource not in kinds), None) for watch in self.watches)
         other.watches = tuple(watch for watch in chosen if watch)
         return other
+
+    def replacing(self, plugin: Plugin) -> Registry:
+        """Return a registry with *plugin* in place of the plugin of its name."""
+        return Registry([plugin if one.name == plugin.name else one for one in self.plugins], self.failures)
 
     @property
     def names(self) -> tuple[str, ...]:

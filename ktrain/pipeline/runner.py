@@ -1,17 +1,21 @@
 """
 Runs the phases. Every function here is pure: the same inputs give the same plan, on a cluster, offline, or replayed.
 
-`plan` answers what should exist for a TrainJob; `validate`, whether it can work; `terminal_condition`, `jobs_status`
-and `size`, how it is; `gangs`, what its scheduler needs and says; `upkeep`, what else it goes on needing; `removals`,
-what has to go. A plugin that raises becomes a `PluginError` that names plugin, hook and job; so does one that returns
-what its extension point does not, or does not return in time. Every phase may raise it. Those that an end depends on
-put it into `failures` instead, where these are given, and ask the other plugins all the same.
+`plan` answers what should exist for a TrainJob; `validate`, whether it can work; `validate_runtime`, whether TrainJobs
+can work by a runtime; `terminal_condition`, `jobs_status` and `size`, how a TrainJob is; `gangs`, what its scheduler
+needs and says; `upkeep`, what else it goes on needing; `removals`, what has to go. A plugin that raises becomes a
+`PluginError` that names plugin, hook and job; so does one that returns what its extension point does not, or does not
+return in time. Every phase may raise it. Those that an end depends on put it into `failures` instead, where these are
+given, and ask the other plugins all the same.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, ParamSpec, TypeAlias, TypeVar
+
+from ktrain.api.meta import ObjectMeta
+from ktrain.api.trainer import TrainJob
 
 from .answers import wrong_answer
 from .errors import PipelineError, PlanError, PluginConflict, PluginError, PluginOverrun
@@ -23,8 +27,8 @@ from .prepare import prepare
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
-    from ktrain.api.meta import Condition
-    from ktrain.api.trainer import JobStatus, RuntimeSpec, TrainJob
+    from ktrain.api.meta import Condition, Key
+    from ktrain.api.trainer import JobStatus, RuntimeSpec
 
     from .calls import FailureKind
     from .info import Info
@@ -206,6 +210,26 @@ def validate(
     if malformed and old is None and not findings.errors:
         # It can never be built. (An update may be what mends it, or it runs on a runtime that was another.)
         return Findings((forbidden("spec", malformed),), findings.warnings)
+    return findings
+
+
+def validate_runtime(registry: Registry, name: Key, runtime: RuntimeSpec, ctx: Context) -> Findings:
+    """
+    PreExecution phase: the plugins' errors and warnings about a runtime itself, which is called *name*.
+
+    Raises:
+        PluginError: A plugin failed.
+    """
+    if not registry.runtime_validations:
+        return Findings()
+    try:
+        info = prepare(TrainJob(), runtime)
+    except PlanError:
+        return Findings()  # every TrainJob that refers to it gets the reason
+    caller = _Caller(registry, TrainJob(metadata=ObjectMeta(name=name.name, namespace=name.namespace)), ctx, info)
+    findings = Findings()
+    for validator in registry.runtime_validations:
+        findings += caller.call(validator, "RuntimeValidation", validator.validate_runtime, info)
     return findings
 
 

@@ -16,6 +16,12 @@ from ktrain.controllers.jobset import Gates
         ("RestartJob,InPlaceRestart=false", FeatureGates(Gates(restart_job=True, elastic_train_jobs=True))),
         ("TrainJobStatus", FeatureGates(train_job_status=True)),
         ("TrainJobStatus=false", FeatureGates()),
+        ("GenericWorkload", FeatureGates()),
+        ("GenericWorkload=false", FeatureGates(generic_workload=False)),
+        (
+            "ElasticJobSet,GenericWorkload=false",
+            FeatureGates(Gates(elastic_jobset=True), generic_workload=False),
+        ),
         ("TrainJobStatus=true,ElasticJobSet", FeatureGates(Gates(elastic_jobset=True), train_job_status=True)),
     ],
 )

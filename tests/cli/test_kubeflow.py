@@ -67,7 +67,7 @@ def test_what_of_it_has_no_effect_is_said_once_each():
         ),
         ('tls: {minVersion: "1.1"}', ["tls.minVersion"]),
         ('tls: {minVersion: "1.3"}', []),
-        ("featureGates: {AllAlpha: true, AllBeta: true}", ["featureGates.AllBeta"]),
+        ("featureGates: {AllAlpha: true, AllBeta: true}", []),
         ("clientConnection:\nfeatureGates:\nleaderElection: {leaseDuration: }", []),
     ],
 )
@@ -124,6 +124,25 @@ def test_an_empty_name_of_the_service_is_kubeflow_trainers(tmp_path, text, servi
 )
 def test_a_gate_is_on_by_its_name_or_by_its_stage(gates, on):
     assert Configuration(feature_gates=gates).takes_reports is on
+
+
+@pytest.mark.parametrize(
+    ("gates", "on"),
+    [
+        ({}, True),
+        ({"GenericWorkload": True}, True),
+        ({"GenericWorkload": False}, False),
+        ({"AllBeta": False}, False),
+        ({"AllBeta": False, "GenericWorkload": True}, True),
+        ({"AllAlpha": False}, True),
+    ],
+)
+def test_native_gangs_are_on_unless_their_gate_or_its_stage_is_off(gates, on):
+    assert Configuration(feature_gates=gates).has_native_gangs is on
+    texts = [f"{name}={str(value).lower()}" for name, value in gates.items()]
+    if texts:
+        given_on_the_command_line = _with_options(Configuration(), given("--feature-gates", ",".join(texts)))
+        assert given_on_the_command_line.has_native_gangs is on
 
 
 @pytest.mark.parametrize(

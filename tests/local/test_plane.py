@@ -6,11 +6,15 @@ import base64
 import textwrap
 
 import anyio
+import pytest
 import yaml
 from structlog.testing import capture_logs
 
 from ktrain.api.meta import Key
+from ktrain.api.trainer import TRAINING_RUNTIMES
+from ktrain.framework import Client
 from ktrain.framework.env import system_env
+from ktrain.framework.errors import Forbidden
 from ktrain.local.apiserver.requests import User
 from ktrain.local.plane import ControlPlane
 
@@ -45,6 +49,17 @@ async def test_an_installed_plugin_for_a_scheduler_that_is_not_here_does_not_kee
     assert [entry["kind"] for entry in logs if entry["event"] == "plugin.kind_left_out"] == [
         "podgroups.gangs.example.com"
     ]
+
+
+async def test_with_the_gate_off_runtimes_with_native_gangs_are_refused():
+    spec = {"podGroupPolicy": {"workload": {}}, "template": {"spec": {"replicatedJobs": []}}}
+    head = {"apiVersion": TRAINING_RUNTIMES.api_version, "kind": "TrainingRuntime"}
+    body = {**head, "metadata": {"name": "rt", "namespace": "default"}, "spec": spec}
+    with anyio.fail_after(20):
+        async with ControlPlane(system_env(), pods="off", native_gangs=False).running() as plane:
+            client = Client(plane.transport, system_env(), field_manager="test")
+            with pytest.raises(Forbidden, match=r"needs the operator's feature gate GenericWorkload, which is off"):
+                await client.create(TRAINING_RUNTIMES, body)
 
 
 async def test_users_are_asked_for_and_roles_count_unless_everybody_may_do_everything(tmp_path):

@@ -7,16 +7,23 @@ import msgspec
 import pytest
 
 from ktrain.api.meta import Key, ObjectMeta, OwnerReference
+from ktrain.controllers.admission import validate_runtime
 from ktrain.pipeline import PlanError
+from ktrain.plugins.workload import Workload
 from ktrain.plugins.workload.versions import (
     VERSIONS,
     Gang,
+    InlineGroup,
+    InlineSpec,
+    InlineWorkloadState,
     PodGroupState,
     Policy,
     Template,
     WorkloadSpec,
     WorkloadState,
 )
+
+from .conftest import load
 
 RUNTIME = """
 spec:
@@ -34,7 +41,7 @@ LAUNCHER = """{name: launcher, %s template: {metadata: {labels: L}, spec: {templ
   {name: node}]}}}}}"""
 BEHIND_NODES = "dependsOn: [{name: node, status: Ready}],"
 IN_ORDER = "startupPolicy: {startupPolicyOrder: InOrder},"
-V1BETA1, V1ALPHA3, V1ALPHA2 = VERSIONS
+V1BETA1, V1ALPHA3, V1ALPHA2, V1ALPHA1 = VERSIONS
 
 
 def runtime(*jobs, policy="numNodes: 4", template=""):
@@ -127,7 +134,7 @@ def test_the_second_pass_makes_the_groups_which_belong_to_both(kit, version, ref
 
 
 def test_the_best_version_that_is_served_is_used(kit):
-    kit.kinds = {r for version in VERSIONS[1:] for r in (version.workloads, version.pod_groups)}
+    kit.kinds = {r for version in VERSIONS[1:3] for r in (version.workloads, version.pod_groups)} | {V1ALPHA1.workloads}
 
     assert kit.objects_of(runtime(), job())["Workload"]["apiVersion"] == "scheduling.k8s.io/v1alpha3"
 
@@ -148,6 +155,43 @@ def test_a_runtime_without_the_policy_wants_nothing_of_the_cluster(kit):
 
     assert list(objects) == ["JobSet"]
     assert "schedulingGroup" not in str(objects)
+
+
+def test_on_kubernetes_1_35_the_workload_holds_the_groups_and_pods_name_one_of_it(kit):
+    kit.kinds = {V1ALPHA1.workloads}
+    jobs = (INITIALIZER, NODE % ("dependsOn: [{name: data, status: Complete}],", ""))
+    workload, job_set = kit.plan(runtime(*jobs), job()).components
+
+    assert (workload.resource.kind, workload.awaited, job_set.resource.kind) == ("Workload", False, "JobSet")
+    assert workload.body["apiVersion"] == "scheduling.k8s.io/v1alpha1"
+    assert workload.body["metadata"]["ownerReferences"][0]["uid"] == "u"
+    assert workload.body["spec"] == {
+        "controllerRef": {"apiGroup": "trainer.kubeflow.org", "kind": "TrainJob", "name": "my-job"},
+        "podGroups": [
+            {"name": "initializer", "policy": {"basic": {}}},
+            {"name": "trainer", "policy": {"gang": {"minCount": 4}}},
+        ],
+    }
+    pods = [rj["template"]["spec"]["template"]["spec"] for rj in job_set.body["spec"]["replicatedJobs"]]
+    assert [pod["workloadRef"] for pod in pods] == [
+        {"name": "my-job", "podGroup": name, "podGroupReplicaKey": group_name(name).rpartition("-")[2]}
+        for name in ("initializer", "trainer")
+    ]
+    assert not any("schedulingGroup" in pod for pod in pods)
+
+
+@pytest.mark.parametrize(("count", "replaced"), [(4, False), (3, True)])
+def test_a_workload_of_1_35_cannot_change_and_names_no_priority(kit, count, replaced):
+    kit.kinds = {V1ALPHA1.workloads}
+    groups = (InlineGroup("trainer", Policy(Gang(count))),)
+    kit.objects["workloads", Key("ns", "my-job")] = InlineWorkloadState(
+        metadata=meta("my-job", uid="wl"), spec=InlineSpec(groups)
+    )
+    text = runtime(NODE.replace("containers", "priorityClassName: high, containers") % ("", ""))
+    components = kit.plan(text, job()).components
+
+    assert [(c.resource.kind, c.replaces) for c in components] == [("Workload", replaced), ("JobSet", False)]
+    assert "priorityClassName" not in str(components[0].body)
 
 
 def test_initializers_are_a_group_of_their_own_whose_pods_go_one_by_one(kit):
@@ -312,6 +356,56 @@ def test_a_runtime_with_gangs_does_not_say_itself_how_pods_are_placed(kit, jobs,
 
     assert kit.errors(text, job()) == ([f"spec.runtimeRef: Forbidden: {expected}"] if expected else [])
     assert kit.errors(text.replace("workload: {}", ""), job()) == []
+
+
+def checked(kit, text, old=None, registry=None):
+    """What is answered when the runtime is stored."""
+    bodies = [text and {"kind": "TrainingRuntime", "metadata": {"name": "rt"}, **load(text)} for text in (text, old)]
+    return validate_runtime(registry or kit.registry, *bodies, kit.context)
+
+
+@pytest.mark.parametrize(
+    ("jobs", "template", "expected"),
+    [
+        ((with_pod("schedulingGroup: {podGroupName: g}"),), "", f"job node must not have schedulingGroup: {OURS}"),
+        ((with_pod("workloadRef: {name: w, podGroup: g}"),), "", f"job node must not have workloadRef: {OURS}"),
+        ((NODE % ("", "scheduling: {},"),), "", f"job node must not have scheduling: {OURS}"),
+        ((NODE % ("", ""),), "scheduling: {},", f"the JobSet must not have scheduling: {OURS}"),
+        ((NODE % ("", ""), HIGH), "", "all jobs must have the same priorityClassName: node has none, a has high"),
+    ],
+)
+def test_the_runtime_itself_is_refused_when_it_is_stored(kit, jobs, template, expected):
+    text = runtime(*jobs, template=template)
+
+    assert checked(kit, text).message == f"spec.template.spec: Forbidden: {expected}"
+    assert checked(kit, text, old=text).allowed, "what is stored already can be changed otherwise"
+    assert checked(kit, text, old=runtime(NODE % ("", ""))).message == f"spec.template.spec: Forbidden: {expected}"
+    assert checked(kit, text.replace("workload: {}", "")).allowed
+    assert checked(kit, runtime()).allowed
+
+
+OFF = (
+    "Forbidden: podGroupPolicy.workload needs the operator's feature gate GenericWorkload, which is off: turn it on"
+    " with --feature-gates=GenericWorkload=true, or with featureGates: {GenericWorkload: true} in its configuration"
+    " file"
+)
+
+
+def test_with_the_gate_off_the_policy_is_refused_everywhere_and_nothing_is_watched(kit):
+    kit.registry = kit.registry.replacing(Workload(enabled=False))
+
+    watched = {one.resource for watch in kit.registry.watches for one in watch.chain}
+    assert not watched & {r for version in VERSIONS for r in (version.workloads, version.pod_groups)}
+    assert kit.errors(runtime(), job()) == [f"spec.runtimeRef: {OFF}"]
+    assert checked(kit, runtime()).message == f"spec.podGroupPolicy.workload: {OFF}"
+    assert checked(kit, runtime(), old=runtime()).allowed
+    with pytest.raises(PlanError, match="GenericWorkload, which is off"):
+        kit.plan(runtime(), job())
+
+    other = runtime().replace("workload: {}", "")
+    assert kit.errors(other, job()) == []
+    assert checked(kit, other).allowed
+    assert list(kit.objects_of(other, job())) == ["JobSet"]
 
 
 def test_a_priority_of_the_system_is_warned_of(kit):

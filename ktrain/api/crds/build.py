@@ -153,6 +153,16 @@ _DEFAULTS: Final[Json] = {
 Defaults that Go's types declare in their comments, so that definitions made from them fill them in. Those that are
 declared by the name of a constant (None) they do not.
 """
+_WORKLOAD_REF: Final[Json] = obj(
+    {
+        "name": text(description="Name of the Workload, in the pod's namespace."),
+        "podGroup": text(description="Name of the group in the Workload."),
+        "podGroupReplicaKey": text(description="Which replica of the group; the policy counts for each by itself."),
+    },
+    required=("name", "podGroup"),
+    description="The group that the scheduler of Kubernetes 1.35 places the pod with.",
+)
+"""Kubernetes 1.35's field of pods, which 1.36 has replaced by `schedulingGroup`: templates serve clusters of both."""
 _ATOMIC: Final = frozenset(f"core.v1.{name}" for name in _REFERENCES if name != "LocalObjectReference")
 """What has a LocalObjectReference inside, and so is one value to server-side apply, as that is."""
 _NAME: Final = r"([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]"
@@ -191,6 +201,8 @@ def builtin_schema(name: str) -> Json:
         if value is not None:
             declared["default"] = value
         schema = schema | {"properties": properties | {field: declared}}
+    if name == "core.v1.PodSpec":
+        schema = schema | {"properties": schema["properties"] | {"workloadRef": _WORKLOAD_REF}}
     return schema | {"x-kubernetes-map-type": "atomic"} if name in _ATOMIC else schema
 
 

@@ -17,6 +17,7 @@ from ktrain.api import trainer as api
 from .versions import Gang, Policy, Template
 
 if TYPE_CHECKING:
+    from ktrain.api.meta import Json
     from ktrain.pipeline.info import Info, PodSet
 
 INITIALIZER: Final = "initializer"
@@ -41,6 +42,17 @@ class Group:
         return group_name(self.info.job, self.template)
 
     @property
+    def reference(self) -> Json:
+        """
+        The pods' `workloadRef` of Kubernetes 1.35, where the group is a part of the Workload.
+
+        The replica key is the hash of the PodGroup's name in later versions. The scheduler counts pods of one key
+        together, so without it pods of a deleted job of the same name that still end would count as members.
+        """
+        key = _hash(self.info.job, self.template)
+        return {"name": self.info.job.metadata.name, "podGroup": self.template, "podGroupReplicaKey": key}
+
+    @property
     def wanted(self) -> Template:
         """What the template says. Call once the counts are final."""
         gang = Gang(min_count(self)) if self.template == TRAINER else None
@@ -53,10 +65,14 @@ def group_name(job: api.TrainJob, template: str) -> str:
 
     At most 63 characters. What the job looks like is not in it: pods refer to it, and a resumed job to the same.
     """
+    prefix = f"{job.metadata.name}-{template}"[:_PREFIX].rstrip("-.")
+    return f"{prefix}-{_hash(job, template)}"
+
+
+def _hash(job: api.TrainJob, template: str) -> str:
     meta = job.metadata
     text = "\n".join(("TrainJob", meta.namespace, meta.name, meta.uid, template))
-    prefix = f"{meta.name}-{template}"[:_PREFIX].rstrip("-.")
-    return f"{prefix}-{sha256(text.encode()).hexdigest()[:_DIGITS]}"
+    return sha256(text.encode()).hexdigest()[:_DIGITS]
 
 
 def groups_of(info: Info) -> list[Group]:

@@ -1,4 +1,4 @@
-"""The Workload and the PodGroups of a job, as they are applied. What has a default there is left to it."""
+"""The Workload and the PodGroups of a job, as they are applied. Fields with a default are left to the API server."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from ktrain.pipeline.info import Info
 
     from .groups import Group
-    from .versions import Template, Version, WorkloadState
+    from .versions import AnyWorkload, Template, Version
 
 
 def workload(info: Info, groups: Sequence[Group], version: Version) -> Json:
@@ -26,12 +26,18 @@ def workload(info: Info, groups: Sequence[Group], version: Version) -> Json:
         "metadata": {"name": job.name, "namespace": job.namespace, "ownerReferences": [_job(info)]},
         "spec": {
             "controllerRef": {"apiGroup": api.GROUP, "kind": "TrainJob", "name": job.name},
-            "podGroupTemplates": [{"name": group.template, **_policy(group.wanted)} for group in groups],
+            **_groups(groups, version),
         },
     }
 
 
-def pod_group(group: Group, version: Version, of: WorkloadState) -> Json:
+def _groups(groups: Sequence[Group], version: Version) -> Json:
+    if version.has_pod_groups:
+        return {"podGroupTemplates": [{"name": group.template, **_policy(group.wanted)} for group in groups]}
+    return {"podGroups": [{"name": group.template, "policy": _scheduling(group.wanted)} for group in groups]}
+
+
+def pod_group(group: Group, version: Version, of: AnyWorkload) -> Json:
     """Return a PodGroup, which belongs to the job, and to the Workload that there is."""
     job, its = group.info.job.metadata, of.metadata
     workload = {
@@ -53,9 +59,13 @@ def pod_group(group: Group, version: Version, of: WorkloadState) -> Json:
 
 
 def _policy(template: Template) -> Json:
-    gang = template.scheduling_policy.gang
-    policy: Json = {"schedulingPolicy": {"gang": {"minCount": gang.min_count}} if gang else {"basic": {}}}
+    policy: Json = {"schedulingPolicy": _scheduling(template)}
     return policy | ({"priorityClassName": template.priority_class_name} if template.priority_class_name else {})
+
+
+def _scheduling(template: Template) -> Json:
+    gang = template.scheduling_policy.gang
+    return {"gang": {"minCount": gang.min_count}} if gang else {"basic": {}}
 
 
 def _job(info: Info) -> Json:

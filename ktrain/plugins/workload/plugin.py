@@ -4,7 +4,8 @@ The Workload plugin's hooks.
 A PodGroup belongs to its Workload, too, and an owner is named by its UID, which exists only once the Workload does.
 Hooks are pure and read what is cached; so a job takes two passes. The first builds the Workload alone, as a component
 that the rest waits for. Its event wakes the job, and the second pass builds the PodGroups and then the JobSet, whose
-pods name them. API servers of 1.36 want that order, too: they refuse a PodGroup whose Workload is not there.
+pods name them. API servers of 1.36 want that order, too: they refuse a PodGroup whose Workload is not there. On 1.35
+there are no PodGroups, and one reconcile builds the Workload and the JobSet.
 
 Nothing here changes while a job runs; what vanishes meanwhile is made again, in the same two passes. If a suspended
 job's groups have changed in a way that theirs cannot, Workload and PodGroups are deleted together and made anew when
@@ -17,7 +18,7 @@ from typing import TYPE_CHECKING, Final
 
 from ktrain.api.meta import Key, find_condition
 from ktrain.pipeline.errors import PlanError
-from ktrain.pipeline.findings import Findings
+from ktrain.pipeline.findings import Findings, forbidden
 from ktrain.pipeline.points import BUILT, Component, Gang, Rule, Wait, Watch
 
 from . import objects, rules, versions
@@ -32,13 +33,20 @@ if TYPE_CHECKING:
     from ktrain.pipeline.points import Context
 
     from .groups import Group
-    from .versions import Version, WorkloadState
+    from .versions import AnyWorkload, Version
 
+GATE: Final = "GenericWorkload"
+"""The feature gate of the operator: without it the policy is refused."""
+GATE_OFF: Final = (
+    f"podGroupPolicy.workload needs the operator's feature gate {GATE}, which is off: turn it on with"
+    f" --feature-gates={GATE}=true, or with featureGates: {{{GATE}: true}} in its configuration file"
+)
 _NOT_SERVED: Final = (
     "podGroupPolicy.workload needs Workloads and PodGroups of {group} in one of the versions {versions}, and this"
     " cluster serves none of them, or does not let the operator list them; on Kubernetes 1.37 turn on the feature gate"
     " GenericWorkload and --runtime-config={group}/v1beta1=true, on 1.36 the gates GenericWorkload and GangScheduling"
-    " and --runtime-config={group}/v1alpha2=true, then restart the operator"
+    " and --runtime-config={group}/v1alpha2=true, on 1.35 the same gates and --runtime-config={group}/v1alpha1=true,"
+    " then restart the operator"
 )
 
 
@@ -49,21 +57,40 @@ class Workload:
     before: Final = ("JobSet",)
     rbac: Final = (Rule((versions.GROUP,), (versions.WORKLOADS, versions.POD_GROUPS), (*BUILT, "delete")),)
 
+    def __init__(self, *, enabled: bool = True) -> None:
+        """Make the plugin; if the feature gate is not *enabled*, it watches nothing and refuses its policy."""
+        self._enabled = enabled
+
     def watches(self) -> Sequence[Watch]:
-        """What it builds, in the best version that the cluster serves."""
-        return versions.watches()
+        """Return the kinds it builds, in the best version that the cluster serves; nothing if the gate is off."""
+        return versions.watches() if self._enabled else ()
 
     def validate(self, info: Info | None, job: TrainJob, old: TrainJob | None, ctx: Context) -> Findings:
-        """Refuse runtimes that say themselves how their pods are placed, and groups that never could be."""
-        if info is None or not _is_active(info.runtime):
+        """Refuse what a runtime with this policy must not set, the job's patches included."""
+        return self._check(info, rules.TRAIN_JOB) if info else Findings()
+
+    def validate_runtime(self, info: Info) -> Findings:
+        """Refuse the same in the runtime itself."""
+        return self._check(info, rules.RUNTIME)
+
+    def _check(self, info: Info, place: rules.Place) -> Findings:
+        if not _is_active(info.runtime):
             return Findings()
-        return Findings(tuple(rules.errors(info)), tuple(rules.warnings(info)))
+        if not self._enabled:
+            return Findings((forbidden(place.policy, GATE_OFF),))
+        return Findings(tuple(rules.errors(info, place.template)), tuple(rules.warnings(info)))
 
     def enforce_pod_group_policy(self, info: Info, ctx: Context) -> None:
         """Have each pod name its group."""
-        if _is_active(info.runtime):
-            for group in groups_of(info):
-                for pod_set in group.pod_sets:
+        if not _is_active(info.runtime):
+            return
+        version = _found(ctx)
+        is_inline = version is not None and not version.has_pod_groups
+        for group in groups_of(info):
+            for pod_set in group.pod_sets:
+                if is_inline:
+                    pod_set.set_workload_ref(group.reference)
+                else:
                     pod_set.set_scheduling_group(group.name)
 
     def build(self, info: Info, ctx: Context) -> Sequence[Component]:
@@ -71,16 +98,18 @@ class Workload:
         Return the Workload, and its PodGroups once it is there.
 
         Raises:
-            PlanError: The cluster does not serve the kinds.
+            PlanError: The cluster does not serve the kinds, or the feature gate is off.
         """
         if not _is_active(info.runtime):
             return ()
+        if not self._enabled:
+            raise PlanError(GATE_OFF)
         version, groups = _served(ctx), groups_of(info)
         existing = ctx.lookup(version.workloads, info.job.key)
         replaces = not _fits(version, existing, groups, ctx)
         body = objects.workload(info, groups, version)
-        workload = Component(version.workloads, body, awaited=True, replaces=replaces)
-        if existing is None:
+        workload = Component(version.workloads, body, awaited=version.has_pod_groups, replaces=replaces)
+        if existing is None or not version.has_pod_groups:
             return (workload,)
         return (
             workload,
@@ -92,11 +121,11 @@ class Workload:
 
     def gangs(self, job: TrainJob, runtime: RuntimeSpec, ctx: Context) -> Sequence[Gang]:
         """Return the Workload, and a PodGroup for each of its templates."""
-        version = _found(ctx) if _is_active(runtime) else None
+        version = _found(ctx) if self._enabled and _is_active(runtime) else None
         if version is None:
             return ()
         workload = ctx.lookup(version.workloads, job.key)
-        templates = workload.spec.pod_group_templates if workload and _is_of(workload, job) else ()
+        templates = workload.templates if workload and version.has_pod_groups and _is_of(workload, job) else ()
         return (
             Gang(version.workloads, job.key),
             *(_gang(version, Key(job.metadata.namespace, group_name(job, one.name)), job, ctx) for one in templates),
@@ -124,8 +153,10 @@ def _is_active(runtime: RuntimeSpec) -> bool:
 
 def _found(ctx: Context) -> Version | None:
     """Return the version that is used here."""
-    served = (one for one in versions.VERSIONS if ctx.knows(one.workloads) and ctx.knows(one.pod_groups))
-    return next(served, None)
+    for version in versions.VERSIONS:
+        if ctx.knows(version.workloads) and (not version.has_pod_groups or ctx.knows(version.pod_groups)):
+            return version
+    return None
 
 
 def _served(ctx: Context) -> Version:
@@ -135,13 +166,13 @@ def _served(ctx: Context) -> Version:
     raise PlanError(_NOT_SERVED.format(group=versions.GROUP, versions=names))
 
 
-def _fits(version: Version, existing: WorkloadState | None, groups: Sequence[Group], ctx: Context) -> bool:
+def _fits(version: Version, existing: AnyWorkload | None, groups: Sequence[Group], ctx: Context) -> bool:
     """Whether what exists can become what is wanted."""
     wanted = {group.template: group.wanted for group in groups}
-    before = {template.name: template for template in existing.spec.pod_group_templates} if existing else wanted
+    before = {template.name: template for template in existing.templates} if existing else wanted
     if before.keys() != wanted.keys() or not all(version.fits(before[name], wanted[name]) for name in wanted):
         return False
-    for group in groups:
+    for group in groups if version.has_pod_groups else ():
         found = ctx.lookup(version.pod_groups, Key(group.info.job.metadata.namespace, group.name))
         # One that is going already is waited for; the new Workload has nothing to do with it.
         if found and not found.metadata.deletion_timestamp and not version.fits(found.spec, group.wanted):

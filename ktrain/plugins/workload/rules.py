@@ -1,5 +1,6 @@
 """
-What a runtime may not say together with `podGroupPolicy.workload`: whose gang it would be, and what one cannot be.
+Rules for runtimes with `podGroupPolicy.workload`: they set no group of pods themselves, and no group that never could
+be scheduled. Asked when the runtime is stored, and for each TrainJob, whose patches may change the template.
 
 The scheduler takes a group only as a whole: one pod with another scheduler or priority blocks all of them. A Workload
 has one priority for all its groups.
@@ -7,7 +8,7 @@ has one priority for all its groups.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from ktrain.pipeline.findings import forbidden
 
@@ -19,27 +20,36 @@ if TYPE_CHECKING:
     from ktrain.pipeline.findings import FieldError
     from ktrain.pipeline.info import Info, PodSet
 
-_RUNTIME: Final = "spec.runtimeRef"
+
+class Place(NamedTuple):
+    """Which fields an error is about: those of the runtime, or the TrainJob's reference to it."""
+
+    policy: str
+    template: str
+
+
+RUNTIME: Final = Place("spec.podGroupPolicy.workload", "spec.template.spec")
+TRAIN_JOB: Final = Place("spec.runtimeRef", "spec.runtimeRef")
 _ANNOTATIONS: Final = ("scheduling.k8s.io/group-template-name", "scheduling.k8s.io/parent-compositepodgroup")
 _POD_FIELDS: Final = ("schedulingGroup", "workloadRef")
 _SYSTEM: Final = "system-"
 
 
-def errors(info: Info) -> Iterator[FieldError]:
-    """Yield what is wrong with the runtime, patches included."""
+def errors(info: Info, path: str) -> Iterator[FieldError]:
+    """Yield what is wrong with the template, patches included, as errors of the field at *path*."""
     ours = "podGroupPolicy.workload says how the pods are placed"
     if "scheduling" in info.template:
-        yield forbidden(_RUNTIME, f"the JobSet must not have scheduling: {ours}")
+        yield forbidden(path, f"the JobSet must not have scheduling: {ours}")
     for pod_set in info.pod_sets:
         for what in _foreign(pod_set):
-            yield forbidden(_RUNTIME, f"job {pod_set.name} must not have {what}: {ours}")
+            yield forbidden(path, f"job {pod_set.name} must not have {what}: {ours}")
     for group in groups_of(info):
         for field in ("schedulerName", "preemptionPolicy"):
             if different := _different(group.pod_sets, field):
                 detail = f"the jobs of group {group.template} must have the same {field}: {different}"
-                yield forbidden(_RUNTIME, detail)
+                yield forbidden(path, detail)
     if different := _different(info.pod_sets, "priorityClassName"):
-        yield forbidden(_RUNTIME, f"all jobs must have the same priorityClassName: {different}")
+        yield forbidden(path, f"all jobs must have the same priorityClassName: {different}")
 
 
 def warnings(info: Info) -> Iterator[str]:

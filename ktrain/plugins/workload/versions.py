@@ -1,14 +1,16 @@
 """
-The versions of `scheduling.k8s.io` that have Workloads and PodGroups, and what is read of their objects.
+The versions of `scheduling.k8s.io` that have Workloads, and what is read of their objects.
 
-Each Kubernetes release has its own: v1alpha2 is 1.36's; v1beta1 and v1alpha3 are 1.37's. The v1alpha1 of 1.35 has no
-PodGroups, and is not supported. The kinds are served only with a feature gate and a `--runtime-config`.
+Each Kubernetes release has its own: v1alpha1 is 1.35's, v1alpha2 is 1.36's, v1beta1 and v1alpha3 are 1.37's. In
+v1alpha1 there is no kind PodGroup: the groups stand in the Workload, and pods name the Workload and a group of it
+(`spec.workloadRef`). From v1alpha2 on each group is an object, and pods name that (`spec.schedulingGroup`). The kinds
+are served only with a feature gate and a `--runtime-config`.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 
 from ktrain.api.meta import Condition, Object, Resource, Struct
 from ktrain.pipeline.points import Watch
@@ -56,6 +58,39 @@ class WorkloadState(Object, frozen=True):
 
     spec: WorkloadSpec = WorkloadSpec()
 
+    @property
+    def templates(self) -> tuple[Template, ...]:
+        """The groups."""
+        return self.spec.pod_group_templates
+
+
+class InlineGroup(Struct, frozen=True):
+    """A group as v1alpha1 has it."""
+
+    name: str = ""
+    policy: Policy = Policy()
+
+
+class InlineSpec(Struct, frozen=True):
+    """The groups of a Workload of v1alpha1."""
+
+    pod_groups: tuple[InlineGroup, ...] = ()
+
+
+class InlineWorkloadState(Object, frozen=True):
+    """A Workload of v1alpha1, which holds its groups itself."""
+
+    spec: InlineSpec = InlineSpec()
+
+    @property
+    def templates(self) -> tuple[Template, ...]:
+        """The groups, in the shape of the later versions."""
+        return tuple(Template(group.name, group.policy) for group in self.spec.pod_groups)
+
+
+AnyWorkload: TypeAlias = "WorkloadState | InlineWorkloadState"
+"""A Workload of one of the versions."""
+
 
 class PodGroupStatus(Struct, frozen=True):
     """What the scheduler says. A condition that is True says nothing about now: from 1.37 on it stays so for ever."""
@@ -78,16 +113,22 @@ class Version:
     count_changes: bool
     """Whether a gang's minCount can change."""
     condition: str
-    """By which PodGroups say that they have been scheduled."""
+    """By which PodGroups say that they have been scheduled; empty where they are no objects."""
 
     @property
-    def workloads(self) -> Resource[WorkloadState]:
+    def has_pod_groups(self) -> bool:
+        """Whether groups are objects of their own, with a priority and a status."""
+        return bool(self.condition)
+
+    @property
+    def workloads(self) -> Resource[AnyWorkload]:
         """Workloads."""
-        return _resource(self.name, "Workload", WORKLOADS, WorkloadState)
+        type_: type[AnyWorkload] = WorkloadState if self.has_pod_groups else InlineWorkloadState
+        return _resource(self.name, "Workload", WORKLOADS, type_)
 
     @property
     def pod_groups(self) -> Resource[PodGroupState]:
-        """PodGroups."""
+        """PodGroups. Only where `has_pod_groups`."""
         return _resource(self.name, "PodGroup", POD_GROUPS, PodGroupState)
 
     def reference(self, workload: str, template: str) -> Json:
@@ -103,7 +144,7 @@ class Version:
         same_kind = (before is None) == (after is None)
         same_count = before == after or self.count_changes
         # Where the pods name none, the server may fill in the cluster's default.
-        same_priority = wanted.priority_class_name in ("", existing.priority_class_name)
+        same_priority = not self.has_pod_groups or wanted.priority_class_name in ("", existing.priority_class_name)
         return same_kind and same_count and same_priority
 
 
@@ -111,13 +152,15 @@ VERSIONS: Final = (
     Version("v1beta1", count_changes=True, condition="PodGroupInitiallyScheduled"),
     Version("v1alpha3", count_changes=True, condition="PodGroupInitiallyScheduled"),
     Version("v1alpha2", count_changes=False, condition="PodGroupScheduled"),
+    Version("v1alpha1", count_changes=False, condition=""),
 )
 """The best first: of those that a cluster serves this is the one that is used."""
 
 
 def watches() -> tuple[Watch, ...]:
     """Watch both kinds, each in the first version that is served."""
-    chains = ([version.workloads for version in VERSIONS], [version.pod_groups for version in VERSIONS])
+    pod_groups = [version.pod_groups for version in VERSIONS if version.has_pod_groups]
+    chains = ([version.workloads for version in VERSIONS], pod_groups)
     return tuple(_chained(chain) for chain in chains)
 
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
-from ktrain.api import core
+from ktrain.api import assets, core
 from ktrain.api import trainer as api
 from ktrain.api.jobset import JOBSETS
 from ktrain.plugins.coscheduling import POD_GROUPS, CoScheduling
@@ -13,7 +14,7 @@ from ktrain.plugins.workload.versions import VERSIONS
 
 from .world import KEY, NS, World, play
 
-V1ALPHA2 = VERSIONS[-1]
+V1ALPHA2 = VERSIONS[-2]
 HEAD = {"apiVersion": "v1"}
 
 
@@ -142,6 +143,65 @@ def test_a_cluster_without_gangs_is_told_apart_and_nothing_is_started():
             assert "scheduling.k8s.io in one of the versions v1beta1" in (await world.read()).status.diagnosis.message
 
     play(scenario, features=())
+
+
+def without_scheduling_group():
+    """The JobSet definition as JobSet releases before Kubernetes 1.36's pods have it."""
+    (crd,) = (msgspec.json.decode(msgspec.json.encode(one)) for one in assets.crds() if is_of_job_sets(one))
+    schema = crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"]
+    job = schema["replicatedJobs"]["items"]["properties"]["template"]["properties"]["spec"]["properties"]
+    del job["template"]["properties"]["spec"]["properties"]["schedulingGroup"]
+    return crd
+
+
+def is_of_job_sets(crd):
+    return crd["spec"]["names"]["kind"] == "JobSet"
+
+
+def test_a_job_set_definition_that_lacks_the_field_of_pods_starts_nothing_and_the_job_names_the_field():
+    async def scenario(world: World) -> None:
+        world.server.install_crds([without_scheduling_group()])
+        await world.use({"podGroupPolicy": {"workload": {}}}, Workload())
+        async with world.operator():
+            await world.job()
+            await world.settle(5)
+
+            assert await world.job_set() is None
+            diagnosis = (await world.read()).status.diagnosis
+            assert diagnosis.reason == "Refused"
+            assert "template.spec.schedulingGroup: field not declared in schema" in diagnosis.message
+
+    play(scenario)
+
+
+def test_with_the_gate_off_a_gang_that_runs_goes_on_and_a_resumed_job_says_which_gate_it_needs():
+    async def scenario(world: World) -> None:
+        await world.use({"podGroupPolicy": {"workload": {}}}, Workload())
+        async with world.operator():
+            await world.job()
+            before = await the_group(world)
+            await world.progress(ready=1, active=1)
+            await world.settle()
+        *others, _ = world.plugins
+        world.plugins = (*others, Workload(enabled=False))
+        async with world.operator():
+            await world.settle(5)
+            assert not [path for _, path in world.counting.calls if "scheduling.k8s.io" in path]
+            assert world.counting.writes == []
+            assert (await world.read()).status.diagnosis is None
+
+            await world.patch(api.TRAIN_JOBS, spec={"suspend": True})
+            await world.patch(api.TRAIN_JOBS, spec={"suspend": False})
+            await world.settle(10)
+            assert (await world.job_set()).spec.suspend
+            assert "feature gate GenericWorkload, which is off" in (await world.read()).status.diagnosis.message
+        world.plugins = (*others, Workload())
+        async with world.operator():
+            await world.settle(60)
+            assert not (await world.job_set()).spec.suspend
+            assert (await the_group(world)).metadata.uid == before.metadata.uid
+
+    play(scenario)
 
 
 def test_the_group_of_coscheduling_follows_a_suspended_job_and_stays_as_it_is_beside_a_running_one():

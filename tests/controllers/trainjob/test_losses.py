@@ -53,7 +53,7 @@ NEEDED = {
     "flux's scripts": Needed(FLUX_POLICY, Flux, CONFIG_MAPS, named("-flux-entrypoint"), "data"),
     "coscheduling's group": gang("coscheduling", coscheduling.CoScheduling, coscheduling.POD_GROUPS, named("")),
     "volcano's group": gang("volcano", volcano.Volcano, volcano.POD_GROUPS, named("")),
-    "workload's group": gang("workload", Workload, VERSIONS[-1].pod_groups, lambda job: group_name(job, "trainer")),
+    "workload's group": gang("workload", Workload, VERSIONS[-2].pod_groups, lambda job: group_name(job, "trainer")),
 }
 
 

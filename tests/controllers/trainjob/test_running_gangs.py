@@ -16,7 +16,7 @@ from ktrain.plugins.workload.versions import VERSIONS
 
 from .world import KEY, NS, World, play
 
-V1ALPHA2 = VERSIONS[-1]
+V1ALPHA2 = VERSIONS[-2]
 SINCE = "2030-01-01T00:00:00Z"
 
 

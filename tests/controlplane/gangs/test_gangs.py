@@ -1,12 +1,16 @@
 """
 Gangs on the real kube-scheduler: two jobs of four pods, and room for five.
 
-Controllers of TrainJobs and JobSets are ours; API server, Jobs, pods' places and the protection of PodGroups are
-Kubernetes' 1.36, with the feature gates of its gangs. Nobody runs the pods: they end when the test says so.
+The controllers of TrainJobs and JobSets are ktrain's. API server, Job controller, scheduler and the protection of
+PodGroups are Kubernetes' own, with the feature gates of its gangs: those of 1.36 in KUBEBUILDER_ASSETS, and those of
+1.35 in KUBEBUILDER_ASSETS_1_35. No kubelet runs: pods end when the test says so.
 """
 
 import asyncio
+import os
 from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
 
 import anyio
 import pytest
@@ -21,7 +25,8 @@ from ktrain.pipeline import Registry
 from ktrain.plugins.jobset import JobSet
 from ktrain.plugins.plainml import PlainML
 from ktrain.plugins.workload import Workload
-from ktrain.testing.envtest import Settings
+from ktrain.plugins.workload.versions import VERSIONS
+from ktrain.testing.envtest import Binaries, Settings
 from ktrain.testing.planes import real_plane
 from ktrain.testing.realserver import CONTROLLERS, real_server
 
@@ -31,24 +36,51 @@ from ..processes import install, kube_scheduler
 pytestmark = pytest.mark.e2e
 GATES = "--feature-gates=GenericWorkload=true,GangScheduling=true"
 PROTECTION = f"--controllers={CONTROLLERS},podgroup-protection-controller"
+SERVED = {version.name: version for version in VERSIONS}
 NODE_COUNT, JOB_SIZE = 5, 4
 HOLD = "test.ktrain.dev/hold"
+WORKLOAD = {"podGroupPolicy": {"workload": {}}}
 PATIENCE_S = 60.0
 STAYS_S = 5.0
 """For how long nothing may change where nothing should."""
 ANY_NODES, ANY_PODS = untyped(NODES), untyped(PODS)
 
 
+@dataclass(frozen=True)
+class Release:
+    """A minor release of Kubernetes: its programs, and the version of the API that it serves."""
+
+    variable: str
+    served: str
+    controllers: str
+
+    @property
+    def binaries(self):
+        if self.variable == "KUBEBUILDER_ASSETS":
+            return Settings.of().binaries
+        directory = os.environ.get(self.variable)
+        return Binaries.inside(Path(directory)) if directory else None
+
+
+NEWEST = Release("KUBEBUILDER_ASSETS", "v1alpha2", PROTECTION)
+INLINE = Release("KUBEBUILDER_ASSETS_1_35", "v1alpha1", f"--controllers={CONTROLLERS}")
+
+
+@pytest.fixture(scope="module", params=[NEWEST, INLINE], ids=["1.36", "1.35"])
+def release(request):
+    return request.param
+
+
 @pytest.fixture(scope="module")
-def cluster(tmp_path_factory):
+def cluster(release, tmp_path_factory):
     """A control plane with gangs and its scheduler."""
-    binaries = Settings.of().binaries
+    binaries = release.binaries
     scheduler = binaries and binaries.kube_apiserver.with_name("kube-scheduler")
     if not scheduler or not scheduler.exists():
-        pytest.skip("needs kube-apiserver, kube-controller-manager and kube-scheduler in KUBEBUILDER_ASSETS")
+        pytest.skip(f"needs kube-apiserver, kube-controller-manager and kube-scheduler in {release.variable}")
     arguments = {
-        "kube-apiserver": [GATES, "--runtime-config=scheduling.k8s.io/v1alpha2=true"],
-        "kube-controller-manager": [GATES, PROTECTION],
+        "kube-apiserver": [GATES, f"--runtime-config=scheduling.k8s.io/{release.served}=true"],
+        "kube-controller-manager": [GATES, release.controllers],
     }
     log = tmp_path_factory.mktemp("scheduler") / "log"
     with (
@@ -112,11 +144,12 @@ class Stage:
             await self.client.create(TRAIN_JOBS, {**head, "metadata": meta, "spec": spec})
         await self.until(lambda pods: len(pods) == JOB_SIZE * len(names))
 
-    async def release(self):
+    async def release(self, order=lambda pod: (index_of(pod), job_of(pod))):
         """Let the pods go one by one, job by job in turns: as two Job controllers would make them at their worst."""
-        pods = await self.pods()
-        in_turns = sorted(pods, key=lambda pod: (index_of(pod), job_of(pod)))
-        for pod in in_turns:
+        await self.release_these(sorted(await self.pods(), key=order))
+
+    async def release_these(self, pods):
+        for pod in pods:
             key = Key(self.namespace, pod["metadata"]["name"])
             await self.client.patch(ANY_PODS, key, {"spec": {"schedulingGates": None}})
             await asyncio.sleep(0.2)  # kube-scheduler sees each alone, as it sees what controllers make
@@ -140,6 +173,29 @@ class Stage:
                 key = Key(self.namespace, pod["metadata"]["name"])
                 await self.client.patch(ANY_PODS, key, {"status": {"phase": "Succeeded"}}, subresource="status")
 
+    async def change(self, job, **spec):
+        await self.client.patch(TRAIN_JOBS, Key(self.namespace, job), {"spec": spec})
+
+    async def end_pods(self):
+        """Remove the pods that are being deleted, as a kubelet would when they have ended."""
+        for pod in await self.pods():
+            if pod["metadata"].get("deletionTimestamp"):
+                with suppress(NotFound):
+                    await self.client.delete(PODS, Key(self.namespace, pod["metadata"]["name"]), grace_period_s=0)
+        return await self.pods()
+
+    async def until_suspended(self, job):
+        await self.change(job, suspend=True)
+        await until(self.end_pods, lambda pods: not pods, within_s=PATIENCE_S)
+
+    async def gang(self, version):
+        """Return the UIDs of the job's Workload and PodGroups, and the gang's minCount."""
+        (workload,) = (await self.client.list(version.workloads, self.namespace)).items
+        groups = (await self.client.list(version.pod_groups, self.namespace)).items if version.has_pod_groups else ()
+        (template,) = workload.templates
+        uids = [workload.metadata.uid, *(group.metadata.uid for group in groups)]
+        return uids, template.scheduling_policy.gang.min_count
+
     async def diagnosis(self, job):
         return (await self.client.get(TRAIN_JOBS, job, self.namespace)).status.diagnosis
 
@@ -148,7 +204,8 @@ class Stage:
 
     async def tear_down(self):
         for name in ("one", "two"):
-            await self.client.delete(TRAIN_JOBS, Key(self.namespace, name), propagation="Background")
+            with suppress(NotFound):  # some tests have one job
+                await self.client.delete(TRAIN_JOBS, Key(self.namespace, name), propagation="Background")
         for pod in await self.pods():
             with suppress(NotFound):  # the garbage collector works, too
                 await self.client.delete(PODS, Key(self.namespace, pod["metadata"]["name"]), grace_period_s=0)
@@ -184,8 +241,9 @@ async def staged(cluster, policy):
             await stage.tear_down()
 
 
+@pytest.mark.parametrize("release", [NEWEST], ids=["1.36"], indirect=True)
 async def test_one_job_is_placed_whole_and_the_other_waits_and_then_runs(cluster):
-    async with staged(cluster, {"podGroupPolicy": {"workload": {}}}) as stage:
+    async with staged(cluster, WORKLOAD) as stage:
         await stage.submit("one", "two")
         await stage.release()
         await stage.until_placed(JOB_SIZE)
@@ -203,6 +261,60 @@ async def test_one_job_is_placed_whole_and_the_other_waits_and_then_runs(cluster
         await stage.until_placed(JOB_SIZE)
         assert await stage.placed() == {first: 0, second: JOB_SIZE}
         await stage.until_nothing_is_told(second)
+
+
+@pytest.mark.parametrize("release", [INLINE], ids=["1.35"], indirect=True)
+async def test_on_1_35_a_job_is_placed_whole_and_the_next_one_has_no_pod_placed_until_all_can_be(cluster):
+    async with staged(cluster, WORKLOAD) as stage:
+        await stage.submit("one", "two")
+        # 1.35 keeps a place for each pod that waits for its gang; two gangs at once would wait for each other.
+        await stage.release(order=lambda pod: (job_of(pod), index_of(pod)))
+        await stage.until_placed(JOB_SIZE)
+        await asyncio.sleep(STAYS_S)
+        assert await stage.placed() == {"one": JOB_SIZE, "two": 0}
+
+        await stage.end("one")
+        await stage.until_placed(JOB_SIZE)
+        assert await stage.placed() == {"one": 0, "two": JOB_SIZE}
+
+
+async def test_a_job_that_is_suspended_and_resumed_keeps_its_groups_and_is_placed_whole_again(cluster, release):
+    version = SERVED[release.served]
+    async with staged(cluster, WORKLOAD) as stage:
+        await stage.submit("one")
+        await stage.release()
+        await stage.until_placed(JOB_SIZE)
+        before = await stage.gang(version)
+        await stage.until_suspended("one")
+        assert await stage.gang(version) == before
+
+        await stage.change("one", suspend=False)
+        await stage.until(lambda pods: len(pods) == JOB_SIZE)
+        *others, last = sorted(await stage.pods(), key=index_of)
+        await stage.release_these(others)
+        await asyncio.sleep(STAYS_S)
+        assert await stage.placed() == {"one": 0, "two": 0}
+        await stage.release_these([last])
+        await stage.until_placed(JOB_SIZE)
+        assert await stage.gang(version) == before
+
+
+async def test_a_suspended_job_that_is_made_smaller_gets_other_groups_and_is_placed_whole(cluster, release):
+    version = SERVED[release.served]
+    async with staged(cluster, WORKLOAD) as stage:
+        await stage.submit("one")
+        await stage.release()
+        await stage.until_placed(JOB_SIZE)
+        before, _ = await stage.gang(version)
+        await stage.until_suspended("one")
+        await stage.change("one", suspend=False, trainer={"numNodes": JOB_SIZE - 1})
+        await stage.until(lambda pods: len(pods) == JOB_SIZE - 1)
+        after, count = await stage.gang(version)
+        assert count == JOB_SIZE - 1
+        assert not set(before) & set(after)
+
+        await stage.release()
+        await stage.until_placed(JOB_SIZE - 1)
 
 
 async def test_without_gangs_both_jobs_hold_what_the_other_needs(cluster):
