@@ -140,6 +140,40 @@ class Job(Object, frozen=True):
     status: JobStatus = JobStatus()
 
 
+class LimitRangeItem(Struct, frozen=True):
+    """What a LimitRange says of containers, of pods or of claims; amounts are quantities by resource."""
+
+    type: str = ""
+    min: dict[str, str] = {}
+    max: dict[str, str] = {}
+    default: dict[str, str] = {}
+    default_request: dict[str, str] = {}
+
+
+class LimitRangeSpec(Struct, frozen=True):
+    """The items of a LimitRange, at most one of each type; null where there are none."""
+
+    limits: tuple[LimitRangeItem, ...] | None = None
+
+
+class LimitRange(Object, frozen=True):
+    """What pods of a namespace request if they do not say."""
+
+    spec: LimitRangeSpec = LimitRangeSpec()
+
+
+class Overhead(Struct, frozen=True):
+    """What a pod needs besides its containers: quantities by resource."""
+
+    pod_fixed: dict[str, str] = {}
+
+
+class RuntimeClass(Object, frozen=True):
+    """How pods are run that name it, as far as it says what that costs."""
+
+    overhead: Overhead | None = None
+
+
 PODS: Final = Resource("", "v1", "Pod", "pods", namespaced=True, type=Pod)
 SERVICES: Final = Resource("", "v1", "Service", "services", namespaced=True, type=Object)
 CONFIG_MAPS: Final = Resource("", "v1", "ConfigMap", "configmaps", namespaced=True, type=ConfigMap)
@@ -154,8 +188,10 @@ JOBS: Final = Resource("batch", "v1", "Job", "jobs", namespaced=True, type=Job)
 LEASES: Final = Resource("coordination.k8s.io", "v1", "Lease", "leases", namespaced=True, type=Lease)
 EVENTS: Final = Resource("events.k8s.io", "v1", "Event", "events", namespaced=True, type=Object)
 CORE_EVENTS: Final = Resource("", "v1", "Event", "events", namespaced=True, type=Object)
-LIMIT_RANGES: Final = Resource("", "v1", "LimitRange", "limitranges", namespaced=True, type=Object)
-RUNTIME_CLASSES: Final = Resource("node.k8s.io", "v1", "RuntimeClass", "runtimeclasses", namespaced=False, type=Object)
+LIMIT_RANGES: Final = Resource("", "v1", "LimitRange", "limitranges", namespaced=True, type=LimitRange)
+RUNTIME_CLASSES: Final = Resource(
+    "node.k8s.io", "v1", "RuntimeClass", "runtimeclasses", namespaced=False, type=RuntimeClass
+)
 PRIORITY_CLASSES: Final = Resource(
     "scheduling.k8s.io", "v1", "PriorityClass", "priorityclasses", namespaced=False, type=Object
 )

@@ -12,7 +12,7 @@ from typing import Final
 
 import msgspec
 
-from .meta import Alike, Condition, Object, Resource, Struct
+from .meta import Alike, Condition, Key, Object, Resource, Struct
 
 GROUP: Final = "trainer.kubeflow.org"
 VERSION: Final = "v1alpha1"
@@ -198,6 +198,12 @@ class TrainJob(Object, frozen=True):
         if self.spec.elastic_nodes is not None:
             return self.spec.elastic_nodes
         return self.spec.trainer.num_nodes if self.spec.trainer else None
+
+    @property
+    def runtime_id(self) -> str:
+        """Which runtime it refers to, as one text: `<kind>/<key>` of the runtime, whose API group is taken as ours."""
+        ref = self.spec.runtime_ref
+        return f"{ref.kind}/{Key(self.metadata.namespace if ref.kind == TRAINING_RUNTIMES.kind else '', ref.name)}"
 
     @property
     def is_finished(self) -> bool:

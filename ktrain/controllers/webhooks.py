@@ -14,6 +14,7 @@ from ktrain.framework.webhook import Allowed, Denied
 from ktrain.pipeline import Context
 
 from . import admission
+from .trainjob.indexes import Indexes
 from .trainjob.lookups import informers_of
 
 if TYPE_CHECKING:
@@ -57,7 +58,8 @@ class _Hooks:
     def __init__(self, cache: Cache, env: Env, registry: Registry) -> None:
         self._env = env
         self._registry = registry
-        self._informers = informers_of(cache, _RUNTIMES, registry.watches)
+        self._informers = informers_of(cache, (api.TRAIN_JOBS, *_RUNTIMES), registry.watches)
+        self._indexes = Indexes(self._informers, registry.indexes)
 
     def default_train_job(self, request: AdmissionRequest) -> Allowed | Denied:
         if request.object is None:
@@ -71,7 +73,7 @@ class _Hooks:
     def validate_train_job(self, request: AdmissionRequest) -> Allowed | Denied:
         if request.object is None:
             return Allowed()
-        context = Context.at_present(self._env, self._lookup, kinds=self._informers)
+        context = Context.at_present(self._env, self._lookup, kinds=self._informers, find=self._indexes.find)
         return _answer(admission.validate_train_job(self._registry, request.object, request.old_object, context))
 
     def validate_runtime(self, request: AdmissionRequest) -> Allowed | Denied:

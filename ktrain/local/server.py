@@ -46,7 +46,10 @@ def make_server(
     def objects(resource: Resource[Any], namespace: str) -> Iterator[Json]:
         return (item.obj for _, item in server.store.collection(resource.qualified_name).entries(namespace))
 
-    rules = [*admission_plugins(env, registry, find), *jobset_plugins(gates or ELASTIC_TRAIN_JOBS, find, objects)]
+    rules = [
+        *admission_plugins(env, registry, find, objects),
+        *jobset_plugins(gates or ELASTIC_TRAIN_JOBS, find, objects),
+    ]
     server = ApiServer(
         env,
         crds=[*assets.crds(), *assets.pod_group_crds()],

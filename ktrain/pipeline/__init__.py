@@ -2,6 +2,7 @@
 The pipeline: four phases that turn a TrainJob and its runtime into objects, through plugins.
 
 - `points` what a plugin may implement and what it is given; `registry` finds plugins and puts them in order
+- `watches` what a plugin watches: kinds, whom their changes concern, and indexes
 - `slots` `mlPolicy.plugin` and `podGroupPolicy.plugin`: whose they are, and what may be in them
 - `gang` members and resources of all pods together
 - `prepare` runtime + patches + TrainJob -> `Info` (`info`), the data between phases; `journal` who wrote which field
@@ -32,7 +33,6 @@ from .points import Removal as Removal
 from .points import Rule as Rule
 from .points import Size as Size
 from .points import Wait as Wait
-from .points import Watch as Watch
 from .prepare import prepare as prepare
 from .registry import Registry as Registry
 from .runner import Plan as Plan
@@ -45,3 +45,9 @@ from .runner import terminal_condition as terminal_condition
 from .runner import upkeep as upkeep
 from .runner import validate as validate
 from .runner import validate_runtime as validate_runtime
+from .watches import Index as Index
+from .watches import Mapped as Mapped
+from .watches import Owned as Owned
+from .watches import Suspended as Suspended
+from .watches import Watch as Watch
+from .watches import World as World

@@ -1,9 +1,9 @@
 """
 A job as one gang: how many pods it has, and what they ask for together.
 
-All replicated jobs count, initializers too, each with its pod set's count: a job's `replicas`, limits, LimitRanges and
-the overhead of a RuntimeClass that is not written in the template do not, as in Kubeflow's Trainer. What one pod asks
-for follows `PodRequests` of k8s.io/component-helpers. Sums are exact.
+All replicated jobs count, initializers too, each with its pod set's count; a job's `replicas` and limits do not count,
+as in Kubeflow's Trainer. Defaults of LimitRanges and the overhead of a RuntimeClass count (`pod_defaults`). What one
+pod asks for follows `PodRequests` of k8s.io/component-helpers. Sums are exact.
 """
 
 from __future__ import annotations
@@ -13,10 +13,13 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from ktrain.api import quantity
 
+from .pod_defaults import PodDefaults
+
 if TYPE_CHECKING:
     from ktrain.api.meta import Json
 
     from .info import Info
+    from .points import Context
 
 _POD_LEVEL: Final = ("cpu", "memory", "hugepages-")
 """What resources are called that a pod as a whole can ask for."""
@@ -38,20 +41,21 @@ def min_member(info: Info) -> int:
     return sum(pod_set.enough for pod_set in info.pod_sets)
 
 
-def min_resources(info: Info) -> Json:
+def min_resources(info: Info, ctx: Context) -> Json:
     """
-    Return what they ask for.
+    Return what they ask for once they have passed admission.
 
     Raises:
         ValueError: A quantity is none.
     """
     total: Amounts = {}
+    defaults = PodDefaults.of(info.job.metadata.namespace, ctx)
     for pod_set in info.pod_sets:
-        total = _plus(total, pod_requests(pod_set.pod), times=pod_set.enough)
+        total = _plus(total, pod_requests(pod_set.pod, defaults), times=pod_set.enough)
     return {name: quantity.format_quantity(amount.value, like=amount.spelling) for name, amount in total.items()}
 
 
-def pod_requests(pod: Json) -> Amounts:
+def pod_requests(pod: Json, defaults: PodDefaults) -> Amounts:
     """
     Return what one pod asks for: what runs together in sum, or more where an init container needs more.
 
@@ -63,21 +67,19 @@ def pod_requests(pod: Json) -> Amounts:
     """
     total: Amounts = {}
     for container in pod.get("containers") or ():
-        total = _plus(total, _requests(container))
+        total = _plus(total, _amounts(defaults.container_requests(container)))
     sidecars: Amounts = {}
     highest: Amounts = {}
     for container in pod.get("initContainers") or ():
-        asked = _plus(_requests(container), sidecars)
+        alone = _amounts(defaults.container_requests(container))
+        asked = _plus(alone, sidecars)
         if container.get("restartPolicy") == "Always":
-            total = _plus(total, _requests(container))
+            total = _plus(total, alone)
             sidecars = asked
         highest = _highest(highest, asked)
-    own = {name: amount for name, amount in _requests(pod).items() if name.startswith(_POD_LEVEL)}
-    return _plus(_highest(total, highest) | own, _amounts(pod.get("overhead")))
-
-
-def _requests(holder: Json) -> Amounts:
-    return _amounts((holder.get("resources") or {}).get("requests"))
+    whole = _amounts((pod.get("resources") or {}).get("requests"))
+    own = {name: amount for name, amount in whole.items() if name.startswith(_POD_LEVEL)}
+    return _plus(_highest(total, highest) | own, _amounts(defaults.overhead(pod)))
 
 
 def _amounts(resources: Json | None) -> Amounts:

@@ -28,9 +28,10 @@ from ktrain.api.meta import owner_reference
 from ktrain.api.trainer import API_VERSION
 
 from .prepare import Merged
+from .watches import Watch as Watch  # noqa: PLC0414, TC001 -- plugins import it from here
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Container, Mapping, Sequence
     from datetime import datetime
     from random import Random
 
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
 
     from .findings import Findings
     from .info import Info
+    from .watches import Find, Index
 
 T = TypeVar("T")
 
@@ -61,6 +63,11 @@ class Lookup(Protocol):
 
     def __call__(self, resource: Resource[T], key: Key) -> T | None:
         """Return the object, or None."""
+
+
+def _nothing(index: Index[T], value: str) -> Sequence[T]:  # noqa: ARG001 -- a `Find`
+    """Find nothing."""
+    return ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +92,8 @@ class Context:
     """What `lookup` can know about; None: every kind."""
     merged: Merged = field(default_factory=Merged)
     """What the phases of one pass have in common."""
+    find: Find = _nothing
+    """Reads the indexes that watches declare; for objects whose names are not known."""
 
     @classmethod
     def at_present(
@@ -93,9 +102,11 @@ class Context:
         lookup: Lookup,
         config: Mapping[str, Json] | None = None,
         kinds: Container[Resource[Any]] | None = None,
+        find: Find = _nothing,
     ) -> Context:
         """The world of a process as it is now."""
-        return cls(lookup, env.clock.now(), env.random, log, env.clock.monotonic, config or {}, kinds)
+        monotonic = env.clock.monotonic
+        return cls(lookup, env.clock.now(), env.random, log, monotonic, config or {}, kinds, find=find)
 
     def knows(self, resource: Resource[Any]) -> bool:
         """Whether None from `lookup` says that there is no such object; if not, the kind may not even be served."""
@@ -139,39 +150,6 @@ class Component:
         metadata: Json = {"name": name or meta.name, "namespace": meta.namespace, "ownerReferences": [owner]}
         head: Json = {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": metadata}
         return cls(resource, head | content)
-
-
-@dataclass(frozen=True, slots=True)
-class Watch:
-    """
-    A kind that a plugin needs in the caches, and whose changes concern TrainJobs.
-
-    `owned`: an object concerns the TrainJob that controls it. Otherwise `keys` says which TrainJobs an object concerns;
-    or `suspended`, that it concerns all suspended ones of its namespace, or of all if it has none.
-
-    What is looked up is kept in memory, in the shape of `resource.type`: declare what is read, and no more. That is all
-    objects of the kind that the label selector matches; of an `owned` kind, those that any TrainJob controls. Of the
-    others of it only names are kept: passes ask the API server if they look one up, admission does not see them. What
-    the selector leaves out cannot be looked up at all, so select only what you do not build.
-    The operator's role must allow to list and watch the kind, and to create, patch and get what is built of it.
-
-    `otherwise` is another version of the kind, for clusters that do not serve this one: one of the chain is watched.
-    """
-
-    resource: Resource[Any]
-    owned: bool = False
-    keys: Callable[[Object], Sequence[Key]] | None = None
-    suspended: bool = False
-    label_selector: str = ""
-    otherwise: Watch | None = None
-
-    @property
-    def chain(self) -> Iterator[Watch]:
-        """This one, and what takes its place where it is not served, in order."""
-        watch: Watch | None = self
-        while watch is not None:
-            yield watch
-            watch = watch.otherwise
 
 
 @dataclass(frozen=True, slots=True)
@@ -258,7 +236,7 @@ class Plugin(Protocol):
 
 @runtime_checkable
 class WatchExtension(Plugin, Protocol):
-    """Startup: the kinds to watch."""
+    """Startup: the kinds to watch, the TrainJobs that their changes concern, and indexes."""
 
     def watches(self) -> Sequence[Watch]:
         """

@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import structlog
 
+from ktrain.api import trainer as api
+
 from . import points
 from .calls import Calls
 from .errors import RegistryError
@@ -29,7 +31,8 @@ if TYPE_CHECKING:
     from ktrain.api.meta import Resource
     from ktrain.api.schema import Schema
 
-    from .points import Plugin, Watch
+    from .points import Plugin
+    from .watches import Index, Watch
 
 GROUP: Final = "ktrain.plugins"
 _BUILT_IN: Final = "ktrain.plugins."
@@ -37,6 +40,9 @@ _BUILT_IN: Final = "ktrain.plugins."
 _HOOKS: Final = sorted(
     method for point in points.EXTENSION_POINTS for method in vars(point) if not method.startswith("_")
 )
+
+_ALWAYS_CACHED: Final = frozenset({api.TRAIN_JOBS, api.TRAINING_RUNTIMES, api.CLUSTER_TRAINING_RUNTIMES})
+"""Kinds that need no watch to be found by an index."""
 
 log = structlog.get_logger(__name__)
 
@@ -65,6 +71,8 @@ class Registry:
         self.plugins: tuple[Plugin, ...] = tuple(plugin for plugin, _ in told)
         self.failures: tuple[LoadFailure, ...] = (*failures, *refusals)
         self.watches: tuple[Watch, ...] = tuple(watch for _, theirs in told for watch in theirs.watches)
+        self.indexes: tuple[Index[Any], ...] = _indexes(self.watches)
+        """What they find objects by, also of kinds that are not served: those find nothing."""
         self.slots = Slots(
             {plugin.name: theirs.schemas for plugin, theirs in told},
             {failure.name: failure.reason for failure in self.failures},
@@ -198,6 +206,7 @@ def _told(plugins: Sequence[Plugin]) -> tuple[list[tuple[Plugin, _Told]], list[L
         try:
             watches = tuple(plugin.watches()) if isinstance(plugin, points.WatchExtension) else ()
             agreed = _agreeing(watches, selectors)
+            _check_indexes(watches)
             told = _Told(watches, schemas_of(plugin))
         except (Exception, SystemExit) as error:  # noqa: BLE001 -- somebody else's code; costs that plugin only
             origin = f"{type(plugin).__module__}:{type(plugin).__qualname__}"
@@ -223,6 +232,25 @@ def _agreeing(watches: Iterable[Watch], selectors: Mapping[Resource[Any], str]) 
                 " give it a type of its own to see it by another selector"
             )
     return found
+
+
+def _indexes(watches: Iterable[Watch]) -> tuple[Index[Any], ...]:
+    return tuple(dict.fromkeys(index for watch in watches for one in watch.chain for index in one.indexes))
+
+
+def _check_indexes(watches: Sequence[Watch]) -> None:
+    """
+    Make sure that there is a cache for each index.
+
+    Raises:
+        RegistryError: One is of a kind that the plugin does not watch.
+    """
+    known = {one.resource for watch in watches for one in watch.chain} | _ALWAYS_CACHED
+    for index in _indexes(watches):
+        if index.resource not in known:
+            raise RegistryError(
+                f"it has an index of {index.resource.qualified_name}, which it does not watch; add a Watch of that kind"
+            )
 
 
 def _ordered(plugins: list[Plugin]) -> tuple[Plugin, ...]:

@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from ktrain.api.core import LIMIT_RANGES, RUNTIME_CLASSES
 from ktrain.api.meta import Object, Resource, Struct
 from ktrain.pipeline.gang import min_member, min_resources
-from ktrain.pipeline.points import BUILT, PATIENCE_S, WATCHED, Component, Gang, Rule, Wait, Watch
+from ktrain.pipeline.pod_defaults import RULES, WATCHES
+from ktrain.pipeline.points import BUILT, PATIENCE_S, Component, Gang, Rule, Wait, Watch
+from ktrain.pipeline.watches import Owned
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -70,16 +71,14 @@ class CoScheduling:
     """Pods whose PodGroup is not there are unschedulable, and tried again after a back-off."""
     rbac: Final = (
         Rule((POD_GROUPS.group,), (POD_GROUPS.plural,), BUILT),
-        Rule(("",), (LIMIT_RANGES.plural,), WATCHED),
-        Rule((RUNTIME_CLASSES.group,), (RUNTIME_CLASSES.plural,), WATCHED),
+        *RULES,
     )
 
     def watches(self) -> Sequence[Watch]:
-        """What it builds, and what Kubeflow's Trainer looks at suspended jobs again for."""
+        """Return what it builds, and what changes the requests of a suspended job's pods."""
         return (
-            Watch(POD_GROUPS, owned=True),
-            Watch(LIMIT_RANGES, suspended=True),
-            Watch(RUNTIME_CLASSES, suspended=True),
+            Watch(POD_GROUPS, Owned()),
+            *WATCHES,
         )
 
     def enforce_pod_group_policy(self, info: Info, ctx: Context) -> None:
@@ -94,7 +93,7 @@ class CoScheduling:
             return ()
         spec: Json = {
             "minMember": min_member(info),
-            "minResources": min_resources(info),
+            "minResources": min_resources(info, ctx),
             "scheduleTimeoutSeconds": policy.schedule_timeout_seconds,
         }
         return (Component.of(info.job, POD_GROUPS, spec=spec),)

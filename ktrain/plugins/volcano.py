@@ -12,11 +12,13 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from ktrain.api.core import LIMIT_RANGES, PRIORITY_CLASSES, RUNTIME_CLASSES
+from ktrain.api.core import PRIORITY_CLASSES
 from ktrain.api.meta import Condition, Key, Object, Resource, Struct, find_condition
 from ktrain.pipeline.findings import Findings, invalid
 from ktrain.pipeline.gang import min_member, min_resources
+from ktrain.pipeline.pod_defaults import RULES, WATCHES
 from ktrain.pipeline.points import BUILT, WATCHED, Component, Gang, Rule, Wait, Watch
+from ktrain.pipeline.watches import Owned
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -73,17 +75,15 @@ class Volcano:
     rbac: Final = (
         Rule((POD_GROUPS.group,), (POD_GROUPS.plural,), BUILT),
         Rule((PRIORITY_CLASSES.group,), (PRIORITY_CLASSES.plural,), WATCHED),
-        Rule(("",), (LIMIT_RANGES.plural,), WATCHED),
-        Rule((RUNTIME_CLASSES.group,), (RUNTIME_CLASSES.plural,), WATCHED),
+        *RULES,
     )
 
     def watches(self) -> Sequence[Watch]:
-        """What it builds and reads, and what Kubeflow's Trainer looks at suspended jobs again for."""
+        """Return what it builds and reads, and what changes the requests of a suspended job's pods."""
         return (
-            Watch(POD_GROUPS, owned=True),
+            Watch(POD_GROUPS, Owned()),
             Watch(PRIORITY_CLASSES),
-            Watch(LIMIT_RANGES, suspended=True),
-            Watch(RUNTIME_CLASSES, suspended=True),
+            *WATCHES,
         )
 
     def enforce_pod_group_policy(self, info: Info, ctx: Context) -> None:
@@ -112,7 +112,7 @@ class Volcano:
         policy = _policy(info.runtime)
         if policy is None:
             return ()
-        spec: Json = {"minMember": min_member(info), "minResources": min_resources(info)}
+        spec: Json = {"minMember": min_member(info), "minResources": min_resources(info, ctx)}
         if QUEUE_ANNOTATION in info.annotations:
             spec["queue"] = info.annotations[QUEUE_ANNOTATION]
         if classes := _priority_classes(info):

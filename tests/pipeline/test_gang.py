@@ -12,7 +12,11 @@ from ktrain.api import quantity
 from ktrain.api import trainer as api
 from ktrain.pipeline import prepare
 from ktrain.pipeline.gang import min_member, min_resources, pod_requests
+from ktrain.pipeline.pod_defaults import PodDefaults
 
+from .test_runner import context
+
+NO_DEFAULTS = PodDefaults.of("", context())
 SIDECAR = {"restartPolicy": "Always"}
 
 
@@ -47,14 +51,14 @@ def info_of(*jobs):
 def test_a_gang_is_all_pods_and_all_that_they_request(jobs, members, resources):
     info = info_of(*((count, {"containers": [asking(yaml.safe_load(text))]}) for count, text in jobs))
 
-    assert (min_member(info), min_resources(info)) == (members, resources)
+    assert (min_member(info), min_resources(info, context())) == (members, resources)
 
 
 def test_pods_of_which_there_are_none_still_name_their_resources():
     info = info_of((1, {"containers": [{"name": "c"}]}), (1, {"containers": [asking({"cpu": 1, "nvidia.com/gpu": 1})]}))
     info.pod_sets[1].set_count(0)
 
-    assert (min_member(info), min_resources(info)) == (1, {"cpu": "0", "nvidia.com/gpu": "0"})
+    assert (min_member(info), min_resources(info, context())) == (1, {"cpu": "0", "nvidia.com/gpu": "0"})
 
 
 @pytest.mark.parametrize(
@@ -94,7 +98,7 @@ def test_pods_of_which_there_are_none_still_name_their_resources():
     ],
 )
 def test_a_pod_asks_for_what_runs_together_or_for_an_init_container_that_needs_more(pod, expected):
-    found = {name: amount.value for name, amount in pod_requests(pod).items()}
+    found = {name: amount.value for name, amount in pod_requests(pod, NO_DEFAULTS).items()}
 
     assert found == {name: quantity.parse(text) for name, text in expected.items()}
 
@@ -124,7 +128,7 @@ def by_steps(containers, inits):
 
 @given(CONTAINERS, INITS)
 def test_a_pod_asks_for_the_most_that_ever_runs_at_once(containers, inits):
-    found = pod_requests({"containers": containers, "initContainers": inits})
+    found = pod_requests({"containers": containers, "initContainers": inits}, NO_DEFAULTS)
 
     assert {name: amount.value for name, amount in found.items()} == by_steps(containers, inits)
 
@@ -132,7 +136,9 @@ def test_a_pod_asks_for_the_most_that_ever_runs_at_once(containers, inits):
 @given(st.lists(st.tuples(st.integers(1, 9), CONTAINERS), max_size=4))
 def test_the_sum_does_not_depend_on_the_order_of_jobs(jobs):
     def sums(order):
-        written = min_resources(info_of(*((count, {"containers": containers}) for count, containers in order)))
+        written = min_resources(
+            info_of(*((count, {"containers": containers}) for count, containers in order)), context()
+        )
         return {name: quantity.parse(text) for name, text in written.items()}
 
     assert sums(jobs) == sums(jobs[::-1])

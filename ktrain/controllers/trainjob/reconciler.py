@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from ktrain.framework.env import Env
     from ktrain.framework.events import EventRecorder
     from ktrain.pipeline import Registry, Removal, Size
+    from ktrain.pipeline.watches import Find
 
     from .observe import Memory, Stall
     from .shared import SharedSnapshots
@@ -76,6 +77,7 @@ class Reconciler:
         informers: Mapping[Resource[Any], Informer[Any]],
         *,
         config: Mapping[str, Json],
+        find: Find,
         shared: SharedSnapshots,
         wake: Callable[[Key, float], None],
     ) -> None:
@@ -84,6 +86,7 @@ class Reconciler:
         self._registry = registry
         self._informers = informers
         self._config = config
+        self._find = find
         self._own = OwnSnapshots(client)
         self._shared = shared
         self._wake = wake
@@ -198,7 +201,7 @@ class Reconciler:
         def lookup(resource: Resource[Any], key: Key) -> Any:  # noqa: ANN401 -- any kind
             return job_set if (resource, key) == (JOB_SET_STATES, job.key) else lookups(resource, key)
 
-        context = Context.at_present(self._env, lookup, self._config, self._informers)
+        context = Context.at_present(self._env, lookup, self._config, self._informers, self._find)
         runtime = self._lookup(resource, where) if resource and where else None
         shared, shares = self._shared.of(job, job_set), self._shared.for_new_jobs and job_set is None
         memory, kinds, taken = self._memory(job), self._informers, self._own.taken(job.metadata.uid)

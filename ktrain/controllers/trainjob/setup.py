@@ -11,9 +11,10 @@ from ktrain.api import trainer as api
 from ktrain.framework.controller.controller import Controller
 from ktrain.framework.controller.predicates import Matching
 from ktrain.framework.errors import Forbidden, FrameworkError, NotFound
-from ktrain.pipeline import Watch
+from ktrain.pipeline import Owned, Watch
 from ktrain.plugins.jobset import JOB_SET_STATES
 
+from .indexes import Indexes
 from .lookups import informers_of
 from .missing import tell_of_missing
 from .observe import RUNTIMES, SNAPSHOT_METADATA
@@ -67,7 +68,8 @@ def make_controller(
     shared = shared or SharedSnapshots(client, cache)
     # Beside what plugins watch: jobs, runtimes, and snapshots by their metadata.
     kinds: tuple[Resource[Any], ...] = (api.TRAIN_JOBS, *RUNTIMES.values())
-    informers = informers_of(cache, kinds, (Watch(SNAPSHOT_METADATA, owned=True), *registry.watches))
+    informers = informers_of(cache, kinds, (Watch(SNAPSHOT_METADATA, Owned()), *registry.watches))
+    indexes = Indexes(informers, registry.indexes)
     reconciler = Reconciler(
         client,
         env,
@@ -75,6 +77,7 @@ def make_controller(
         registry,
         informers,
         config=config or {},
+        find=indexes.find,
         shared=shared,
         wake=lambda key, after_s: controller.enqueue(key, after_s=after_s),
     )
@@ -88,7 +91,7 @@ def make_controller(
         tracing=tracing,
         while_missing=partial(tell_of_missing, recorder, informers[api.TRAIN_JOBS]),
     )
-    wake_by_changes(controller, reconciler, informers, shared, registry.watches)
+    wake_by_changes(controller, reconciler, informers, shared, registry.watches, indexes)
     return controller
 
 

@@ -6,7 +6,7 @@ Who is woken by what: the TrainJobs that a change concerns.
 - A snapshot and a JobSet wake the job that owns them, but for what brings nothing new (`memories.py`); once gone, also
   the one that has their name, which they may have kept from having its own.
 - A shared snapshot that is gone wakes the jobs that run on it.
-- Of what plugins watch, the plugin says whom it wakes.
+- A change of another kind that a plugin watches wakes the jobs that the plugin's `Watch` says it concerns.
 """
 
 from __future__ import annotations
@@ -17,8 +17,10 @@ from typing import TYPE_CHECKING, Any, Final
 from ktrain.api import trainer as api
 from ktrain.api.meta import Key
 from ktrain.framework.controller.predicates import Events, Matching
+from ktrain.pipeline import Mapped, Owned, Suspended
 from ktrain.plugins.jobset import JOB_SET_STATES
 
+from .indexes import MappedKeys
 from .observe import RUNTIMES, SNAPSHOT_METADATA
 from .shared import is_shared
 
@@ -28,9 +30,9 @@ if TYPE_CHECKING:
     from ktrain.api.meta import Object, Resource
     from ktrain.framework.cache.informer import Informer
     from ktrain.framework.controller.controller import Controller
-    from ktrain.framework.controller.predicates import Predicate
     from ktrain.pipeline import Watch
 
+    from .indexes import Indexes
     from .reconciler import Reconciler
     from .shared import SharedSnapshots
 
@@ -47,6 +49,7 @@ def wake_by_changes(
     informers: Mapping[Resource[Any], Informer[Any]],
     shared: SharedSnapshots,
     watches: Iterable[Watch],
+    indexes: Indexes,
 ) -> None:
     """Have changes wake the jobs that they concern; *informers* are of all that passes read, *watches* among it."""
     # First of all, before the handlers that wake the owner.
@@ -64,7 +67,15 @@ def wake_by_changes(
         controller.watches(children, partial(_with_name, jobs), predicate=_GONE)
     jobs.add_index(_SUSPENDED, _where_suspended)
     for watch in dict.fromkeys(watches):  # two plugins may want the same
-        _as_plugins_say(controller, jobs, watch, informers[watch.resource], predicates.get(watch.resource))
+        informer, known = informers[watch.resource], predicates.get(watch.resource)
+        predicate = known & watch.predicate if known and watch.predicate else known or watch.predicate
+        match watch.concerns:
+            case Owned():
+                controller.owns(informer, owner=api.TRAIN_JOBS, predicate=predicate)
+            case Suspended():
+                controller.watches(informer, partial(_suspended, jobs), predicate=watch.predicate)
+            case Mapped() as mapped:
+                controller.watches(informer, MappedKeys(mapped, indexes), predicate=watch.predicate)
 
 
 def _by_runtimes(
@@ -75,21 +86,6 @@ def _by_runtimes(
         controller.watches(runtimes, partial(_waiting, jobs))
 
 
-def _as_plugins_say(
-    controller: Controller,
-    jobs: Informer[api.TrainJob],
-    watch: Watch,
-    watched: Informer[Any],
-    predicate: Predicate[Any] | None,
-) -> None:
-    if watch.owned:
-        controller.owns(watched, owner=api.TRAIN_JOBS, predicate=predicate)
-    elif watch.keys:
-        controller.watches(watched, watch.keys, predicate=predicate)
-    elif watch.suspended:
-        controller.watches(watched, partial(_suspended, jobs), predicate=predicate)
-
-
 def _runtime_waited_for(job: api.TrainJob) -> Iterable[str]:
     """
     Index jobs that may wait for their runtime: those without a sign of life.
@@ -98,9 +94,7 @@ def _runtime_waited_for(job: api.TrainJob) -> Iterable[str]:
     """
     if job.status.jobs_status or job.is_finished:
         return ()
-    ref = job.spec.runtime_ref
-    namespace = job.metadata.namespace if ref.kind == api.TRAINING_RUNTIMES.kind else ""
-    return (f"{ref.kind}/{Key(namespace, ref.name)}",)
+    return (job.runtime_id,)
 
 
 def _waiting(jobs: Informer[api.TrainJob], runtime: Object) -> Iterable[Key]:

@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
+from time import process_time
+
 import msgspec
 import pytest
 
 from ktrain.api import assets, core
 from ktrain.api import trainer as api
 from ktrain.api.jobset import JOBSETS
+from ktrain.api.meta import Key, ObjectMeta
+from ktrain.controllers.trainjob.indexes import Indexes, MappedKeys
+from ktrain.framework.cache.informer import Informer, Scope
+from ktrain.pipeline import Registry
 from ktrain.plugins.coscheduling import POD_GROUPS, CoScheduling
+from ktrain.plugins.volcano import Volcano
 from ktrain.plugins.workload import Workload
 from ktrain.plugins.workload.versions import VERSIONS
 
+from .conftest import RUNTIME
 from .world import KEY, NS, World, play
 
 V1ALPHA2 = VERSIONS[-2]
@@ -262,19 +271,117 @@ def test_limit_ranges_wake_the_suspended_jobs_of_their_namespace(suspended, name
     play(scenario)
 
 
-def test_runtime_classes_wake_all_suspended_jobs_which_costs_no_write():
+def runtime_class(name: str, overhead: str = "") -> dict:
+    body = {"apiVersion": "node.k8s.io/v1", "kind": "RuntimeClass", "metadata": {"name": name}, "handler": "h"}
+    return body | ({"overhead": {"podFixed": {"cpu": overhead}}} if overhead else {})
+
+
+def naming(runtime_class_name: str) -> dict:
+    """The test's runtime, with pods that name a RuntimeClass."""
+    spec = deepcopy(RUNTIME["spec"])
+    pod = spec["template"]["spec"]["replicatedJobs"][0]["template"]["spec"]["template"]["spec"]
+    pod["runtimeClassName"] = runtime_class_name
+    return spec
+
+
+@pytest.mark.parametrize("kind", ["TrainingRuntime", "ClusterTrainingRuntime"])
+@pytest.mark.parametrize(
+    ("suspended", "created", "woken"), [(True, "kata", True), (True, "gvisor", False), (False, "kata", False)]
+)
+def test_a_runtime_class_wakes_the_suspended_jobs_whose_runtime_names_it(kind, suspended, created, woken):
     async def scenario(world: World) -> None:
         counter = Counter()
         world.plugins += (CoScheduling(), counter)
+        resource = api.TRAINING_RUNTIMES if kind == "TrainingRuntime" else api.CLUSTER_TRAINING_RUNTIMES
+        metadata = {"name": "sandboxed"} | ({"namespace": NS} if resource.namespaced else {})
+        body = {"apiVersion": api.API_VERSION, "kind": kind, "metadata": metadata, "spec": naming("kata")}
+        await world.user.create(resource, body)
         async with world.operator():
-            await world.job(suspend=True)
+            await world.job(suspend=suspended, runtimeRef={"kind": kind, "name": "sandboxed"})
             before = counter.passes
             world.counting.calls.clear()
-            body = {"apiVersion": "node.k8s.io/v1", "kind": "RuntimeClass", "metadata": {"name": "r"}, "handler": "h"}
-            await world.user.create(core.RUNTIME_CLASSES, body)
+            await world.user.create(core.RUNTIME_CLASSES, runtime_class(created))
             await world.settle()
 
-            assert counter.passes > before
+            assert (counter.passes > before) is woken
             assert world.counting.writes == []
 
     play(scenario)
+
+
+def test_runtimes_of_the_same_name_in_other_namespaces_wake_no_job():
+    async def scenario(world: World) -> None:
+        counter = Counter()
+        world.plugins += (CoScheduling(), counter)
+        await world.user.create(core.NAMESPACES, {**HEAD, "kind": "Namespace", "metadata": {"name": "other"}})
+        body = {"apiVersion": api.API_VERSION, "kind": "TrainingRuntime", "spec": naming("kata")}
+        await world.user.create(api.TRAINING_RUNTIMES, body | {"metadata": {"name": "rt", "namespace": "other"}})
+        async with world.operator():
+            await world.job(suspend=True)
+            before = counter.passes
+            await world.user.create(core.RUNTIME_CLASSES, runtime_class("kata"))
+            await world.settle()
+
+            assert counter.passes == before
+
+    play(scenario)
+
+
+@pytest.mark.parametrize(("policy", "plugin"), [("coscheduling", CoScheduling), ("volcano", Volcano)])
+def test_the_group_of_a_suspended_job_follows_limit_ranges_and_its_runtime_class(policy, plugin):
+    async def scenario(world: World) -> None:
+        await world.use(naming("kata") | {"podGroupPolicy": {policy: {}}}, plugin())
+        (groups,) = [watch.resource for watch in plugin().watches() if watch.resource.kind == "PodGroup"]
+
+        async def resources():
+            await world.settle()
+            return (await world.user.get(core.untyped(groups), "job", NS))["spec"]["minResources"]
+
+        async with world.operator():
+            await world.job(suspend=True)
+            assert await resources() == {}
+            metadata = {"name": "l", "namespace": NS}
+            limits = [{"type": "Container", "defaultRequest": {"cpu": "500m"}, "max": {"memory": "1Gi"}}]
+            await world.user.create(
+                core.LIMIT_RANGES, {**HEAD, "kind": "LimitRange", "metadata": metadata, "spec": {"limits": limits}}
+            )
+            assert await resources() == {"cpu": "1", "memory": "2Gi"}
+            await world.user.create(core.RUNTIME_CLASSES, runtime_class("kata", "250m"))
+            assert await resources() == {"cpu": "1500m", "memory": "2Gi"}
+            await world.user.delete(core.LIMIT_RANGES, Key(NS, "l"))
+            assert await resources() == {"cpu": "500m"}
+
+            await world.patch(api.TRAIN_JOBS, spec={"suspend": False})
+            await world.user.delete(core.RUNTIME_CLASSES, Key("", "kata"))
+            assert await resources() == {"cpu": "500m"}, "the group of a job that runs is left as it is"
+
+    play(scenario)
+
+
+def test_a_runtime_class_is_mapped_to_its_jobs_without_a_look_at_all_others():
+    """Ten thousand suspended jobs, and a thousand events of a class that ten of them name."""
+    jobs, runtimes = Informer(api.TRAIN_JOBS, Scope()), Informer(api.CLUSTER_TRAINING_RUNTIMES, Scope())
+    caches = {api.TRAIN_JOBS: jobs, api.CLUSTER_TRAINING_RUNTIMES: runtimes}
+    registry = Registry([CoScheduling()])
+    indexes = Indexes(caches, registry.indexes)
+    for name in ("plain", "sandboxed"):
+        spec = msgspec.json.encode(naming("kata") if name == "sandboxed" else RUNTIME["spec"])
+        meta = ObjectMeta(name=name, resource_version="1")
+        runtimes.put(
+            Key("", name), api.Runtime(kind="ClusterTrainingRuntime", metadata=meta, spec=msgspec.Raw(spec)), 1
+        )
+    for number in range(10_000):
+        ref = api.RuntimeRef(name="plain" if number % 1000 else "sandboxed")
+        meta = ObjectMeta(name=f"job-{number}", namespace=NS, resource_version=str(number + 1))
+        job = api.TrainJob(metadata=meta, spec=api.TrainJobSpec(runtime_ref=ref, suspend=True))
+        jobs.put(job.key, job, number + 1)
+    (mapped,) = [watch.concerns for watch in registry.watches if watch.resource is core.RUNTIME_CLASSES]
+    keys = MappedKeys(mapped, indexes)
+    kata = core.RuntimeClass(metadata=ObjectMeta(name="kata"))
+
+    assert keys(kata) == tuple(Key(NS, f"job-{number}") for number in range(0, 10_000, 1000))
+    before_s = process_time()
+    for _ in range(1000):
+        keys(kata)
+    # A look at all jobs takes a millisecond at least; this takes about ten microseconds.
+    assert process_time() - before_s < 0.5
