@@ -1,4 +1,4 @@
-"""The schema of `torch.elasticPolicy`: fields of KEP-2170 and of the TorchElastic proposal, and what contradicts itself."""
+"""The schema of `torch.elasticPolicy`: the fields of KEP-2170 and of PyTorchJob, and what contradicts itself."""
 
 import pytest
 
@@ -98,8 +98,10 @@ def test_what_torchrun_could_not_read_is_refused(shipped, elastic):
 
 def test_the_number_of_processes_is_said_once(shipped):
     assert refusals(shipped, {"nProcPerNode": 2}, numProcPerNode=2) == [
-        "spec.mlPolicy.torch: Invalid value: nProcPerNode of the elasticPolicy and numProcPerNode are the same, so only"
-        " one of them can be set"
+        (
+            "spec.mlPolicy.torch: Invalid value: nProcPerNode of the elasticPolicy and numProcPerNode are the same, so"
+            " only one of them can be set"
+        )
     ]
 
 

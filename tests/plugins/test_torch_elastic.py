@@ -156,8 +156,10 @@ def test_a_standalone_job_has_one_node_that_meets_no_other(kit, limits):
     assert [name for name in names if name.startswith("PET_RDZV_")] == []
     assert "ports" not in container
     assert kit.errors(RUNTIME % policy, JOB % (", trainer: {numNodes: 2}", "")) == [
-        "spec.trainer.numNodes: Invalid value: 2: must be within minNodes and maxNodes of the runtime's"
-        " torch.elasticPolicy: 1 to 1"
+        (
+            "spec.trainer.numNodes: Invalid value: 2: must be within minNodes and maxNodes of the runtime's"
+            " torch.elasticPolicy: 1 to 1"
+        )
     ]
 
 
@@ -188,8 +190,10 @@ def test_a_jobs_own_size_changes_no_range_that_its_trainer_says(kit):
     job = JOB % (", trainer: {numNodes: 2}, elasticNodes: 3", "")
 
     assert kit.errors(RUNTIME % "maxRestarts: 1", job) == [
-        "spec.elasticNodes: Invalid value: 3: must be within minNodes and maxNodes of the runtime's"
-        " torch.elasticPolicy: 2 to 2"
+        (
+            "spec.elasticNodes: Invalid value: 3: must be within minNodes and maxNodes of the runtime's"
+            " torch.elasticPolicy: 2 to 2"
+        )
     ]
 
 
