@@ -76,7 +76,7 @@ async def serving_metrics(plane):
 
 def _tls(plane):
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-    identity = self_signed("localhost", now=plane.env.clock.now())
+    identity = self_signed("127.0.0.1", now=plane.env.clock.now())
     with tempfile.TemporaryDirectory() as directory:
         file = Path(directory) / "pem"
         file.write_bytes(identity.pem)
