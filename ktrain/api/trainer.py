@@ -224,18 +224,60 @@ class EnvInjection(Struct, frozen=True):
     targets: tuple[EnvInjectionTarget, ...] = ()
 
 
-class ElasticPolicy(Struct, frozen=True):
-    """`torch.elasticPolicy`: on how many nodes a job may train. `metrics` are of autoscaling/v2 and pass through."""
+class NodeRange(Struct, frozen=True):
+    """The fewest and the most nodes of one elastic TrainJob."""
 
     min_nodes: int = 1
     max_nodes: int = 1
+
+
+class RendezvousSetting(Struct, frozen=True):
+    """One setting of torchrun's `--rdzv-conf`."""
+
+    key: str = ""
+    value: str = ""
+
+
+class ElasticPolicy(Struct, frozen=True):
+    """
+    `torch.elasticPolicy`: on how many nodes a job may train, and where they meet.
+
+    `metrics` are of autoscaling/v2 and pass through. `minReplicas` and `maxReplicas` are PyTorchJob's names of
+    `minNodes` and `maxNodes`. The schema admits no `backend` but c10d, so it is not read.
+    """
+
+    min_nodes: int | None = None
+    max_nodes: int | None = None
+    min_replicas: int | None = None
+    max_replicas: int | None = None
     max_restarts: int | None = None
     metrics: msgspec.Raw = ABSENT
+    n_proc_per_node: int | str | None = None
+    rdzv_conf: tuple[RendezvousSetting, ...] = ()
+    rdzv_host: str | None = None
+    rdzv_id: str | None = None
+    rdzv_port: int = TRAINER_PORT
+    standalone: bool = False
+
+    def range_of(self, job: TrainJob) -> NodeRange:
+        """
+        Return the range of a job, as PyTorchJob defaults it.
+
+        A limit that is absent is the other one. Without both, the job stays on the nodes that `trainer.numNodes` says,
+        and a standalone one on its single node.
+        """
+        least = self.min_replicas if self.min_nodes is None else self.min_nodes
+        most = self.max_replicas if self.max_nodes is None else self.max_nodes
+        if least is None and most is None:
+            trainer = job.spec.trainer
+            own = trainer.num_nodes if trainer and not self.standalone else None
+            least = most = own or 1
+        return NodeRange(least or most or 1, most or least or 1)
 
     def nodes_of(self, job: TrainJob) -> int:
         """Return how many nodes there should be: what the job asks for, within the range; else the fewest."""
-        asked = job.asked_nodes
-        return self.min_nodes if asked is None else min(max(asked, self.min_nodes), self.max_nodes)
+        asked, limits = job.asked_nodes, self.range_of(job)
+        return limits.min_nodes if asked is None else min(max(asked, limits.min_nodes), limits.max_nodes)
 
 
 class TorchPolicy(Struct, frozen=True):
@@ -245,6 +287,12 @@ class TorchPolicy(Struct, frozen=True):
     elastic_policy: ElasticPolicy | None = None
     num_proc_per_node: int | str | None = None
     """`auto`, `cpu`, `gpu` or a number: of 2.1, where the TrainJob says nothing."""
+
+    @property
+    def processes(self) -> int | str | None:
+        """The same, also under PyTorchJob's name in the elastic policy; the schema admits one of the two."""
+        in_policy = self.elastic_policy.n_proc_per_node if self.elastic_policy else None
+        return in_policy if self.num_proc_per_node is None else self.num_proc_per_node
 
 
 class PluginPolicy(Struct, frozen=True):

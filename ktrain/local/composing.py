@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from ktrain.framework import Cache, Controller, Env
     from ktrain.pipeline.registry import Registry
 
+    from .autoscaler.usage import CpuTimes
     from .status_server import StatusService
 
 # A user waits for what failed to be tried again; ten seconds, doubling to minutes, protect a cluster.
@@ -39,11 +40,12 @@ async def compose(
     *,
     jobsets: jobset.Gates | None,
     places_pods: bool,
+    cpu_times: CpuTimes | None = None,
     status_service: StatusService | None = None,
 ) -> Composed:
     """
     Make the controllers. `jobsets`: the gates of the JobSet controller, None for none of it. `status_service`: where
-    pods report their progress, if they may.
+    pods report their progress, if they may. `cpu_times`: what pods have used, for autoscalers; None: none works here.
 
     Raises:
         FrameworkError: The server did not say which kinds it serves.
@@ -79,4 +81,11 @@ async def compose(
         gangs = await scheduler.serves_pod_groups(client)
         writer = writes_as("kube-scheduler")
         controllers.append(scheduler.make_scheduler(writer, cache, env, for_placing, has_pod_groups=gangs))
+    if cpu_times is not None:
+        from . import autoscaler
+
+        for_scaling = EventRecorder(client, env, component=autoscaler.COMPONENT)
+        services.append(for_scaling)
+        writer = writes_as("kube-controller-manager")
+        controllers.append(autoscaler.make_controller(writer, cache, env, for_scaling, cpu_times))
     return Composed(Manager(cache=cache, controllers=controllers, services=services, runnables=followers), for_pods)

@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from ktrain.local.sockets import Sockets
     from ktrain.local.state import StateDirectory
 
+    from .autoscaler.usage import CpuTimes
     from .status_server import StatusService
 
 FIELD_MANAGER: Final = "trainer"
@@ -76,6 +77,12 @@ def _services(sockets: Sockets | None, reports: StatusService | None) -> dict[st
 
         found[SERVICE] = reports.sockets.service
     return found
+
+
+def _cpu_times(server: ApiServer) -> CpuTimes:
+    from .autoscaler import node_cpu_times
+
+    return node_cpu_times(server.nodes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -272,7 +279,14 @@ class ControlPlane:
         cache = Cache(client, env, warns_of_overlaps=False)
         gates = self._gates if self._jobsets else None
         composed = await compose(
-            client, cache, env, registry, jobsets=gates, places_pods=executor is not None, status_service=reports
+            client,
+            cache,
+            env,
+            registry,
+            jobsets=gates,
+            places_pods=executor is not None,
+            cpu_times=_cpu_times(server) if executor is not None else None,
+            status_service=reports,
         )
         async with anyio.create_task_group() as managing:
             await managing.start(composed.manager.run)

@@ -90,14 +90,15 @@ class Container:
             place = places.setdefault(entry["name"], len(items))
             items[place : place + 1] = [entry]
 
-    def set_port(self, number: int) -> None:
+    def set_port(self, number: int, *, name: str = "") -> None:
         """
         Declare a TCP port; one of the same number is replaced.
 
         Go's Trainer takes two unnamed ports for the same, and so replaces the user's metrics port by the rendezvous
         port.
         """
-        self._upsert("ports", {"containerPort": number, "protocol": "TCP"}, str(number), "containerPort")
+        entry: Json = {"containerPort": number, "protocol": "TCP"} | ({"name": name} if name else {})
+        self._upsert("ports", entry, str(number), "containerPort")
 
     def mount(self, volume: str, path: str, *, read_only: bool = False) -> None:
         """Mount a volume of the pod at a path; a mount already at that path is replaced."""

@@ -60,6 +60,46 @@ async def test_what_it_is_made_with_stays_and_its_size_is_within_its_range(
     assert (job.spec.trainer.num_nodes, job.spec.elastic_nodes) == (2, 3)
 
 
+@pytest.mark.parametrize(
+    ("policy", "cause"),
+    [
+        ({"minReplicas": 2, "maxReplicas": 3, "rdzvPort": 29999, "rdzvConf": [{"key": "a", "value": "b"}]}, None),
+        ({"standalone": True, "nProcPerNode": "gpu"}, None),
+        ({"backend": "etcd"}, "only c10d is supported"),
+        ({"minNodes": 1, "minReplicas": 1}, "minReplicas is another name of minNodes"),
+        ({"standalone": True, "rdzvHost": "a"}, "must not be set with standalone"),
+        ({"standalone": True, "maxReplicas": 2}, "standalone is for one node"),
+        ({"minReplicas": 4, "maxNodes": 3}, "minNodes must not be greater than maxNodes"),
+    ],
+)
+async def test_a_policy_is_checked_by_the_definition(control_plane, create_train_job, ask, policy, cause):
+    path = f"{TRAINING_RUNTIMES.path(control_plane.namespace, 'rt')}"
+    body = {"spec": {"mlPolicy": {"numNodes": None, "torch": {"elasticPolicy": policy}}}}
+    said = await ask("PATCH", path, body, PatchType.MERGE.value)
+
+    if cause is None:
+        assert said.status == 200, said.body
+    else:
+        ((field, message),) = said.causes
+        assert (field.startswith("spec.mlPolicy.torch.elasticPolicy"), cause in message) == (True, True)
+
+
+async def test_the_proposals_name_of_the_port_is_longer_than_a_ports_name_may_be(ask, control_plane):
+    def pod(name):
+        port = {"containerPort": 29500, "name": name}
+        spec = {"containers": [{"name": "node", "image": "i", "ports": [port]}]}
+        return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": spec}
+
+    path = PODS.path(control_plane.namespace)
+    refused = await ask("POST", f"{path}?dryRun=All", pod("kubeflow-rdzv-port"))
+    taken = await ask("POST", f"{path}?dryRun=All", pod("kubeflow-rdzv"))
+
+    assert refused.causes == {
+        ("spec.containers[0].ports[0].name", 'Invalid value: "kubeflow-rdzv-port": must be no more than 15 characters')
+    }
+    assert taken.status == 201
+
+
 async def test_the_size_of_a_job_that_is_not_elastic_is_not_for_its_scale(
     control_plane, running, create_train_job, scale, ask
 ):

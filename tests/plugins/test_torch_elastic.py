@@ -40,7 +40,7 @@ def test_torchrun_is_told_the_range_and_where_to_meet_and_no_rank(kit):
         {"name": "PET_MAX_RESTARTS", "value": "7"},
         {"name": "TORCH_DISABLE_SHARE_RDZV_TCP_STORE", "value": "1"},
     ]
-    assert container["ports"] == [{"containerPort": 29500, "protocol": "TCP"}]
+    assert container["ports"] == [{"containerPort": 29500, "protocol": "TCP", "name": "kubeflow-rdzv"}]
 
 
 def test_a_job_that_says_nothing_of_its_trainer_is_elastic_too(kit):
@@ -117,6 +117,93 @@ def test_the_runtimes_processes_per_node_count_where_the_job_says_none(kit, said
     for trainer, processes in ((f"resourcesPerNode: {resources}", expected), ("numProcPerNode: 9", "9")):
         env = kit.container(runtime, JOB % (f", trainer: {{{trainer}}}", ""))["env"]
         assert {"name": "PET_NPROC_PER_NODE", "value": processes} in env
+
+
+# All of PyTorchJob's ElasticPolicy
+
+
+def policy_env(kit, policy, spec=""):
+    return {entry["name"]: entry["value"] for entry in kit.container(RUNTIME % policy, JOB % (spec, ""))["env"]}
+
+
+def test_the_policy_says_where_the_nodes_meet(kit):
+    policy = (
+        f"{POLICY}, backend: c10d, rdzvHost: store.team, rdzvPort: 29999, rdzvId: mine, nProcPerNode: gpu,"
+        " rdzvConf: [{key: join_timeout, value: '900'}, {key: store_type, value: tcp}]"
+    )
+    env = policy_env(kit, policy)
+
+    assert (env["PET_RDZV_BACKEND"], env["PET_RDZV_ENDPOINT"], env["PET_RDZV_ID"]) == (
+        "c10d",
+        "store.team:29999",
+        "mine",
+    )
+    assert env["PET_RDZV_CONF"] == "join_timeout=900,store_type=tcp"
+    assert env["PET_NPROC_PER_NODE"] == "gpu"
+    assert kit.container(RUNTIME % policy, JOB % ("", ""))["ports"] == [
+        {"containerPort": 29999, "protocol": "TCP", "name": "kubeflow-rdzv"}
+    ]
+
+
+@pytest.mark.parametrize("limits", ["", ", minNodes: 1, maxNodes: 1", ", maxReplicas: 1"])
+def test_a_standalone_job_has_one_node_that_meets_no_other(kit, limits):
+    policy = f"standalone: true, nProcPerNode: 2{limits}"
+    container = kit.container(RUNTIME % policy, JOB % ("", ""))
+    names = [entry["name"] for entry in container["env"]]
+
+    assert {"name": "PET_STANDALONE", "value": "1"} in container["env"]
+    assert {"name": "PET_NNODES", "value": "1:1"} in container["env"]
+    assert [name for name in names if name.startswith("PET_RDZV_")] == []
+    assert "ports" not in container
+    assert kit.errors(RUNTIME % policy, JOB % (", trainer: {numNodes: 2}", "")) == [
+        (
+            "spec.trainer.numNodes: Invalid value: 2: must be within minNodes and maxNodes of the runtime's"
+            " torch.elasticPolicy: 1 to 1"
+        )
+    ]
+
+
+@pytest.mark.parametrize(
+    ("policy", "spec", "expected"),
+    [
+        ("minReplicas: 2, maxReplicas: 4", "", ("2:4", 2)),
+        ("minReplicas: 2, maxNodes: 4", "", ("2:4", 2)),
+        ("maxReplicas: 3", "", ("3:3", 3)),
+        ("minNodes: 3", "", ("3:3", 3)),
+        ("maxRestarts: 1", ", trainer: {numNodes: 5}", ("5:5", 5)),
+        ("maxRestarts: 1", "", ("1:1", 1)),
+    ],
+)
+def test_limits_have_pytorchjobs_names_and_defaults_too(kit, policy, spec, expected):
+    nodes, size = expected
+    job = JOB % (spec, "")
+
+    assert policy_env(kit, policy, spec)["PET_NNODES"] == nodes
+    assert node_job(kit, RUNTIME % policy, job)["spec"]["parallelism"] == size
+    assert kit.errors(RUNTIME % policy, job) == []
+    assert kit.objects_of(RUNTIME % f"{policy}, {METRICS}", job)[AUTOSCALERS.kind]["spec"]["maxReplicas"] == int(
+        nodes[2]
+    )
+
+
+def test_a_jobs_own_size_changes_no_range_that_its_trainer_says(kit):
+    job = JOB % (", trainer: {numNodes: 2}, elasticNodes: 3", "")
+
+    assert kit.errors(RUNTIME % "maxRestarts: 1", job) == [
+        (
+            "spec.elasticNodes: Invalid value: 3: must be within minNodes and maxNodes of the runtime's"
+            " torch.elasticPolicy: 2 to 2"
+        )
+    ]
+
+
+def test_settings_of_the_rendezvous_are_the_policys_or_the_jobs_and_not_both(kit):
+    conf = "rdzvConf: [{key: join_timeout, value: '900'}]"
+    job = JOB % (", trainer: {env: [{name: PET_RDZV_CONF, value: 'join_timeout=9'}]}", "")
+
+    assert kit.errors(RUNTIME % POLICY, job) == []
+    (error,) = kit.errors(RUNTIME % f"{POLICY}, {conf}", job)
+    assert error.endswith("must not have reserved envs, invalid envs configured: [PET_RDZV_CONF]")
 
 
 # What is refused

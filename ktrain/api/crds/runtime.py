@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from ..trainer import GROUP, VERSION
 from .build import TEMPLATE_METADATA, array, crd, described, flag, integer, obj, opened, rule, text, with_rules
+from .elastic import elastic_policy
 from .jobset import jobset_spec
 
 if TYPE_CHECKING:
@@ -86,45 +87,37 @@ def _processes(policy: str, description: str) -> Json:
 
 def _torch() -> Json:
     """Upstream dropped `elasticPolicy` and `numProcPerNode` with 2.2; the one works here, the other is honoured."""
-    metric: Json = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
-    elastic = obj(
-        {
-            "maxNodes": integer(1, description="Most nodes of an elastic job."),
-            "maxRestarts": integer(
-                0, description="How often torchrun starts all workers anew after one failed; torchrun's 3 if absent."
-            ),
-            "metrics": array(
-                metric,
-                kind="atomic",
-                high=16,
-                description="Metrics of autoscaling/v2, by which an autoscaler resizes the job; none is made without.",
-            ),
-            "minNodes": integer(1, description="Fewest nodes with which training goes on."),
-        },
-        required=("maxNodes", "minNodes"),
-        rules=(rule("self.minNodes <= self.maxNodes", "minNodes must not be greater than maxNodes"),),
-        description="Train on as many nodes as there are, from minNodes to maxNodes.",
+    one_number = rule(
+        "!has(self.numProcPerNode) || !has(self.elasticPolicy) || !has(self.elasticPolicy.nProcPerNode)",
+        "nProcPerNode of the elasticPolicy and numProcPerNode are the same, so only one of them can be set",
     )
+    return obj(
+        {
+            "elasticPolicy": elastic_policy(_torch_processes("PyTorchJob's name of torch.numProcPerNode.")),
+            "envInjection": obj(
+                {"targets": _injection_targets()},
+                description="Other containers than the trainer's that get torchrun's variables.",
+            ),
+            "numProcPerNode": _torch_processes(
+                "Processes on each node: a number, auto, cpu or gpu. Deprecated: set it in the TrainJob."
+            ),
+        },
+        rules=(one_number,),
+        description="torchrun: tells it nodes, processes, rank and where to meet, in the variables PET_*.",
+    )
+
+
+def _torch_processes(description: str) -> Json:
     processes: Json = {
         "anyOf": [{"type": "integer"}, {"type": "string"}],
-        "description": "Processes on each node: a number, auto, cpu or gpu. Deprecated: set it in the TrainJob.",
+        "description": description,
         "x-kubernetes-int-or-string": True,
     }
     valid = rule(
         "type(self) == int ? self > 0 : self in ['auto', 'cpu', 'gpu']",
         "NumProcPerNode must be equal to auto, cpu, gpu, or int value",
     )
-    return obj(
-        {
-            "elasticPolicy": elastic,
-            "envInjection": obj(
-                {"targets": _injection_targets()},
-                description="Other containers than the trainer's that get torchrun's variables.",
-            ),
-            "numProcPerNode": with_rules(processes, valid),
-        },
-        description="torchrun: tells it nodes, processes, rank and where to meet, in the variables PET_*.",
-    )
+    return with_rules(processes, valid)
 
 
 def _mpi() -> Json:

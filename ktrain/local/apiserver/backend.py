@@ -36,6 +36,9 @@ class NodeAgent(Protocol):
     def streams(self) -> StreamSource:
         """Runs commands in containers."""
 
+    def processes(self, namespace: str, name: str) -> tuple[int, ...]:
+        """Return the main processes of a pod's containers that run, as this machine numbers them."""
+
 
 class NodeAgents:
     """Who runs the containers of which node: each kubelet registers itself, and `pods/log` and its like ask here."""

@@ -14,6 +14,8 @@ import anyio
 import anyio.to_thread
 import structlog
 
+from ktrain.api.meta import Key
+
 from .files import remove_tree
 from .launch import Machine, temporary_directory
 from .logs import LogStore
@@ -32,7 +34,6 @@ if TYPE_CHECKING:
 
     from anyio.abc import TaskGroup, TaskStatus
 
-    from ktrain.api.meta import Key
     from ktrain.framework import Cache, Client, Env, EventRecorder
     from ktrain.local.sandbox.executor import Executor
 
@@ -163,6 +164,11 @@ class Kubelet:
             worker.kill()
         elif self._tasks is not None:
             self._tasks.start_soon(self._remove_directory, obj)
+
+    def processes(self, namespace: str, name: str) -> tuple[int, ...]:
+        """Return the main processes of a pod's containers that run; none where the pod is not known."""
+        worker = self._find(Key(namespace, name))
+        return () if worker is None else worker.processes()
 
     def statistics(self) -> tuple[int, int]:
         """Count the pods that live and those whose life is over."""

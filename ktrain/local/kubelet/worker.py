@@ -129,6 +129,10 @@ class PodWorker:
         self._reporter.gone = True
         self.stop(0)
 
+    def processes(self) -> tuple[int, ...]:
+        """Return the main processes of the containers that run."""
+        return tuple(runner.live.process.pid for runner in self._containers if runner.live is not None)
+
     # The life of the pod
 
     async def run(self) -> None:

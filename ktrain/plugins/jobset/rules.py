@@ -63,7 +63,7 @@ def _pod_names(info: Info) -> Iterator[FieldError]:
     """JobSet refuses names whose pods' names would be no DNS label; Go's Trainer finds out when it is too late."""
     nodes = info.job.spec.trainer.num_nodes if info.job.spec.trainer else None
     if elastic := info.runtime.elastic_policy:
-        nodes = elastic.max_nodes
+        nodes = elastic.range_of(info.job).max_nodes
     sized = _sized(info)
     yield from pod_name_errors(
         info, lambda pod_set: nodes if nodes is not None and pod_set is sized else _count(info, pod_set)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from ktrain.api.meta import Json
-    from ktrain.pipeline.info import Info
+    from ktrain.pipeline.info import Container, Info
 
 RDZV_BACKEND: Final = "PET_RDZV_BACKEND"
 RDZV_ENDPOINT: Final = "PET_RDZV_ENDPOINT"
@@ -34,7 +34,11 @@ SHARED_STORE_OFF: Final = "TORCH_DISABLE_SHARE_RDZV_TCP_STORE"
 Have rank 0 open a new store for the workers in each round. PyTorch otherwise keeps that of the first round, without
 telling those who join later where it is: they wait for it, and all others for them.
 """
-RESERVED: Final = frozenset((RDZV_BACKEND, RDZV_ENDPOINT, RDZV_ID, MAX_RESTARTS))
+RDZV_CONF: Final = "PET_RDZV_CONF"
+STANDALONE: Final = "PET_STANDALONE"
+_RESERVED: Final = frozenset((RDZV_BACKEND, RDZV_ENDPOINT, RDZV_ID, MAX_RESTARTS, STANDALONE))
+PORT_NAME: Final = "kubeflow-rdzv"
+"""The TorchElastic proposal calls the port `kubeflow-rdzv-port`, but a port's name has at most 15 characters."""
 
 _RESTARTS: Final = 3
 """
@@ -53,17 +57,40 @@ _OUT_OF_RANGE: Final = "must be within minNodes and maxNodes of the runtime's to
 
 def variables(info: Info, policy: api.ElasticPolicy) -> list[Json]:
     """Return what torchrun is told. Node rank and master are of the static rendezvous only."""
-    restarts = _RESTARTS if policy.max_restarts is None else policy.max_restarts
+    restarts, limits = _RESTARTS if policy.max_restarts is None else policy.max_restarts, policy.range_of(info.job)
     return [
-        literal(NNODES, f"{policy.min_nodes}:{policy.max_nodes}"),
+        literal(NNODES, f"{limits.min_nodes}:{limits.max_nodes}"),
         literal(NPROC_PER_NODE, str(processes_per_node(info))),
-        literal(RDZV_BACKEND, "c10d"),
-        literal(RDZV_ENDPOINT, f"{info.coordinator_host}:{api.TRAINER_PORT}"),
-        # A job made again under its name must not meet what is left of the first.
-        literal(RDZV_ID, info.job.metadata.uid or info.job.metadata.name),
+        *_rendezvous(info, policy),
         literal(MAX_RESTARTS, str(restarts)),
         literal(SHARED_STORE_OFF, "1"),
     ]
+
+
+def _rendezvous(info: Info, policy: api.ElasticPolicy) -> Iterator[Json]:
+    """Yield where the agents meet. A standalone agent chooses backend, endpoint and id itself."""
+    if policy.standalone:
+        yield literal(STANDALONE, "1")
+    else:
+        yield literal(RDZV_BACKEND, "c10d")
+        yield literal(RDZV_ENDPOINT, f"{policy.rdzv_host or info.coordinator_host}:{policy.rdzv_port}")
+        # A job made again under its name must not meet what is left of the first.
+        yield literal(RDZV_ID, policy.rdzv_id or info.job.metadata.uid or info.job.metadata.name)
+    if policy.rdzv_conf:
+        yield literal(RDZV_CONF, ",".join(f"{setting.key}={setting.value}" for setting in policy.rdzv_conf))
+
+
+def reserved(policy: api.ElasticPolicy | None) -> frozenset[str]:
+    """Return the variables that the policy sets, which a TrainJob must not set."""
+    if policy is None:
+        return frozenset()
+    return _RESERVED | {RDZV_CONF} if policy.rdzv_conf else _RESERVED
+
+
+def declare_port(container: Container, policy: api.ElasticPolicy) -> None:
+    """Declare the port of the rendezvous. A standalone agent has none that others reach."""
+    if not policy.standalone:
+        container.set_port(policy.rdzv_port, name=PORT_NAME)
 
 
 def shape(info: Info, policy: api.ElasticPolicy) -> None:
@@ -73,10 +100,11 @@ def shape(info: Info, policy: api.ElasticPolicy) -> None:
         info.template.setdefault("failurePolicy", {"maxRestarts": policy.max_restarts})
     info.labels[api.ELASTIC_LABEL] = name
     if trainer := info.trainer:
-        trainer.set_count(policy.nodes_of(info.job), least=policy.min_nodes)
+        limits = policy.range_of(info.job)
+        trainer.set_count(policy.nodes_of(info.job), least=limits.min_nodes)
         trainer.set_job_label(api.ELASTIC_LABEL, name)
         trainer.set_job_field("completionMode", "Indexed")
-        trainer.default_job_field("backoffLimit", _FAILURES_PER_NODE * policy.max_nodes)
+        trainer.default_job_field("backoffLimit", _FAILURES_PER_NODE * limits.max_nodes)
         trainer.default_job_field("successPolicy", {"rules": [{"succeededIndexes": "0"}]})
 
 
@@ -86,7 +114,7 @@ def check_new(info: Info, policy: api.ElasticPolicy) -> Iterator[FieldError]:
     named = {NUM_NODES: trainer.num_nodes if trainer else None, ELASTIC_NODES: job.spec.elastic_nodes}
     for path, nodes in named.items():
         if nodes is not None:
-            yield from _within(policy, path, nodes)
+            yield from _within(policy.range_of(job), path, nodes)
     if trainer and is_torchtune(trainer):
         command = list(trainer.command or ())
         yield invalid("spec.trainer.command", command, "TorchTune cannot train under torch.elasticPolicy")
@@ -104,7 +132,7 @@ def check_size(job: api.TrainJob, old: api.TrainJob | None, policy: api.ElasticP
     nodes = job.spec.elastic_nodes
     if nodes is None or (old and old.spec.elastic_nodes == nodes):
         return
-    limits = (old.status.elastic if old else None) or policy
+    limits = (old.status.elastic if old else None) or (policy.range_of(job) if policy else None)
     if limits is None:
         yield forbidden(ELASTIC_NODES, _NOT_ELASTIC)
     elif old:
@@ -113,7 +141,7 @@ def check_size(job: api.TrainJob, old: api.TrainJob | None, policy: api.ElasticP
         yield forbidden(ELASTIC_NODES, "must not change once the TrainJob has ended")
 
 
-def _within(limits: api.ElasticPolicy | api.ElasticStatus, path: str, nodes: int) -> Iterator[FieldError]:
+def _within(limits: api.NodeRange | api.ElasticStatus, path: str, nodes: int) -> Iterator[FieldError]:
     if not limits.min_nodes <= nodes <= limits.max_nodes:
         yield invalid(path, nodes, _OUT_OF_RANGE.format(limits.min_nodes, limits.max_nodes))
 

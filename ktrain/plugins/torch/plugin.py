@@ -58,7 +58,10 @@ class Torch:
                 container.set_env(*topology(info))
             else:
                 container.set_env(*everything)
-            container.set_port(api.TRAINER_PORT)
+            if elastic_policy:
+                elastic.declare_port(container, elastic_policy)
+            else:
+                container.set_port(api.TRAINER_PORT)
         for job_name, container_name, target in _targets(info, policy.torch):
             if target is None:
                 raise PlanError(_missing_target(job_name, container_name))
@@ -80,7 +83,7 @@ class Torch:
             if target is None
         ]
         env = declared_environment(job.spec.trainer.env) if job.spec.trainer else []
-        taken = RESERVED | elastic.RESERVED if torch.elastic_policy else RESERVED
+        taken = RESERVED | elastic.reserved(torch.elastic_policy)
         if reserved := sorted(entry["name"] for entry in env if entry.get("name") in taken):
             detail = f"must not have reserved envs, invalid envs configured: [{' '.join(reserved)}]"
             errors.append(invalid("spec.trainer.env", env, detail))

@@ -100,10 +100,11 @@ class ElasticTorch:
             return None
         nodes = ctx.lookup(NODE_JOBS, Key(job.metadata.namespace, f"{job.metadata.name}-{name}-0"))
         counts = nodes.status if nodes and nodes.metadata.labels.get(api.ELASTIC_LABEL) else NodeCounts()
+        limits = policy.range_of(job)
         selector = {jobset.JOBSET_NAME: job.metadata.name, jobset.REPLICATED_JOB_NAME: name}
         status = api.ElasticStatus(
-            min_nodes=policy.min_nodes,
-            max_nodes=policy.max_nodes,
+            min_nodes=limits.min_nodes,
+            max_nodes=limits.max_nodes,
             desired_nodes=policy.nodes_of(job),
             observed_nodes=counts.ready + counts.succeeded,
             selector=",".join(f"{key}={value}" for key, value in selector.items()),
@@ -127,10 +128,11 @@ def _metrics(policy: api.ElasticPolicy | None) -> list[Any]:
 
 
 def _autoscaler(job: api.TrainJob, policy: api.ElasticPolicy, metrics: list[Any]) -> Component:
+    limits = policy.range_of(job)
     spec: Json = {
         "scaleTargetRef": {"apiVersion": api.API_VERSION, "kind": "TrainJob", "name": job.metadata.name},
-        "minReplicas": policy.min_nodes,
-        "maxReplicas": policy.max_nodes,
+        "minReplicas": limits.min_nodes,
+        "maxReplicas": limits.max_nodes,
         "metrics": metrics,
     }
     return Component.of(job, AUTOSCALERS, spec=spec)

@@ -42,7 +42,7 @@ def processes_per_node(info: Info) -> int | str:
     if trainer and trainer.num_proc_per_node is not None:
         return trainer.num_proc_per_node
     policy = info.runtime.ml_policy
-    said = policy.torch.num_proc_per_node if policy and policy.torch else None
+    said = policy.torch.processes if policy and policy.torch else None
     if said == _CPU:
         return cpu_count(job_resources(info)) or _CPU
     if said not in (None, AUTO):

@@ -1,4 +1,4 @@
-"""HorizontalPodAutoscalers (`autoscaling/v2`): stored and validated; nothing here measures and scales."""
+"""HorizontalPodAutoscalers (`autoscaling/v2`): stored and validated. `ktrain.local.autoscaler` acts on them."""
 
 from __future__ import annotations
 
