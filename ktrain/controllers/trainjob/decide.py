@@ -30,6 +30,7 @@ from ktrain.pipeline.points import Removal
 from ktrain.plugins.jobset import JOB_SET_STATES
 
 from . import stalls
+from . import state as states
 from . import status as statuses
 from .build import build, runtime_key
 from .decision import Decision
@@ -64,6 +65,7 @@ def decide(observed: Observed, registry: Registry) -> Decision:
     building = _last(observed, status) if idle else stalls.beside(observed, build(observed, registry))
     if building.size:
         status = msgspec.structs.replace(status, elastic=building.size.status)
+    status = states.with_state(status, job, observed.job_set)
     removals = (*building.removals, *_overdue(observed, status), *removals)
     removals = tuple(removal for removal in removals if removal.uid not in observed.memory.deleted)
     undeleted = observed.memory.undeleted if removals else None
@@ -119,7 +121,7 @@ def _status(observed: Observed, registry: Registry, failures: list[PipelineError
     if end:
         conditions = statuses.with_condition(conditions, end, ctx.now)
     # A JobSet that is gone, or so new that it has no counters, says nothing; the last known ones stay.
-    return api.TrainJobStatus(conditions, counters or job.status.jobs_status, job.status.diagnosis, job.status.elastic)
+    return msgspec.structs.replace(job.status, conditions=conditions, jobs_status=counters or job.status.jobs_status)
 
 
 def _end(observed: Observed, registry: Registry, failures: list[PipelineError]) -> Condition | None:
