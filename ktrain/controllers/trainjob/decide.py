@@ -16,6 +16,7 @@ The rules, in the order in which they are asked (Kubeflow Trainer's reconciler, 
 
 from __future__ import annotations
 
+import dataclasses
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
@@ -34,7 +35,7 @@ from . import state as states
 from . import status as statuses
 from .build import build, runtime_key
 from .decision import Decision
-from .observe import Failure
+from .observe import CONDITIONS_FAILED, Failure
 from .stopping import to_stop
 
 if TYPE_CHECKING:
@@ -59,6 +60,7 @@ def decide(observed: Observed, registry: Registry) -> Decision:
     ended = replace_status(job, status).is_finished
     if failures and not ended:
         return _unknown(observed, status, _told(failures))
+    status, unsaid = _with_own_conditions(observed, registry, status)
     stops = ended or job.is_suspended
     removals = pipeline.removals(registry, job, observed.context, failures) if stops else ()
     idle = ended or job.metadata.deletion_timestamp
@@ -74,7 +76,7 @@ def decide(observed: Observed, registry: Registry) -> Decision:
         status=status,
         removals=removals,
         is_built=building.is_built and not failures,
-        failure=building.failure or (_told(failures) if failures else undeleted),
+        failure=building.failure or (_told(failures) if failures else undeleted or unsaid),
         requeue_after_s=None if ended else _next_look_s(observed, status, building),
     )
 
@@ -122,6 +124,20 @@ def _status(observed: Observed, registry: Registry, failures: list[PipelineError
         conditions = statuses.with_condition(conditions, end, ctx.now)
     # A JobSet that is gone, or so new that it has no counters, says nothing; the last known ones stay.
     return msgspec.structs.replace(job.status, conditions=conditions, jobs_status=counters or job.status.jobs_status)
+
+
+def _with_own_conditions(
+    observed: Observed, registry: Registry, status: api.TrainJobStatus
+) -> tuple[api.TrainJobStatus, Failure | None]:
+    """Return *status* with the conditions of plugins. One that fails to say them is reported, and delays nothing."""
+    job, ctx, conditions = observed.job, observed.context, status.conditions
+    failures: list[PipelineError] = []
+    if job.is_finished:
+        return status, None
+    for own in pipeline.conditions(registry, job, ctx, failures):
+        conditions = statuses.with_condition(conditions, own, ctx.now)
+    told = dataclasses.replace(_told(failures), reason=CONDITIONS_FAILED) if failures else None
+    return msgspec.structs.replace(status, conditions=conditions), told
 
 
 def _end(observed: Observed, registry: Registry, failures: list[PipelineError]) -> Condition | None:

@@ -30,6 +30,7 @@ from ktrain.api.meta import is_condition_true
 from ktrain.controllers.kueue import QUEUE_LABEL
 
 from . import elastic
+from .observe import CONDITIONS_FAILED
 
 if TYPE_CHECKING:
     from ktrain.api.jobset import JobSetStatus
@@ -44,7 +45,7 @@ RESTARTING: Final = "Restarting"
 STALLED: Final = "Stalled"
 
 _STALLS: Final = (PENDING, STARTING, RESTARTING)
-_HARMLESS: Final = frozenset({elastic.UNSUPPORTED})
+_HARMLESS: Final = frozenset({elastic.UNSUPPORTED, CONDITIONS_FAILED})
 """Reasons of a diagnosis with which a job starts all the same."""
 
 
