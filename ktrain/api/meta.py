@@ -123,6 +123,7 @@ class Condition(Struct, frozen=True):
     reason: Alike[str] = ""
     message: Alike[str] = ""
     last_transition_time: datetime | None = None
+    observed_generation: int | None = None
 
     @property
     def is_true(self) -> bool:
@@ -137,13 +138,14 @@ def find_condition(conditions: tuple[Condition, ...], type_: str) -> Condition |
 
 def condition_json(condition: Condition) -> Json:
     """Write a condition out, with all its fields but a time that is not known: the schemas want them, empty or not."""
-    when = condition.last_transition_time
+    when, generation = condition.last_transition_time, condition.observed_generation
     return {
         "type": condition.type,
         "status": condition.status,
         "reason": condition.reason,
         "message": condition.message,
         **({"lastTransitionTime": format_time(when)} if when else {}),
+        **({} if generation is None else {"observedGeneration": generation}),
     }
 
 

@@ -39,6 +39,10 @@ TRAINER_PORT: Final = 29500
 CONDITION_SUSPENDED: Final = "Suspended"
 CONDITION_COMPLETE: Final = "Complete"
 CONDITION_FAILED: Final = "Failed"
+CONDITIONS: Final = (CONDITION_SUSPENDED, CONDITION_COMPLETE, CONDITION_FAILED)
+"""Kubeflow's own types. Every other condition of a TrainJob is a plugin's, or another controller's."""
+MAX_CONDITIONS: Final = 8
+"""How many conditions the CRD allows."""
 
 
 class RuntimeRef(Struct, frozen=True):
@@ -144,6 +148,13 @@ class ElasticStatus(Struct, frozen=True):
     selector: str = ""
 
 
+class Nodes(Struct, frozen=True):
+    """`status.nodes`: how many pods that train are ready or done, of how many."""
+
+    ready: int = 0
+    wanted: int = 0
+
+
 class Metric(Struct, frozen=True):
     """A figure of the training."""
 
@@ -167,12 +178,16 @@ class Reported(Struct, frozen=True):
 
 
 class TrainJobStatus(Struct, frozen=True):
-    """What was observed of a TrainJob. `trainerStatus` is the status server's: nobody else writes it."""
+    """What was observed of a TrainJob. Only the status server writes `trainerStatus`."""
 
     conditions: tuple[Condition, ...] = ()
     jobs_status: Alike[tuple[JobStatus, ...]] = ()
     diagnosis: Diagnosis | None = None
     elastic: ElasticStatus | None = None
+    # ktrain's own, as `diagnosis` is: what `kubectl get` shows. `controllers.trainjob.state` has the rules.
+    state: Alike[str] = ""
+    nodes: Alike[Nodes] | None = None
+    restarts: int | None = None
     trainer_status: Reported | None = None
 
 

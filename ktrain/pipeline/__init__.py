@@ -6,8 +6,8 @@ The pipeline: four phases that turn a TrainJob and its runtime into objects, thr
 - `slots` `mlPolicy.plugin` and `podGroupPolicy.plugin`: whose they are, and what may be in them
 - `gang` members and resources of all pods together
 - `prepare` runtime + patches + TrainJob -> `Info` (`info`), the data between phases; `journal` who wrote which field
-- `runner` `plan`, `validate`, `validate_runtime`, `terminal_condition`, `jobs_status`, `size`, `gangs`, `mounts`,
-  `removals`: pure functions over a registry
+- `runner` `plan`, `validate`, `validate_runtime`, `terminal_condition`, `conditions`, `jobs_status`, `size`, `gangs`,
+  `upkeep`, `removals`: pure functions over a registry
 - `answers` what hooks may return; `overrun` ends those that do not end; `calls` what they took, for metrics
 - `older` what TrainJobs of earlier versions say, in today's terms
 - `findings` field errors in the API server's words; `errors` what can go wrong, and whose fault it is
@@ -36,6 +36,7 @@ from .points import Wait as Wait
 from .prepare import prepare as prepare
 from .registry import Registry as Registry
 from .runner import Plan as Plan
+from .runner import conditions as conditions
 from .runner import gangs as gangs
 from .runner import jobs_status as jobs_status
 from .runner import plan as plan

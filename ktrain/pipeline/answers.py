@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from datetime import datetime
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeGuard
 
 from ktrain.api.meta import Condition, Resource
 from ktrain.api.trainer import CONDITION_COMPLETE, CONDITION_FAILED, JobStatus
@@ -35,16 +35,32 @@ def _is_a(type_: type) -> Callable[[object], bool]:
     return lambda value: isinstance(value, type_)
 
 
-def _is_end(value: object) -> bool:
-    """Whether it is a condition that the API server stores, and that ends a job."""
-    if not isinstance(value, Condition) or not all(isinstance(part, str) for part in (value.reason, value.message)):
+def _is_stored(value: object) -> TypeGuard[Condition]:
+    """Whether it is a condition that the API server stores, whatever its type."""
+    if not isinstance(value, Condition):
+        return False
+    if not all(isinstance(part, str) for part in (value.type, value.status, value.reason, value.message)):
         return False
     if not isinstance(value.last_transition_time, datetime | None):
         return False
-    is_one = value.type in _ENDS and value.is_true
-    return is_one and bool(_REASON.fullmatch(value.reason)) and len(value.message) <= _MAX_MESSAGE
+    return bool(_REASON.fullmatch(value.reason)) and len(value.message) <= _MAX_MESSAGE
 
 
+def _is_end(value: object) -> bool:
+    return _is_stored(value) and value.type in _ENDS and value.is_true
+
+
+def _is_own(value: object) -> bool:
+    """Whether it is a condition that is a plugin's: its type has a prefix, so that it is not one of Kubeflow's."""
+    if not _is_stored(value) or not isinstance(value.observed_generation, int | None):
+        return False
+    is_typed = bool(_OWN_TYPE.fullmatch(value.type)) and len(value.type) <= _MAX_TYPE
+    return is_typed and value.status in ("True", "False", "Unknown")
+
+
+_DNS: Final = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?"
+_OWN_TYPE: Final = re.compile(rf"{_DNS}(\.{_DNS})*/([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]")
+_MAX_TYPE: Final = 316
 _ENDS: Final = (CONDITION_COMPLETE, CONDITION_FAILED)
 _REASON: Final = re.compile(r"[A-Za-z]([A-Za-z0-9_,:]{0,1022}[A-Za-z0-9_])?")
 _MAX_MESSAGE: Final = 32768
@@ -63,6 +79,11 @@ _ANSWERS: Final[dict[str, tuple[str, Callable[[object], bool]]]] = {
     "TerminalCondition": (
         "a Condition or None: Complete or Failed, True, with a reason in CamelCase and a message",
         lambda value: value is None or _is_end(value),
+    ),
+    "Conditions": (
+        "a list of Conditions, each of a type with a prefix (example.com/Checkpointed), with the status True, False or"
+        " Unknown, a reason in CamelCase and a message",
+        lambda value: _all(value, _is_own),
     ),
     "Status": (
         "a tuple of JobStatus or None",

@@ -13,7 +13,7 @@ talk to the outside runs a controller of its own and leaves its answer in an obj
 | PreExecution | `CustomValidation` | at admission, and again before a build: it works the same with webhooks off |
 | PreExecution | `RuntimeValidation` | at admission of a runtime |
 | Build | `EnforcePodGroupPolicy`, `EnforceMLPolicy`, `EnforcePodSpec`, `PodNetwork`, `ComponentBuilder` | to write |
-| PostExecution | `TerminalCondition`, `Status`, `Elasticity`, `Gangs`, `Upkeep`, `CleanUp` | each reconcile |
+| PostExecution | `TerminalCondition`, `Conditions`, `Status`, `Elasticity`, `Gangs`, `Upkeep`, `CleanUp` | each reconcile |
 """
 
 from __future__ import annotations
@@ -322,6 +322,20 @@ class TerminalCondition(Plugin, Protocol):
 
 
 @runtime_checkable
+class Conditions(Plugin, Protocol):
+    """PostExecution: conditions of a plugin's own on the TrainJob."""
+
+    def conditions(self, job: TrainJob, ctx: Context) -> Sequence[Condition]:
+        """
+        Return what holds of an unfinished job. The types have a prefix: `example.com/Checkpointed`.
+
+        A condition that is not returned stays as it is, so return it as False once it no longer holds. Without a
+        transition time, the time at which its status changes is stored. No condition of a plugin ends a job, nor does
+        it change the state that clients read: the conditions of Kubeflow come after it.
+        """
+
+
+@runtime_checkable
 class Status(Plugin, Protocol):
     """PostExecution: how far the job is."""
 
@@ -381,6 +395,7 @@ EXTENSION_POINTS: tuple[type, ...] = (
     PodNetwork,
     ComponentBuilder,
     TerminalCondition,
+    Conditions,
     Status,
     Elasticity,
     Gangs,

@@ -85,6 +85,7 @@ class Registry:
         self.pod_networks = tuple(p for p in self.plugins if isinstance(p, points.PodNetwork))
         self.builders = tuple(p for p in self.plugins if isinstance(p, points.ComponentBuilder))
         self.terminal_conditions = tuple(p for p in self.plugins if isinstance(p, points.TerminalCondition))
+        self.conditions = tuple(p for p in self.plugins if isinstance(p, points.Conditions))
         self.statuses = tuple(p for p in self.plugins if isinstance(p, points.Status))
         self.elasticities = tuple(p for p in self.plugins if isinstance(p, points.Elasticity))
         self.gangs = tuple(p for p in self.plugins if isinstance(p, points.Gangs))

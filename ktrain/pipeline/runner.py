@@ -2,11 +2,11 @@
 Runs the phases. Every function here is pure: the same inputs give the same plan, on a cluster, offline, or replayed.
 
 `plan` answers what should exist for a TrainJob; `validate`, whether it can work; `validate_runtime`, whether TrainJobs
-can work by a runtime; `terminal_condition`, `jobs_status` and `size`, how a TrainJob is; `gangs`, what its scheduler
-needs and says; `upkeep`, what else it goes on needing; `removals`, what has to go. A plugin that raises becomes a
-`PluginError` that names plugin, hook and job; so does one that returns what its extension point does not, or does not
-return in time. Every phase may raise it. Those that an end depends on put it into `failures` instead, where these are
-given, and ask the other plugins all the same.
+can work by a runtime; `terminal_condition`, `conditions`, `jobs_status` and `size`, how a TrainJob is; `gangs`, what its
+scheduler needs and says; `upkeep`, what else it goes on needing; `removals`, what has to go. A plugin that raises
+becomes a `PluginError` that names plugin, hook and job; so does one that returns what its extension point does not, or
+does not return in time. Every phase may raise it. Those that an end depends on put it into `failures` instead, where
+these are given, and ask the other plugins all the same.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, ParamSpec, TypeAlias, TypeVar
 
 from ktrain.api.meta import ObjectMeta
-from ktrain.api.trainer import TrainJob
+from ktrain.api.trainer import CONDITIONS, MAX_CONDITIONS, TrainJob
 
 from .answers import wrong_answer
 from .errors import PipelineError, PlanError, PluginConflict, PluginError, PluginOverrun
@@ -42,6 +42,8 @@ U = TypeVar("U", bound="Plugin")
 
 Failures: TypeAlias = "list[PipelineError] | None"
 """Where plugins that fail are noted; if nowhere, the first one is raised."""
+
+_MOST_CONDITIONS: Final = MAX_CONDITIONS - len(CONDITIONS)
 
 HOOK_BUDGET_S: Final = 0.05
 """What one hook may take for one job. The event loop stands still meanwhile; the whole pipeline is to take 400 us."""
@@ -237,6 +239,40 @@ def terminal_condition(registry: Registry, job: TrainJob, ctx: Context, failures
     """PostExecution phase: the end of *job*, from the first plugin that knows it; None while it runs."""
     plugins, caller = registry.terminal_conditions, _Caller(registry, job, ctx)
     return caller.first("TerminalCondition", plugins, lambda p: p.terminal_condition(job, ctx), failures)
+
+
+def conditions(
+    registry: Registry, job: TrainJob, ctx: Context, failures: list[PipelineError]
+) -> tuple[Condition, ...]:
+    """
+    PostExecution phase: the conditions that plugins set on *job*, of one type one.
+
+    A plugin that fails, sets a type that another one sets, or sets more than the status has room for is put into
+    *failures*; what the others say counts.
+    """
+    caller = _Caller(registry, job, ctx)
+    found: dict[str, tuple[str, Condition]] = {}
+    present = {one.type for one in job.status.conditions if one.type not in CONDITIONS}
+    for plugin in registry.conditions:
+        try:
+            theirs = caller.call(plugin, "Conditions", plugin.conditions, job, ctx)
+        except PipelineError as error:
+            failures.append(error)
+            continue
+        for one in theirs:
+            owner, _ = found.get(one.type, (plugin.name, one))
+            if owner != plugin.name:
+                problem = f"plugin {owner} sets the condition {one.type}, too; only one plugin may set it"
+                failures.append(PluginError(plugin.name, "Conditions", str(job.key), problem))
+            elif len(present | {*found, one.type}) > _MOST_CONDITIONS:
+                problem = (
+                    f"there is no room for its condition {one.type}: a TrainJob has at most {_MOST_CONDITIONS}"
+                    " conditions besides Kubeflow's; set fewer types of conditions"
+                )
+                failures.append(PluginError(plugin.name, "Conditions", str(job.key), problem))
+            else:
+                found[one.type] = (plugin.name, one)
+    return tuple(one for _, one in found.values())
 
 
 def jobs_status(

@@ -283,6 +283,6 @@ def crd(
     }
 
 
-def column(name: str, path: str, kind: str = "string") -> Json:
-    """A column that `kubectl get` prints."""
-    return {"name": name, "type": kind, "jsonPath": path}
+def column(name: str, path: str, kind: str = "string", *, wide: bool = False) -> Json:
+    """A column that `kubectl get` prints; a wide one with `-o wide` only."""
+    return {"name": name, "type": kind, "jsonPath": path} | ({"priority": 1} if wide else {})

@@ -45,20 +45,28 @@ def trainjob_crd() -> Json:
         description="A training job: a runtime, and what this job changes of it.",
     )
     columns = (
-        column("State", ".status.conditions[-1:].type"),
+        column("State", ".status.state"),
+        column("Nodes", ".status.nodes.summary"),
+        column("Restarts", ".status.restarts", "integer"),
         column("Age", ".metadata.creationTimestamp", "date"),
+        column("Runtime", ".spec.runtimeRef.name", wide=True),
+        column("Diagnosis", ".status.diagnosis.reason", wide=True),
+        # Upstream's column State. Jobs that Kubeflow's controller ended have nothing else.
+        column("Condition", ".status.conditions[-1:].type", wide=True),
     )
     return crd(GROUP, VERSION, "TrainJob", "trainjobs", schema, columns=columns, scale=_SCALE)
 
 
 def _only_elastic() -> Json:
     """
-    A job whose status does not say that it is elastic keeps its size. Before it has a status nobody knows.
+    A job whose status does not say that it is elastic keeps its size. Before the controller has reported conditions or
+    counters, the API server cannot tell. (A new job has a status all the same: the default state.)
 
     At the root, because only there both are in sight; so is the next one. To take the field away is always allowed.
     """
     only = rule(
-        f"{_SAME_NODES} || !has(self.status) || has(self.status.elastic)",
+        f"{_SAME_NODES} || !has(self.status) || has(self.status.elastic)"
+        " || !(has(self.status.conditions) || has(self.status.jobsStatus))",
         "must not change: only jobs of a runtime with torch.elasticPolicy are elastic",
     )
     return only | {"fieldPath": ".spec.elasticNodes"}

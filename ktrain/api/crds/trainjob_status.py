@@ -33,7 +33,8 @@ def trainjob_status() -> Json:
                 CONDITION,
                 keys=("type",),
                 high=8,
-                description="What holds of the job: Suspended, Complete, Failed; none until one of them was true.",
+                description="What holds of the job: Suspended, Complete, Failed, each once it was true; before them those"
+                " of plugins and other controllers, such as example.com/Checkpointed.",
             ),
             "diagnosis": _diagnosis(),
             "elastic": _elastic(),
@@ -43,10 +44,41 @@ def trainjob_status() -> Json:
                 high=100,
                 description="How many child Jobs, which are not pods, of each replicated job are in which state.",
             ),
+            "nodes": _nodes(),
+            "restarts": integer(
+                0,
+                description="How often the JobSet, or one of its Jobs alone, was restarted. A JobSet that is made anew"
+                " counts anew.",
+            ),
+            "state": text(0, 63, description=_STATE),
             "trainerStatus": _trainer_status(),
         },
         minProperties=1,
         description="What was observed of the job, by its controller.",
+        # A job that no controller has reported on yet is Pending; a write for each job that says so would cost more.
+        default={"state": "Pending"},
+    )
+
+
+_STATE: Final = (
+    "The job in a word: Pending (nothing runs yet), Queued (suspended, in a queue of Kueue's), Starting (pods start, or"
+    " initializers run), Running (all nodes are ready), Suspended, Restarting (the JobSet, or pods that were ready,"
+    " start again), Stalled (it does not start, and diagnosis says why), Complete or Failed. For people; conditions"
+    " decide."
+)
+"""No enum: an operator that knows one state more must not fail on this definition."""
+
+
+def _nodes() -> Json:
+    return obj(
+        {
+            "ready": integer(0, description="How many of them are ready or done."),
+            "summary": text(0, 32, description="Both numbers as kubectl shows them: ready/wanted."),
+            "wanted": integer(0, description="How many there should be."),
+        },
+        required=("ready", "wanted"),
+        description="The pods of all steps but the initializers'. A Job counts once all its pods are ready; of an"
+        " elastic job each pod counts.",
     )
 
 

@@ -16,6 +16,7 @@ The rules, in the order in which they are asked (Kubeflow Trainer's reconciler, 
 
 from __future__ import annotations
 
+import dataclasses
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
@@ -30,10 +31,11 @@ from ktrain.pipeline.points import Removal
 from ktrain.plugins.jobset import JOB_SET_STATES
 
 from . import stalls
+from . import state as states
 from . import status as statuses
 from .build import build, runtime_key
 from .decision import Decision
-from .observe import Failure
+from .observe import CONDITIONS_FAILED, Failure
 from .stopping import to_stop
 
 if TYPE_CHECKING:
@@ -58,12 +60,14 @@ def decide(observed: Observed, registry: Registry) -> Decision:
     ended = replace_status(job, status).is_finished
     if failures and not ended:
         return _unknown(observed, status, _told(failures))
+    status, unsaid = _with_own_conditions(observed, registry, status)
     stops = ended or job.is_suspended
     removals = pipeline.removals(registry, job, observed.context, failures) if stops else ()
     idle = ended or job.metadata.deletion_timestamp
     building = _last(observed, status) if idle else stalls.beside(observed, build(observed, registry))
     if building.size:
         status = msgspec.structs.replace(status, elastic=building.size.status)
+    status = states.with_state(status, job, observed.job_set)
     removals = (*building.removals, *_overdue(observed, status), *removals)
     removals = tuple(removal for removal in removals if removal.uid not in observed.memory.deleted)
     undeleted = observed.memory.undeleted if removals else None
@@ -72,7 +76,7 @@ def decide(observed: Observed, registry: Registry) -> Decision:
         status=status,
         removals=removals,
         is_built=building.is_built and not failures,
-        failure=building.failure or (_told(failures) if failures else undeleted),
+        failure=building.failure or (_told(failures) if failures else undeleted or unsaid),
         requeue_after_s=None if ended else _next_look_s(observed, status, building),
     )
 
@@ -119,7 +123,21 @@ def _status(observed: Observed, registry: Registry, failures: list[PipelineError
     if end:
         conditions = statuses.with_condition(conditions, end, ctx.now)
     # A JobSet that is gone, or so new that it has no counters, says nothing; the last known ones stay.
-    return api.TrainJobStatus(conditions, counters or job.status.jobs_status, job.status.diagnosis, job.status.elastic)
+    return msgspec.structs.replace(job.status, conditions=conditions, jobs_status=counters or job.status.jobs_status)
+
+
+def _with_own_conditions(
+    observed: Observed, registry: Registry, status: api.TrainJobStatus
+) -> tuple[api.TrainJobStatus, Failure | None]:
+    """Return *status* with the conditions of plugins. One that fails to say them is reported, and delays nothing."""
+    job, ctx, conditions = observed.job, observed.context, status.conditions
+    failures: list[PipelineError] = []
+    if job.is_finished:
+        return status, None
+    for own in pipeline.conditions(registry, job, ctx, failures):
+        conditions = statuses.with_condition(conditions, own, ctx.now)
+    told = dataclasses.replace(_told(failures), reason=CONDITIONS_FAILED) if failures else None
+    return msgspec.structs.replace(status, conditions=conditions), told
 
 
 def _end(observed: Observed, registry: Registry, failures: list[PipelineError]) -> Condition | None:

@@ -41,6 +41,8 @@ BUILD_FAILED: Final = "BuildFailed"
 INTERNAL_ERROR: Final = "InternalError"
 NAME_TAKEN: Final = "NameTaken"
 PLUGIN_FAILED: Final = "PluginFailed"
+CONDITIONS_FAILED: Final = "PluginConditionsFailed"
+"""The job goes on; only the conditions of a plugin are not as they should be."""
 RUNTIME_UNUSABLE: Final = "RuntimeUnusable"
 HELD_BACK: Final = "HeldBack"
 HINDRANCES: Final = frozenset(

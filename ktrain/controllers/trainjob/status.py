@@ -1,8 +1,9 @@
 """
 The desired status of a TrainJob, and the smallest merge patch that gets it there. Pure functions.
 
-Only Kubeflow's conditions are used, and none before the job is suspended for the first time or ends: the SDK and
-kubectl's State column take the last condition for the job's state. What hinders a job goes to our own `diagnosis`.
+The controller sets Kubeflow's conditions only, and none before the job is suspended for the first time or ends: the SDK
+and upstream's State column take the last condition for the job's state. Conditions of plugins and of other controllers
+come before them. What hinders a job goes to our own `diagnosis`, what it does to our own `state`.
 """
 
 from __future__ import annotations
@@ -109,8 +110,16 @@ def is_early(job: api.TrainJob, memory: Memory, diagnosis: api.Diagnosis | None,
 
 
 def is_urgent(old: api.TrainJobStatus, new: api.TrainJobStatus) -> bool:
-    """Whether somebody waits for the change. Counters alone can wait for the next ones."""
-    return old.conditions != new.conditions or old.diagnosis != new.diagnosis
+    """Whether a user waits for the change. Counters, the state and plugins' conditions can wait for the next ones."""
+    return _kubeflows(old.conditions) != _kubeflows(new.conditions) or old.diagnosis != new.diagnosis
+
+
+def _kubeflows(conditions: tuple[Condition, ...]) -> tuple[Condition, ...]:
+    return tuple(one for one in conditions if one.type in api.CONDITIONS)
+
+
+def _others(conditions: tuple[Condition, ...]) -> tuple[Condition, ...]:
+    return tuple(one for one in conditions if one.type not in api.CONDITIONS)
 
 
 def merge_patch(job: api.TrainJob, new: api.TrainJobStatus) -> Json | None:
@@ -118,22 +127,38 @@ def merge_patch(job: api.TrainJob, new: api.TrainJobStatus) -> Json | None:
     Return the merge patch of the status subresource; None if there is nothing to change.
 
     Only changed fields are in it, so `trainerStatus`, another writer's, is never touched. The resource version makes it
-    a write to the very object that was looked at: a job deleted and made again under its name is another job.
+    a write to the very object that was looked at: a job deleted and made again under its name is another job, and no
+    condition that another controller has set meanwhile is lost. Kubeflow's conditions come last: clients of upstream
+    take the last one for the job's state.
     """
     old, status = job.status, dict[str, object]()
     if new.conditions != old.conditions:
-        status["conditions"] = list(map(condition_json, new.conditions))
+        ordered = (*_others(new.conditions), *_kubeflows(new.conditions))
+        status["conditions"] = list(map(condition_json, ordered))
     if new.jobs_status != old.jobs_status:
         status["jobsStatus"] = msgspec.to_builtins(new.jobs_status) or None
     if new.diagnosis != old.diagnosis:
         status["diagnosis"] = _diagnosis(new.diagnosis)
     if new.elastic != old.elastic:
         status["elastic"] = _elastic(new.elastic)
+    # The state is worth a write of its own if an earlier one shows, so that the CRD is known to keep it.
+    if status or old.state:
+        status |= _state(old, new)
     if not status:
         return None
-    # The CRD refuses an empty status, but not that there is none.
-    is_last = new == api.TrainJobStatus() and old.trainer_status is None
+    # The CRD refuses an empty status, but not that there is none. Upstream's drops what stands beside the state, too.
+    stateless = msgspec.structs.replace(new, state="", nodes=None, restarts=None)
+    is_last = stateless == api.TrainJobStatus() and old.trainer_status is None and not old.state
     return {"metadata": {"resourceVersion": job.metadata.resource_version}, "status": None if is_last else status}
+
+
+def _state(old: api.TrainJobStatus, new: api.TrainJobStatus) -> Json:
+    """Write what changed of the state and of the numbers beside it."""
+    nodes = new.nodes
+    shown = nodes and {"ready": nodes.ready, "wanted": nodes.wanted, "summary": f"{nodes.ready}/{nodes.wanted}"}
+    changes = (("state", old.state, new.state, new.state), ("nodes", old.nodes, nodes, shown))
+    changes = (*changes, ("restarts", old.restarts, new.restarts, new.restarts))
+    return {name: value for name, before, after, value in changes if before != after}
 
 
 def _diagnosis(diagnosis: api.Diagnosis | None) -> Json | None:

@@ -12,6 +12,7 @@ import msgspec
 from ktrain.api import trainer as api
 
 from . import status as statuses
+from .state import with_stall
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -75,7 +76,7 @@ class Telling:
         diagnosis = statuses.diagnosis(job, memory, self._env.clock.now())
         if statuses.is_early(job, memory, diagnosis, is_held=decision.is_held):
             return
-        status = msgspec.structs.replace(decision.status or job.status, diagnosis=diagnosis)
+        status = with_stall(msgspec.structs.replace(decision.status or job.status, diagnosis=diagnosis))
         patch = statuses.merge_patch(job, status)
         if patch and not statuses.is_urgent(job.status, status):
             due_s = memory.status_due_s

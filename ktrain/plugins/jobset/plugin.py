@@ -67,7 +67,12 @@ class JobSet:
         return (Component(JOB_SET_STATES, build_job_set(info)),)
 
     def terminal_condition(self, job: api.TrainJob, ctx: Context) -> Condition | None:
-        """Return the JobSet's end under the TrainJob's name for it; reason, message and time are the JobSet's."""
+        """
+        Return the JobSet's end under the TrainJob's name for it; reason, message and time are the JobSet's.
+
+        A JobSet may say so by its `terminalState` alone (KEP-2170 decides by that). Without its condition nothing is
+        known of the reason.
+        """
         child = own_job_set(job, ctx)
         if child is None or child.status is None:
             return None
@@ -75,6 +80,9 @@ class JobSet:
             found = find_condition(child.status.conditions, theirs)
             if found and found.is_true:
                 return Condition(ours, "True", found.reason, found.message, found.last_transition_time)
+        if ended := dict(_ENDS).get(child.status.terminal_state):
+            state = child.status.terminal_state
+            return Condition(ended, "True", f"JobSet{state}", f"the JobSet's status.terminalState is {state}")
         return None
 
     def jobs_status(self, job: api.TrainJob, ctx: Context) -> tuple[api.JobStatus, ...] | None:

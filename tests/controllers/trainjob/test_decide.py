@@ -33,7 +33,7 @@ def test_a_new_job_gets_its_snapshot_and_its_jobset(fresh):
     (apply,) = decision.applies
     assert (apply.identity, apply.exists) == ("JobSet/job", False)
     assert decision.failure is None
-    assert decision.status == api.TrainJobStatus()
+    assert decision.status == api.TrainJobStatus(state="Pending")
 
 
 def test_a_job_of_another_controller_gets_not_one_write(fresh):
@@ -95,7 +95,7 @@ def test_a_jobset_of_somebody_else_is_left_alone_and_named(settled):
 def test_the_end_of_a_foreign_jobset_is_not_the_jobs(settled):
     decision = settled.but(job_set=a_job_set(owner="old-uid", conditions=(ENDED,))).decide()
 
-    assert decision.status == api.TrainJobStatus()
+    assert decision.status == api.TrainJobStatus(state="Pending")
 
 
 def test_what_the_webhook_would_refuse_is_refused_here_too(fresh):

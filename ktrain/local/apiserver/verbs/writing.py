@@ -119,6 +119,9 @@ async def commit_create(
         raise _taken(call, key, existing)
     if options.dry_run:
         return Item(obj, 0, resource.schema)
+    if resource.custom and "status" not in obj:
+        # Each creation drops the status. What is read from storage gets defaults again, that of the status, too.
+        obj = {**obj, **{name: value for name, value in resource.schema.default({}).items() if name == "status"}}
     try:
         return await _put(backend, call, key, obj, 0)
     except RevisionMismatch:

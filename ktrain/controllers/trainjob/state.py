@@ -1,0 +1,116 @@
+"""
+The state of a TrainJob in a word, for people: `status.state`, with `nodes` and `restarts` beside it. Pure.
+
+A state is a function of what other parts of the status are computed from (conditions, counters, the diagnosis), so it
+changes when they do and is stored by their writes. One that changes alone (a restart whose counters look the same by
+the time they are written) is a write like that of counters. Kubeflow's own CRD drops the three fields: the status as it
+was read shows no state then, and the state alone is no reason to write.
+
+| state | while |
+|---|---|
+| Complete, Failed | the condition is True |
+| Queued | `spec.suspend`, and the label of a Kueue queue |
+| Suspended | `spec.suspend`, otherwise |
+| Stalled | it would be Pending, Starting or Restarting, and the diagnosis says why it does not get on |
+| Pending | there is no JobSet, or no Job of it has a pod |
+| Running | all Jobs that train are ready or done; of an elastic job, as many nodes as it needs |
+| Restarting | not all are ready, and the JobSet restarts, or the job was Running before |
+| Starting | otherwise: the first pods start, or initializers run |
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from msgspec.structs import replace
+
+from ktrain.api import jobset
+from ktrain.api import trainer as api
+from ktrain.api.meta import is_condition_true
+from ktrain.controllers.kueue import QUEUE_LABEL
+
+from . import elastic
+from .observe import CONDITIONS_FAILED
+
+if TYPE_CHECKING:
+    from ktrain.api.jobset import JobSetStatus
+    from ktrain.plugins.jobset import JobSetState
+
+PENDING: Final = "Pending"
+QUEUED: Final = "Queued"
+STARTING: Final = "Starting"
+RUNNING: Final = "Running"
+SUSPENDED: Final = "Suspended"
+RESTARTING: Final = "Restarting"
+STALLED: Final = "Stalled"
+
+_STALLS: Final = (PENDING, STARTING, RESTARTING)
+_HARMLESS: Final = frozenset({elastic.UNSUPPORTED, CONDITIONS_FAILED})
+"""Reasons of a diagnosis with which a job starts all the same."""
+
+
+def with_state(status: api.TrainJobStatus, job: api.TrainJob, job_set: JobSetState | None) -> api.TrainJobStatus:
+    """
+    Return *status*, the desired one but for its diagnosis, with state, nodes and restarts.
+
+    A JobSet that is gone, or so new that it has no counters, says nothing: the last known nodes and restarts stay.
+    """
+    is_ours = job_set is not None and job_set.metadata.is_controlled_by(job.metadata.uid)
+    if job_set is None or not is_ours or not job_set.status or not job_set.status.replicated_jobs_status:
+        return replace(status, state=_word(job, status, None))
+    nodes, restarts = _nodes(job_set, status.elastic), _restarts(job_set.status)
+    return replace(status, state=_word(job, status, job_set), nodes=nodes, restarts=restarts)
+
+
+def with_stall(status: api.TrainJobStatus) -> api.TrainJobStatus:
+    """Return *status* as Stalled if its diagnosis says why the job does not start."""
+    is_stalled = status.diagnosis is not None and status.diagnosis.reason not in _HARMLESS
+    return replace(status, state=STALLED) if is_stalled and status.state in _STALLS else status
+
+
+def _word(job: api.TrainJob, status: api.TrainJobStatus, job_set: JobSetState | None) -> str:
+    for end in (api.CONDITION_COMPLETE, api.CONDITION_FAILED):
+        if is_condition_true(status.conditions, end):
+            return end
+    if job.is_suspended:
+        return QUEUED if job.metadata.labels.get(QUEUE_LABEL) else SUSPENDED
+    if job_set is None or job_set.status is None or job_set.spec.suspend:
+        return PENDING
+    return _progress(job.status, status.elastic, job_set, job_set.status)
+
+
+def _progress(
+    shown: api.TrainJobStatus, size: api.ElasticStatus | None, job_set: JobSetState, status: JobSetStatus
+) -> str:
+    is_restarting = is_condition_true(status.conditions, jobset.CONDITION_RESTARTING)
+    if not is_restarting and _is_running(job_set, size):
+        return RUNNING
+    is_restarted = shown.restarts is not None and _restarts(status) > shown.restarts
+    if is_restarting or is_restarted or shown.state in (RUNNING, RESTARTING):
+        return RESTARTING
+    has_begun = any(one.active or one.ready or one.succeeded for one in status.replicated_jobs_status)
+    return STARTING if has_begun else PENDING
+
+
+def _is_running(job_set: JobSetState, size: api.ElasticStatus | None) -> bool:
+    """Whether the nodes train. Those of an elastic job train as soon as there are enough, and while others join."""
+    nodes = _nodes(job_set, size)
+    return 0 < (size.min_nodes if size else nodes.wanted) <= nodes.ready
+
+
+def _nodes(job_set: JobSetState, size: api.ElasticStatus | None) -> api.Nodes:
+    """Count the pods that train. An elastic job knows of each node; otherwise whole Jobs count."""
+    if size is not None:
+        return api.Nodes(size.observed_nodes, size.desired_nodes)
+    status = job_set.status.replicated_jobs_status if job_set.status else ()
+    done = {one.name: one.ready + one.succeeded for one in status}
+    training = [one for one in job_set.spec.replicated_jobs if not one.initializes]
+    ready = sum(min(done.get(one.name, 0), one.replicas) * one.pods for one in training)
+    return api.Nodes(ready, sum(one.replicas * one.pods for one in training))
+
+
+def _restarts(status: JobSetStatus | None) -> int:
+    """How often the JobSet was restarted as a whole, and its Jobs alone."""
+    if status is None:
+        return 0
+    return status.restarts + sum(sum(one.job_restarts) for one in status.replicated_jobs_status)
