@@ -10,7 +10,7 @@ help:
 	@echo "make demo       train a real model with one command (installs PyTorch into $(VENV))"
 	@echo "make examples   run all of examples/: torch, elastic torch, JAX, XGBoost, MPI, S3, order (into $(VENV) and $(MPICH))"
 	@echo "make test       format, lint, types, layers and tests"
-	@echo "make test-real  the tests of tests/controlplane on a real kube-apiserver, built with Go if need be, and kubectl's"
+	@echo "make test-real  the tests of tests/controlplane and tests/seeds on a real kube-apiserver, built with Go if need be, and kubectl's"
 	@echo "make test-gang  gangs of two jobs on a real kube-scheduler"
 	@echo "make test-peers beside the real Kubeflow Trainer, JobSet and Kueue, built with Go if need be"
 	@echo "make test-sdk   Kubeflow's SDK on ktrain up: its objects, and functions on PyTorch, JAX and MPI (into $(VENV))"
@@ -69,7 +69,7 @@ test-real: $(VENV)/.installed-dev
 	  command -v go >/dev/null || { echo "set KUBEBUILDER_ASSETS to a directory with kube-apiserver, or install Go" >&2; exit 1; }; \
 	  KUBEBUILDER_ASSETS=$$(hack/controlplane/build) || exit; export KUBEBUILDER_ASSETS; \
 	fi; \
-	$(BIN)/python -m pytest tests/controlplane tests/e2e/kubectl
+	$(BIN)/python -m pytest tests/controlplane tests/seeds tests/e2e/kubectl
 
 # Those of them that also need kube-scheduler.
 test-gang: $(VENV)/.installed-dev
