@@ -178,6 +178,8 @@ def validate_train_job(registry: Registry, job: Json, old: Json | None, ctx: Con
     spec = msgspec.json.decode(runtime.spec, type=api.RuntimeSpec) if runtime else None
     try:
         findings += pipeline.validate(registry, new, stored, spec, ctx)
+        if spec and stored is None and not findings.errors:
+            findings += Findings(warnings=without_effect(registry, new, spec, ctx))
         if stored and findings.errors:
             known = pipeline.validate(registry, stored, stored, spec, ctx)
             findings = Findings(_not_among(known.errors, findings.errors), findings.warnings)
@@ -186,6 +188,11 @@ def validate_train_job(registry: Registry, job: Json, old: Json | None, ctx: Con
         ctx.log.warning("plugin.failed", plugin=error.plugin, hook=error.hook, trainjob=error.job, exc_info=error)
         return Verdict(f"{error}; {_BROKEN_PLUGIN}", findings.warnings, is_ours=True)
     return Verdict(findings.message, findings.warnings)
+
+
+def without_effect(registry: Registry, job: api.TrainJob, runtime: api.RuntimeSpec, ctx: Context) -> tuple[str, ...]:
+    """Say which fields of a new job change nothing, but for those that Kubeflow Trainer is recorded to be silent of."""
+    return tuple(str(one) for one in pipeline.unused(registry, job, runtime, ctx) if not one.is_upstreams)
 
 
 def _not_among(

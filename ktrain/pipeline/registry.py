@@ -117,6 +117,12 @@ class Registry:
         other.watches = tuple(watch for watch in chosen if watch)
         return other
 
+    def uncounted(self) -> Registry:
+        """Return the same plugins, with metrics of their own: for calls that are no job's."""
+        other = copy(self)
+        other.calls = Calls()
+        return other
+
     @property
     def names(self) -> tuple[str, ...]:
         """Names of the plugins, in order."""

@@ -301,3 +301,35 @@ def test_a_slot_that_its_plugin_does_not_take_is_warned_of():
         'spec.podGroupPolicy.plugin names "acme", and no such plugin is installed; there are: none;'
         " TrainJobs are refused meanwhile"
     )
+
+
+TRAINER = {
+    "name": "node",
+    "template": {
+        "metadata": {"labels": {api.ANCESTOR_LABEL: "trainer"}},
+        "spec": {"template": {"spec": {"containers": [{"name": "node", "image": "i"}]}}},
+    },
+}
+
+
+def test_a_new_job_is_warned_of_fields_without_effect_and_an_old_one_is_not():
+    patch = {"manager": "a/b", "trainingRuntimeSpec": {"template": {"metadata": {"name": "other"}}}}
+    new, found = job(trainer={"numNodes": 2}, runtimePatches=[patch]), runtime(jobs=[TRAINER])
+
+    (warning,) = validate(new, found=found).warnings
+    assert warning.startswith("spec.runtimePatches[0].trainingRuntimeSpec.template.metadata.name: no effect, because ")
+    assert validate(new, new, found).warnings == ()
+
+
+def test_a_job_that_is_refused_is_not_warned_as_well():
+    verdict = validate(job(trainer={"image": "i", "env": [{"name": "PET_NNODES"}]}), found=runtime())
+
+    assert not verdict.allowed
+    assert verdict.warnings == ()
+
+
+def test_a_job_that_kubeflow_is_recorded_to_take_in_silence_is_not_warned():
+    found = runtime(jobs=[TRAINER])
+    del found["spec"]["mlPolicy"]
+
+    assert validate(job(trainer={"resourcesPerNode": {"limits": {"cpu": "1"}}}), found=found).warnings == ()
