@@ -205,3 +205,31 @@ def test_torchruns_variables_are_reserved(kit):
     assert len(errors) == 1
     assert errors[0].startswith('spec.trainer.env: Invalid value: [{"name":"PET_NODE_RANK","value":"1"},')
     assert errors[0].endswith(": must not have reserved envs, invalid envs configured: [PET_MASTER_PORT PET_NODE_RANK]")
+
+
+CORES = ", resources: {limits: {cpu: 6}}"
+GPUS = ", resources: {limits: {cpu: 6, nvidia.com/gpu: 2}}"
+
+
+@pytest.mark.parametrize(
+    ("said", "resources", "expected"),
+    [
+        ("auto", CORES, "6"),
+        ("auto", GPUS, "auto"),
+        ("cpu", GPUS, "6"),
+        ("cpu", "", "cpu"),
+        ("gpu", GPUS, "gpu"),
+    ],
+)
+def test_a_job_may_say_what_its_processes_are_counted_by(kit, said, resources, expected):
+    runtime = (RUNTIME % resources).replace("torch: {}", "torch: {numProcPerNode: 9}")
+
+    assert nproc(kit.container(runtime, JOB % f", trainer: {{processesPerNode: {said}}}")) == expected
+
+
+def test_mpi_takes_a_number_only(kit):
+    (error,) = kit.errors((RUNTIME % "").replace("torch", "mpi"), JOB % ", trainer: {processesPerNode: gpu}")
+
+    assert error == (
+        'spec.trainer.numProcPerNode: Invalid value: "gpu": must be a number: the slots of a node in MPI\'s host file'
+    )

@@ -79,6 +79,9 @@ class MPI:
             errors.append(invalid("spec.trainer.numNodes", trainer.num_nodes, detail))
         if old is None:
             errors += some_nodes(job, "mpi")
+        if trainer.processes_per_node:
+            detail = "must be a number: the slots of a node in MPI's host file"
+            errors.append(invalid("spec.trainer.numProcPerNode", trainer.processes_per_node, detail))
         env = declared_environment(trainer.env)
         if reserved := sorted(entry["name"] for entry in env if entry.get("name") in mpi.reserved):
             detail = f"must not have reserved envs, invalid envs configured: [{' '.join(reserved)}]"

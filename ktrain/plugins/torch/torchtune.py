@@ -100,7 +100,8 @@ def check(info: Info, trainer: api.Trainer) -> Iterator[FieldError]:
     """Yield what TorchTune, or its pairing with this runtime, cannot do."""
     name = info.job.spec.runtime_ref.name
     nodes = 1 if trainer.num_nodes is None else max(1, trainer.num_nodes)
-    processes = AUTO if trainer.num_proc_per_node is None else trainer.num_proc_per_node
+    said = trainer.processes_per_node or AUTO
+    processes = said if trainer.num_proc_per_node is None else trainer.num_proc_per_node
     tuning = _tuning(info, trainer, nodes, processes)
     model = tuning.model
     if model not in _MODELS:

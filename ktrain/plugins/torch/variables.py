@@ -45,6 +45,7 @@ def processes_per_node(info: Info) -> int | str:
         return trainer.num_proc_per_node
     policy = info.runtime.ml_policy
     said = policy.torch.num_proc_per_node if policy and policy.torch else None
+    said = (trainer.processes_per_node if trainer else "") or said
     if said == _CPU:
         return cpu_count(job_resources(info)) or _CPU
     if said not in (None, AUTO):
