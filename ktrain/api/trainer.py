@@ -63,6 +63,11 @@ class Trainer(Struct, frozen=True):
     num_nodes: int | None = None
     resources_per_node: msgspec.Raw = ABSENT
     num_proc_per_node: int | None = None
+    processes_per_node: str = ""
+    """
+    `auto`, `cpu` or `gpu`, where the user says so in `numProcPerNode`, as Trainer 2.1 and KEP-2170 let him. A field of
+    ktrain's own: later typed clients fail to read a text in that one.
+    """
 
 
 class AssetInitializer(Struct, frozen=True):

@@ -7,6 +7,7 @@ in its own process. The texts are Kubeflow Trainer's; field paths and quirks of 
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
@@ -43,6 +44,7 @@ _DEPRECATED: Final = (
     "See runtime deprecation policy: "
     "https://trainer.kubeflow.org/en/latest/operator-guides/runtime.html#runtime-deprecation-policy"
 )
+_PROCESSES: Final = ("auto", "cpu", "gpu")
 _BROKEN_PLUGIN: Final = (
     "nothing is wrong with the TrainJob: ask who runs ktrain to mend or uninstall the plugin, then submit it again"
 )
@@ -80,6 +82,25 @@ def default_train_job(job: Json, old: Json | None, now: datetime) -> Json:
     before = {patch["manager"]: patch for patch in _patches(old)}
     stamped = [_stamped(patch, before.get(patch["manager"]), format_time(now)) for patch in patches]
     return job if stamped == patches else job | {"spec": job["spec"] | {"runtimePatches": stamped}}
+
+
+def with_processes(job: Json) -> Json:
+    """
+    Return the TrainJob with a number as `trainer.numProcPerNode`, where it is a text; the input is not changed.
+
+    A number in quotes becomes one; `auto`, `cpu` and `gpu` become `processesPerNode`. The schema refuses other texts.
+    """
+    spec = job.get("spec")
+    trainer = spec.get("trainer") if isinstance(spec, dict) else None
+    said = trainer.get("numProcPerNode") if isinstance(trainer, dict) else None
+    if not isinstance(spec, dict) or not isinstance(trainer, dict) or not isinstance(said, str):
+        return job
+    if said in _PROCESSES:
+        rest = {key: value for key, value in trainer.items() if key != "numProcPerNode"}
+        return job | {"spec": spec | {"trainer": rest | {"processesPerNode": said}}}
+    if re.fullmatch(r"[0-9]{1,9}", said):
+        return job | {"spec": spec | {"trainer": trainer | {"numProcPerNode": int(said)}}}
+    return job
 
 
 def default_nodes(job: Json, old: Json | None, lookup: Lookup) -> Json:
@@ -182,6 +203,8 @@ def validate_train_job(registry: Registry, job: Json, old: Json | None, ctx: Con
     spec = msgspec.json.decode(runtime.spec, type=api.RuntimeSpec) if runtime else None
     try:
         findings += pipeline.validate(registry, new, stored, spec, ctx)
+        if spec and stored is None and not findings.errors:
+            findings += Findings(warnings=without_effect(registry, new, spec, ctx))
         if stored and findings.errors:
             known = pipeline.validate(registry, stored, stored, spec, ctx)
             findings = Findings(_not_among(known.errors, findings.errors), findings.warnings)
@@ -190,6 +213,11 @@ def validate_train_job(registry: Registry, job: Json, old: Json | None, ctx: Con
         ctx.log.warning("plugin.failed", plugin=error.plugin, hook=error.hook, trainjob=error.job, exc_info=error)
         return Verdict(f"{error}; {_BROKEN_PLUGIN}", findings.warnings, is_ours=True)
     return Verdict(findings.message, findings.warnings)
+
+
+def without_effect(registry: Registry, job: api.TrainJob, runtime: api.RuntimeSpec, ctx: Context) -> tuple[str, ...]:
+    """Say which fields of a new job change nothing, but for those that Kubeflow Trainer is recorded to be silent of."""
+    return tuple(str(one) for one in pipeline.unused(registry, job, runtime, ctx) if not one.is_upstreams)
 
 
 def _not_among(

@@ -64,10 +64,11 @@ class _Hooks:
     def default_train_job(self, request: AdmissionRequest) -> Allowed | Denied:
         if request.object is None:
             return Allowed()
-        sized = admission.default_nodes(request.object, request.old_object, self._lookup)
+        job = admission.with_processes(request.object)
+        sized = admission.default_nodes(job, request.old_object, self._lookup)
         return Allowed(
             admission.default_train_job(sized, request.old_object, self._env.clock.now()),
-            warnings=admission.hints(request.object, request.old_object),
+            warnings=admission.hints(job, request.old_object),
         )
 
     def validate_train_job(self, request: AdmissionRequest) -> Allowed | Denied:

@@ -85,7 +85,7 @@ class _Rules:
     def default_train_job(self, request: AdmissionRequest) -> AdmissionResponse | None:
         if not is_write(request, trainer.TRAIN_JOBS) or request.object is None:
             return None
-        job, old = request.object, request.old_object
+        job, old = trainer_rules.with_processes(request.object), request.old_object
         sized = trainer_rules.default_nodes(job, old, self._lookup)
         stamped = trainer_rules.default_train_job(sized, old, self._env.clock.now())
         return AdmissionResponse(stamped, warnings=trainer_rules.hints(job, old))

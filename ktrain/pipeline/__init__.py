@@ -9,6 +9,7 @@ The pipeline: four phases that turn a TrainJob and its runtime into objects, thr
 - `runner` `plan`, `validate`, `validate_runtime`, `terminal_condition`, `conditions`, `jobs_status`, `size`, `gangs`,
   `upkeep`, `removals`: pure functions over a registry
 - `answers` what hooks may return; `overrun` ends those that do not end; `calls` what they took, for metrics
+- `steps` which job is which step, and which container its own; `unused` fields of a TrainJob without effect
 - `older` what TrainJobs of earlier versions say, in today's terms
 - `findings` field errors in the API server's words; `errors` what can go wrong, and whose fault it is
 """
@@ -45,6 +46,8 @@ from .runner import size as size
 from .runner import terminal_condition as terminal_condition
 from .runner import upkeep as upkeep
 from .runner import validate as validate
+from .unused import Unused as Unused
+from .unused import unused as unused
 from .runner import validate_runtime as validate_runtime
 from .watches import Index as Index
 from .watches import Mapped as Mapped

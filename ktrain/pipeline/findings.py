@@ -11,8 +11,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from ktrain.api.meta import JsonValue
     from ktrain.api.schema import Cause
+    from ktrain.api.trainer import TrainJob
 
 Kind = Literal["Invalid value", "Forbidden", "Required value", "Internal error"]
 
@@ -45,6 +48,14 @@ def invalid(path: str, value: JsonValue, detail: str) -> FieldError:
 def forbidden(path: str, detail: str) -> FieldError:
     """The field may not be set, or not now."""
     return FieldError(path, "Forbidden", detail)
+
+
+def some_nodes(job: TrainJob, policy: str) -> Iterator[FieldError]:
+    """Yield that a new job of a framework has no nodes: it would end without having run."""
+    trainer = job.spec.trainer
+    if trainer and trainer.num_nodes == 0:
+        detail = f"must be at least 1: the runtime has mlPolicy.{policy}, and without nodes nothing would run"
+        yield invalid("spec.trainer.numNodes", 0, detail)
 
 
 @dataclass(frozen=True, slots=True)

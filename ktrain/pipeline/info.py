@@ -163,7 +163,6 @@ class PodSet:
     __slots__ = (
         "_journal",
         "_path",
-        "_step",
         "containers",
         "count",
         "endpoints",
@@ -171,6 +170,7 @@ class PodSet:
         "job",
         "least",
         "pod",
+        "step",
     )
 
     def __init__(self, replicated_job: Json, count: int, journal: Journal) -> None:
@@ -180,7 +180,7 @@ class PodSet:
         self.pod = child(pod_template, "spec")
         self._path = f"replicatedJobs[{self.name}].template.spec.template"
         self._journal = journal
-        self._step = step_of(replicated_job)
+        self.step = step_of(replicated_job)
         self.count = count
         self.least: int | None = None
         """Fewest pods with which an elastic job works: a gang waits for these. None: for all of `count`."""
@@ -207,12 +207,12 @@ class PodSet:
     @property
     def ancestor(self) -> str:
         """The step of a TrainJob that this is; empty if none (`steps`)."""
-        return self._step.name
+        return self.step.name
 
     @property
     def step_container(self) -> Container | None:
         """The main container that the step runs in, which gets what the TrainJob says of the step (`steps`)."""
-        name = container_name(self._step, [container.name for container in self.containers])
+        name = container_name(self.step, [container.name for container in self.containers])
         return self.main_container(name) if name is not None else None
 
     def container(self, name: str) -> Container | None:

@@ -140,14 +140,20 @@ def _count(pod_set: PodSet, runtime: api.RuntimeSpec) -> None:
 
 
 def _merge_resources(info: Info) -> None:
-    """Only a runtime with an ML policy says what a node is; without one, `resourcesPerNode` has no meaning."""
+    """
+    Lay `resourcesPerNode` over what the trainer's container asks for.
+
+    Kubeflow Trainer does so only on a runtime with an ML policy; KEP-2170 does always, and so do steps in its form.
+    """
     trainer = info.job.spec.trainer
-    if not (trainer and trainer.resources_per_node and info.runtime.ml_policy):
+    if not (trainer and trainer.resources_per_node):
         return
     resources: Json = msgspec.json.decode(trainer.resources_per_node)
     with info.journal.writing_as(Author(TRAIN_JOB)):
         for pod_set in info.pod_sets:
-            if pod_set.ancestor == api.ANCESTOR_TRAINER and (container := pod_set.step_container):
+            if pod_set.ancestor != api.ANCESTOR_TRAINER or not (info.runtime.ml_policy or pod_set.step.on_pods):
+                continue
+            if container := pod_set.step_container:
                 container.merge_resources(resources)
 
 

@@ -131,6 +131,12 @@ class Registry:
         """Return a registry with *plugin* in place of the plugin of its name."""
         return Registry([plugin if one.name == plugin.name else one for one in self.plugins], self.failures)
 
+    def uncounted(self) -> Registry:
+        """Return the same plugins, with metrics of their own: for calls that are no job's."""
+        other = copy(self)
+        other.calls = Calls()
+        return other
+
     @property
     def names(self) -> tuple[str, ...]:
         """Names of the plugins, in order."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from ktrain.api import trainer as api
+from ktrain.pipeline.findings import Findings, some_nodes
 from ktrain.pipeline.info import COMPLETION_INDEX, from_field, literal
 
 if TYPE_CHECKING:
@@ -25,6 +26,11 @@ class JAX:
     """One process on each node; the first is the coordinator."""
 
     name: Final = "JAX"
+
+    def validate(self, info: Info | None, job: api.TrainJob, old: api.TrainJob | None, ctx: Context) -> Findings:
+        """Refuse a job without nodes."""
+        policy = info.runtime.ml_policy if info and old is None else None
+        return Findings(tuple(some_nodes(job, "jax")) if policy and policy.jax else ())
 
     def enforce_ml_policy(self, info: Info, ctx: Context) -> None:
         """Set the node count, JAX's variables and its port."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from ktrain.api import trainer as api
-from ktrain.pipeline.findings import Findings, forbidden
+from ktrain.pipeline.findings import Findings, forbidden, some_nodes
 from ktrain.pipeline.info import COMPLETION_INDEX, from_field, literal
 from ktrain.pipeline.prepare import declared_environment
 from ktrain.pipeline.resources import node_gpus
@@ -49,14 +49,13 @@ class XGBoost:
             container.set_port(api.TRAINER_PORT)
 
     def validate(self, info: Info | None, job: api.TrainJob, old: api.TrainJob | None, ctx: Context) -> Findings:
-        """Refuse the communicator's variables in the TrainJob."""
+        """Refuse the communicator's variables in the TrainJob, and a job without nodes."""
         policy = info.runtime.ml_policy if info else None
         if policy is None or not policy.xgboost or job.spec.trainer is None:
             return Findings()
-        return Findings(
-            tuple(
-                forbidden(f"spec.trainer.env[{index}]", f"{variable['name']} is reserved for the XGBoost runtime")
-                for index, variable in enumerate(declared_environment(job.spec.trainer.env))
-                if variable.get("name") in RESERVED
-            )
+        reserved = (
+            forbidden(f"spec.trainer.env[{index}]", f"{variable['name']} is reserved for the XGBoost runtime")
+            for index, variable in enumerate(declared_environment(job.spec.trainer.env))
+            if variable.get("name") in RESERVED
         )
+        return Findings((*reserved, *(some_nodes(job, "xgboost") if old is None else ())))

@@ -10,7 +10,13 @@ import structlog
 
 from ktrain.api import trainer as api
 from ktrain.api.meta import Key
-from ktrain.controllers.admission import MISSING_RUNTIME, default_train_job, validate_runtime, validate_train_job
+from ktrain.controllers.admission import (
+    MISSING_RUNTIME,
+    default_train_job,
+    validate_runtime,
+    validate_train_job,
+    with_processes,
+)
 from ktrain.pipeline import Context, Registry
 from ktrain.plugins.jobset import JobSet
 from ktrain.plugins.torch import Torch
@@ -301,3 +307,63 @@ def test_a_slot_that_its_plugin_does_not_take_is_warned_of():
         'spec.podGroupPolicy.plugin names "acme", and no such plugin is installed; there are: none;'
         " TrainJobs are refused meanwhile"
     )
+
+
+TRAINER = {
+    "name": "node",
+    "template": {
+        "metadata": {"labels": {api.ANCESTOR_LABEL: "trainer"}},
+        "spec": {"template": {"spec": {"containers": [{"name": "node", "image": "i"}]}}},
+    },
+}
+
+
+def test_a_new_job_is_warned_of_fields_without_effect_and_an_old_one_is_not():
+    patch = {"manager": "a/b", "trainingRuntimeSpec": {"template": {"metadata": {"name": "other"}}}}
+    new, found = job(trainer={"numNodes": 2}, runtimePatches=[patch]), runtime(jobs=[TRAINER])
+
+    (warning,) = validate(new, found=found).warnings
+    assert warning.startswith("spec.runtimePatches[0].trainingRuntimeSpec.template.metadata.name: no effect, because ")
+    assert validate(new, new, found).warnings == ()
+
+
+def test_a_job_that_is_refused_is_not_warned_as_well():
+    verdict = validate(job(trainer={"image": "i", "env": [{"name": "PET_NNODES"}]}), found=runtime())
+
+    assert not verdict.allowed
+    assert verdict.warnings == ()
+
+
+def test_a_job_that_kubeflow_is_recorded_to_take_in_silence_is_not_warned():
+    found = runtime(jobs=[TRAINER])
+    del found["spec"]["mlPolicy"]
+
+    assert validate(job(trainer={"resourcesPerNode": {"limits": {"cpu": "1"}}}), found=found).warnings == ()
+
+
+@pytest.mark.parametrize(
+    ("said", "stored"),
+    [
+        ("auto", {"processesPerNode": "auto"}),
+        ("cpu", {"processesPerNode": "cpu"}),
+        ("gpu", {"processesPerNode": "gpu"}),
+        ("5", {"numProcPerNode": 5}),
+        (5, {"numProcPerNode": 5}),
+        ("many", {"numProcPerNode": "many"}),
+        ("-1", {"numProcPerNode": "-1"}),
+    ],
+)
+def test_processes_per_node_are_stored_as_typed_clients_can_read_them(said, stored):
+    given = job(trainer={"image": "i", "numProcPerNode": said})
+    before = copy.deepcopy(given)
+
+    assert with_processes(given)["spec"]["trainer"] == {"image": "i"} | stored
+    assert given == before
+
+
+def test_processes_of_nonsense_are_left_to_the_schema(mistyped):
+    for body in mistyped(job(trainer={"numProcPerNode": "auto"})):
+        before = copy.deepcopy(body)
+        with_processes(body)
+
+        assert body == before

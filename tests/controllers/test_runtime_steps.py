@@ -52,10 +52,10 @@ def test_a_step_by_the_label_of_its_pods_has_one_replica_too():
     [("trainer", "node or trainer or mpi-launcher"), ("dataset-initializer", "dataset-initializer")],
 )
 def test_a_step_with_several_containers_has_one_that_is_named_for_it(label, names):
-    assert refusals(step(on_pods=label, containers=("a", "b"))) == [
-        f'{JOBS}[0].{PODS}.spec.containers: Invalid value: [{{"name":"a"}},{{"name":"b"}}]: must contain one container '
-        f"named {names}, as there are several: the step {label} would run in it",
-    ]
+    (error,) = refusals(step(on_pods=label, containers=("a", "b")))
+
+    assert error.startswith(f'{JOBS}[0].{PODS}.spec.containers: Invalid value: [{{"name":"a"}},{{"name":"b"}}]: ')
+    assert error.endswith(f"named {names}, as there are several: the step {label} would run in it")
 
 
 def test_jobs_of_an_mpi_runtime_need_a_container_that_can_be_told_without_a_label_too():
@@ -71,10 +71,12 @@ def test_jobs_of_an_mpi_runtime_need_a_container_that_can_be_told_without_a_labe
     ("on_job", "on_pods"), [("trainer", "dataset-initializer"), ("trainer", "x"), ("evaluator", "trainer")]
 )
 def test_two_labels_that_differ_are_refused(on_job, on_pods):
-    assert refusals(step(on_job=on_job, on_pods=on_pods, containers=("node",))) == [
+    (error,) = refusals(step(on_job=on_job, on_pods=on_pods, containers=("node",)))
+
+    assert error == (
         f'{JOBS}[0].{PODS}.metadata.labels[{LABEL}]: Invalid value: "{on_pods}": must be {on_job},'
-        " as the label of the Job template is, or absent",
-    ]
+        " as the label of the Job template is, or absent"
+    )
 
 
 @pytest.mark.parametrize("first", [{"on_job": "trainer"}, {"on_pods": "trainer"}])

@@ -92,10 +92,59 @@ def test_without_a_trainer_nothing_is_injected_but_the_count_holds(kit):
     assert spec["template"]["spec"]["containers"] == [{"name": "node", "image": "pytorch:x"}]
 
 
-def test_zero_nodes_is_a_number_of_nodes(kit):
-    spec = kit.job_set(RUNTIME % "", JOB % ", trainer: {numNodes: 0}")["spec"]["replicatedJobs"][0]["template"]["spec"]
+@pytest.mark.parametrize(
+    ("nodes", "trainer"),
+    [
+        ("2", "{numNodes: 0, numProcPerNode: 4}"),
+        ("0", "{numProcPerNode: 4}"),
+        ("0", "{numNodes: 0, numProcPerNode: 4}"),
+    ],
+)
+def test_zero_nodes_are_one_that_is_standalone(kit, nodes, trainer):
+    """KEP-2170; torchrun then meets nobody, and reads no address."""
+    runtime = f"""
+    spec:
+      mlPolicy: {{numNodes: {nodes}, torch: {{}}}}
+      template: {{spec: {{replicatedJobs: [{{name: node, template: {{metadata: {{labels: L}},
+        spec: {{template: {{spec: {{containers: [{{name: node}}]}}}}}}}}}}]}}}}
+    """
+    job = JOB % f", trainer: {trainer}"
+    spec = kit.job_set(runtime, job)["spec"]["replicatedJobs"][0]["template"]["spec"]
 
-    assert (spec["parallelism"], spec["completions"]) == (0, 0)
+    assert kit.errors(runtime, job) == []
+    assert (spec["parallelism"], spec["completions"]) == (1, 1)
+    assert spec["template"]["spec"]["containers"][0]["env"] == [
+        {"name": "PET_NPROC_PER_NODE", "value": "4"},
+        {"name": "PET_STANDALONE", "value": "1"},
+    ]
+
+
+def test_a_node_that_is_told_its_number_is_not_standalone(kit):
+    for trainer in ("{}", "{numNodes: 1}"):
+        names = {entry["name"] for entry in kit.container(RUNTIME % "", JOB % f", trainer: {trainer}")["env"]}
+
+        assert "PET_STANDALONE" not in names
+        assert "PET_NNODES" in names
+
+
+def test_standalone_is_torchruns_where_there_are_no_nodes(kit):
+    job = JOB % ", trainer: {numNodes: %d, env: [{name: PET_STANDALONE, value: '0'}]}"
+
+    assert kit.errors(RUNTIME % "", job % 1) == []
+    (error,) = kit.errors(RUNTIME % "", job % 0)
+    assert error.endswith("must not have reserved envs, invalid envs configured: [PET_STANDALONE]")
+
+
+@pytest.mark.parametrize("policy", ["jax", "xgboost", "mpi", "flux"])
+def test_a_framework_without_nodes_is_refused(kit, policy):
+    runtime = (RUNTIME % "").replace("torch", policy)
+
+    (error,) = kit.errors(runtime, JOB % ", trainer: {numNodes: 0}")
+    assert error == (
+        f"spec.trainer.numNodes: Invalid value: 0: must be at least 1: the runtime has mlPolicy.{policy},"
+        " and without nodes nothing would run"
+    )
+    assert kit.errors(runtime, JOB % ", trainer: {numNodes: 0}", JOB % ", trainer: {numNodes: 0}") == []
 
 
 def test_the_master_is_where_the_trainers_first_pod_really_is(kit):
@@ -156,3 +205,31 @@ def test_torchruns_variables_are_reserved(kit):
     assert len(errors) == 1
     assert errors[0].startswith('spec.trainer.env: Invalid value: [{"name":"PET_NODE_RANK","value":"1"},')
     assert errors[0].endswith(": must not have reserved envs, invalid envs configured: [PET_MASTER_PORT PET_NODE_RANK]")
+
+
+CORES = ", resources: {limits: {cpu: 6}}"
+GPUS = ", resources: {limits: {cpu: 6, nvidia.com/gpu: 2}}"
+
+
+@pytest.mark.parametrize(
+    ("said", "resources", "expected"),
+    [
+        ("auto", CORES, "6"),
+        ("auto", GPUS, "auto"),
+        ("cpu", GPUS, "6"),
+        ("cpu", "", "cpu"),
+        ("gpu", GPUS, "gpu"),
+    ],
+)
+def test_a_job_may_say_what_its_processes_are_counted_by(kit, said, resources, expected):
+    runtime = (RUNTIME % resources).replace("torch: {}", "torch: {numProcPerNode: 9}")
+
+    assert nproc(kit.container(runtime, JOB % f", trainer: {{processesPerNode: {said}}}")) == expected
+
+
+def test_mpi_takes_a_number_only(kit):
+    (error,) = kit.errors((RUNTIME % "").replace("torch", "mpi"), JOB % ", trainer: {processesPerNode: gpu}")
+
+    assert error == (
+        'spec.trainer.numProcPerNode: Invalid value: "gpu": must be a number: the slots of a node in MPI\'s host file'
+    )

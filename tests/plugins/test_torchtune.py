@@ -48,7 +48,7 @@ def gpus(count):
             f"numNodes: 3, args: [{LORA}]",
             [MEET, "full_finetune_distributed", "--config", "llama3_3/70B_full_multinode"],
         ),
-        (LLAMA, 2, f"numNodes: 0, args: [{LORA}]", [MEET, "full_finetune_distributed", "--config", "llama3_2/1B_full"]),
+        (LLAMA, 2, f"numNodes: 0, args: [{LORA}]", ["lora_finetune_distributed", "--config", "llama3_2/1B_lora"]),
         (QWEN, 1, "", ["full_finetune_single_device", "--config", "qwen2_5/1.5B_full_single_device"]),
         ("my-tune", 1, "", ["full_finetune_single_device", "--config", "_full_single_device"]),
     ],
@@ -91,7 +91,7 @@ NO_LORA = "LoRA fine-tuning is not supported for multi-node training in TorchTun
     ("runtime", "gpu_count", "trainer", "expected"),
     [
         (LLAMA, 2, "args: [epochs=1]", []),
-        (LLAMA, 2, f"numNodes: 0, args: [{QLORA}]", []),
+        (LLAMA, 1, f"numNodes: 0, args: [{QLORA}]", []),
         (
             "torchtune-llama3.1-70b",
             2,

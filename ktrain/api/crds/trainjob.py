@@ -163,25 +163,46 @@ def _asset_initializer(description: str) -> Json:
 
 
 def _trainer() -> Json:
-    at_least_one = rule("self >= 1", "numProcPerNode must be greater than or equal to 1")
-    processes = integer(
-        description="Processes on each node, 1 or more; if absent, what the runtime says or its plugin finds fit."
+    at_least_one = rule("type(self) != int || self >= 1", "numProcPerNode must be greater than or equal to 1")
+    # Admission has made a number, or processesPerNode, of any other text: typed readers of Trainer 2.2 and later, Kueue
+    # and the SDK among them, fail to read all TrainJobs of a cluster if one of them has a text here.
+    number = rule(
+        "type(self) == int && self <= 2147483647",
+        "numProcPerNode must be a number, auto, cpu or gpu; what is not a plain number needs ktrain's webhook",
     )
+    processes: Json = {
+        "anyOf": [{"type": "integer"}, {"type": "string"}],
+        "description": "Processes on each node, 1 or more; if absent, what the runtime says or its plugin finds fit."
+        " auto, cpu and gpu are stored as processesPerNode.",
+        "x-kubernetes-int-or-string": True,
+    }
     return obj(
         {
             "args": _words("Arguments of the program, in place of the runtime's, also when empty."),
             "command": _words("The program, in place of the runtime's, also when empty."),
             "env": variables("Environment variables, laid over the runtime's by name."),
-            "image": text(high=500, description="Image of the containers named node; the runtime's if absent."),
+            "image": text(high=500, description="Image of the trainer's container; the runtime's if absent."),
             "numNodes": integer(
-                0, description="Number of nodes, which are pods here; the runtime's mlPolicy.numNodes if absent."
+                0,
+                description="Number of nodes, which are pods here; the runtime's mlPolicy.numNodes if absent. With"
+                " mlPolicy.torch, 0 is one node on its own (torchrun --standalone).",
             ),
-            "numProcPerNode": with_rules(processes, at_least_one),
+            "numProcPerNode": with_rules(processes, at_least_one, number),
+            "processesPerNode": text(
+                enum=["auto", "cpu", "gpu"],
+                description="What torchrun counts processes by, for numProcPerNode: auto, cpu or gpu. ktrain's own.",
+            ),
             "resourcesPerNode": described(
                 builtin_schema("core.v1.ResourceRequirements"),
                 "What each node asks for, laid over the runtime's by name; needs a runtime with an mlPolicy.",
             ),
         },
+        rules=(
+            rule(
+                "!has(self.numProcPerNode) || !has(self.processesPerNode)",
+                "numProcPerNode and processesPerNode must not be set together",
+            ),
+        ),
         description="What this job changes of the runtime's training step; fixed.",
     )
 

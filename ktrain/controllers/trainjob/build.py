@@ -20,6 +20,7 @@ from ktrain.api.meta import Key, is_condition_true
 from ktrain.pipeline.errors import PipelineError, PlanError
 from ktrain.plugins.jobset import JOB_SET_STATES
 
+from ..admission import without_effect
 from . import elastic, gangs, held
 from . import snapshot as snapshots
 from .decision import Decision
@@ -95,7 +96,15 @@ def _build(observed: Observed, registry: Registry) -> Decision:
         return _beside(_resized(decision, observed, job_set), observed, registry, base) if running else decision
     if job_set is not None and (wait_s := _patched_for_s(observed, job_set)):
         return replace(decision, requeue_after_s=wait_s)
+    decision = replace(decision, unused=_unused(observed, registry, base))
     return _written(decision, observed, lambda: _components(observed, registry, base, size))
+
+
+def _unused(observed: Observed, registry: Registry, base: _Base) -> tuple[str, ...]:
+    """Return what to report of fields without effect: once, and of a job that has not begun."""
+    if observed.job_set is not None or observed.job.status.jobs_status or observed.memory.warned:
+        return ()
+    return without_effect(registry, observed.job, base.snapshot.spec, observed.context)
 
 
 def _patched_for_s(observed: Observed, job_set: JobSetState) -> float | None:

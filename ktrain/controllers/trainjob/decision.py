@@ -42,6 +42,8 @@ class Decision(msgspec.Struct, frozen=True):
     failure: Failure | None = None
     stall: Stall | None = None
     """What is known of a JobSet that stands still."""
+    unused: tuple[str, ...] = ()
+    """Report that these fields of a new job have no effect: where webhooks are off, nothing else does."""
     size: Size | None = None
     """Of an elastic job; None also if nobody can tell now."""
     status: api.TrainJobStatus | None = None

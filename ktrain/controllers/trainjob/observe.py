@@ -154,6 +154,8 @@ class Memory(msgspec.Struct, frozen=True, gc=False):
     """What was written to the status; a CRD without the field drops it, and then it must not be written for ever."""
     stall: Stall | None = None
     """If the JobSet stands still: since when, and why."""
+    warned: bool = False
+    """Whether fields of the job that have no effect were reported."""
     status_due_s: float | None = None
     """When counters that changed must be in the status, on the monotonic clock."""
 

@@ -146,6 +146,7 @@ class Reconciler:
         stall = None if cause else decision.stall
         self._follow(job, stall)
         self._telling.note(job, failure)
+        self._telling.warn(job, decision.unused)
         await self._telling.write(job, decision)
         if ends:
             self._release(job)

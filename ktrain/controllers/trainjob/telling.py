@@ -30,6 +30,7 @@ COALESCE_S: Final = 0.5
 """Counters that change within this time go out in one write."""
 CREATION_FAILED: Final = "TrainJobResourcesCreationFailed"
 """Upstream's reason of the event about a job that does not get on."""
+WITHOUT_EFFECT: Final = "FieldsWithoutEffect"
 _MAX_NOTE: Final = 950
 
 
@@ -58,15 +59,18 @@ class Telling:
         self._remember(job, failure=failure, failing_since=memory.failing_since or now, told=now)
         if not failure.at_once:
             self._wake(job.key, statuses.DIAGNOSE_AFTER_S)
-        text = failure.message if len(failure.message) <= _MAX_NOTE else f"{failure.message[:_MAX_NOTE]} ..."
-        self._recorder.event(
-            api.TRAIN_JOBS,
-            job,
-            type="Warning",
-            reason=failure.event or CREATION_FAILED,
-            message=text if failure.event else f"TrainJob resources reconciliation failed: {text}",
-            action="Reconciling",
-        )
+        text = _cut(failure.message)
+        message = text if failure.event else f"TrainJob resources reconciliation failed: {text}"
+        self._warning(job, failure.event or CREATION_FAILED, message)
+
+    def warn(self, job: api.TrainJob, unused: tuple[str, ...]) -> None:
+        """Say once in an event which fields of the job have no effect."""
+        if unused and not self._memories.of(job.metadata.uid).warned:
+            self._remember(job, warned=True)
+            self._warning(job, WITHOUT_EFFECT, _cut("; ".join(unused)))
+
+    def _warning(self, job: api.TrainJob, reason: str, message: str) -> None:
+        self._recorder.event(api.TRAIN_JOBS, job, type="Warning", reason=reason, message=message, action="Reconciling")
 
     async def write(self, job: api.TrainJob, decision: Decision) -> None:
         """Write the status if it changed, or see to it that it is written later if that is better."""
@@ -95,3 +99,7 @@ class Telling:
 
     def _remember(self, job: api.TrainJob, **changes: Any) -> None:  # noqa: ANN401 -- checked by `Memories`
         self._memories.change(job.metadata.uid, **changes)
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _MAX_NOTE else f"{text[:_MAX_NOTE]} ..."

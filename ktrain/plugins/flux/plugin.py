@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from ktrain.api.core import CONFIG_MAP_METADATA, SECRETS
 from ktrain.api.meta import Key
-from ktrain.pipeline.findings import Findings, invalid
+from ktrain.pipeline.findings import Findings, invalid, some_nodes
 from ktrain.pipeline.info import Program
 from ktrain.pipeline.points import BUILT, Address, Component, Rule, Watch
 
@@ -78,12 +78,15 @@ class Flux:
             container.mount(_MEMORY, "/dev/shm", read_only=True)  # noqa: S108 -- a path in the container
 
     def validate(self, info: Info | None, job: api.TrainJob, old: api.TrainJob | None, ctx: Context) -> Findings:
-        """Refuse a runtime that has the installer already."""
+        """Refuse a runtime that has the installer already, and a job without nodes."""
         flux = FluxJob.of(info)
-        if flux is None or all(container.name != _INSTALLER for container in flux.nodes.init_containers):
+        if flux is None:
             return Findings()
+        nodes = tuple(some_nodes(job, "flux")) if old is None else ()
+        if all(container.name != _INSTALLER for container in flux.nodes.init_containers):
+            return Findings(nodes)
         detail = f"InitContainer '{_INSTALLER}' is reserved"
-        return Findings((invalid("spec.trainer.initContainers", _INSTALLER, detail),))
+        return Findings((invalid("spec.trainer.initContainers", _INSTALLER, detail), *nodes))
 
     def build(self, info: Info, ctx: Context) -> Sequence[Component]:
         """Return the scripts and the certificate."""

@@ -9,7 +9,7 @@ import msgspec
 from ktrain.api import trainer as api
 from ktrain.api.core import CONFIG_MAP_METADATA, SECRETS
 from ktrain.api.meta import Key
-from ktrain.pipeline.findings import Findings, invalid
+from ktrain.pipeline.findings import Findings, invalid, some_nodes
 from ktrain.pipeline.info import literal
 from ktrain.pipeline.journal import TRAIN_JOB, Author
 from ktrain.pipeline.points import BUILT, Address, ApplyWhen, Component, Rule, Watch
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from ktrain.api.meta import Json
+    from ktrain.pipeline.findings import FieldError
     from ktrain.pipeline.info import Info, PodSet
     from ktrain.pipeline.points import Context
 
@@ -65,17 +66,22 @@ class MPI:
             _give_hosts(job, job.launcher)
 
     def validate(self, info: Info | None, job: api.TrainJob, old: api.TrainJob | None, ctx: Context) -> Findings:
-        """Refuse several nodes where the runtime has one, and variables that are the launcher's."""
+        """Refuse several nodes where the runtime has one, none at all, and variables that are the launcher's."""
         mpi, trainer = MPIJob.of(info), job.spec.trainer
         if mpi is None or trainer is None:
             return Findings()
-        errors = []
+        errors: list[FieldError] = []
         if (trainer.num_nodes or 1) >= 2 and mpi.policy.run_launcher_as_node and not (mpi.launcher and mpi.node):
             detail = (
                 "must have 1 when MPI trainingRuntime with enabled runLauncherAsNode does not have either"
                 " launcher and node"
             )
             errors.append(invalid("spec.trainer.numNodes", trainer.num_nodes, detail))
+        if old is None:
+            errors += some_nodes(job, "mpi")
+        if trainer.processes_per_node:
+            detail = "must be a number: the slots of a node in MPI's host file"
+            errors.append(invalid("spec.trainer.numProcPerNode", trainer.processes_per_node, detail))
         env = declared_environment(trainer.env)
         if reserved := sorted(entry["name"] for entry in env if entry.get("name") in mpi.reserved):
             detail = f"must not have reserved envs, invalid envs configured: [{' '.join(reserved)}]"

@@ -13,7 +13,7 @@ from ktrain.pipeline.journal import TRAIN_JOB, Author
 from ktrain.pipeline.prepare import declared_environment, environment
 
 from . import elastic, torchtune
-from .variables import RESERVED, rendezvous, topology
+from .variables import RESERVED, STANDALONE, is_standalone, rendezvous, standalone, topology
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -46,8 +46,8 @@ class Torch:
             everything = elastic.variables(info, elastic_policy)
         else:
             if trainer and trainer.num_nodes is not None and info.trainer:
-                info.trainer.set_count(trainer.num_nodes)
-            everything = topology(info) + rendezvous(info)
+                info.trainer.set_count(max(1, trainer.num_nodes))
+            everything = standalone(info) if is_standalone(info) else topology(info) + rendezvous(info)
         # Without `spec.trainer` the user's container is none of ours: a runtime may start torchrun by its own means.
         if trainer and (container := info.trainer_container):
             with info.journal.writing_as(Author(TRAIN_JOB)):
@@ -55,7 +55,7 @@ class Torch:
             if torchtune.is_torchtune(trainer) and not elastic_policy:
                 # Where to meet is an option of its command: the variables would contradict that.
                 info.set_program(torchtune.program(info, trainer))
-                container.set_env(*topology(info))
+                container.set_env(*(everything if is_standalone(info) else topology(info)))
             else:
                 container.set_env(*everything)
             if elastic_policy:
@@ -84,6 +84,8 @@ class Torch:
         ]
         env = declared_environment(job.spec.trainer.env) if job.spec.trainer else []
         taken = RESERVED | elastic.reserved(torch.elastic_policy)
+        if is_standalone(info):
+            taken |= {STANDALONE}
         if reserved := sorted(entry["name"] for entry in env if entry.get("name") in taken):
             detail = f"must not have reserved envs, invalid envs configured: [{' '.join(reserved)}]"
             errors.append(invalid("spec.trainer.env", env, detail))

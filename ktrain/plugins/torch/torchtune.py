@@ -19,7 +19,7 @@ from ktrain.pipeline.findings import FieldError, invalid
 from ktrain.pipeline.info import Program
 from ktrain.pipeline.resources import node_gpus
 
-from .variables import AUTO, node_count, processes_per_node
+from .variables import AUTO, is_standalone, node_count, processes_per_node
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -90,7 +90,8 @@ def is_torchtune(trainer: api.Trainer | None) -> bool:
 def program(info: Info, trainer: api.Trainer) -> Program:
     """Return the whole command, and the user's arguments."""
     tuning = _tuning(info, trainer, node_count(info), processes_per_node(info))
-    meeting = (f"--rdzv_endpoint={info.coordinator_host}:{api.TRAINER_PORT}",) if tuning.meets else ()
+    meets = tuning.meets and not is_standalone(info)
+    meeting = (f"--rdzv_endpoint={info.coordinator_host}:{api.TRAINER_PORT}",) if meets else ()
     command = (*COMMAND, *meeting, tuning.recipe, "--config", tuning.config, *_overrides(info))
     return Program(command, trainer.args)
 
@@ -98,8 +99,9 @@ def program(info: Info, trainer: api.Trainer) -> Program:
 def check(info: Info, trainer: api.Trainer) -> Iterator[FieldError]:
     """Yield what TorchTune, or its pairing with this runtime, cannot do."""
     name = info.job.spec.runtime_ref.name
-    nodes = 1 if trainer.num_nodes is None else trainer.num_nodes
-    processes = AUTO if trainer.num_proc_per_node is None else trainer.num_proc_per_node
+    nodes = 1 if trainer.num_nodes is None else max(1, trainer.num_nodes)
+    said = trainer.processes_per_node or AUTO
+    processes = said if trainer.num_proc_per_node is None else trainer.num_proc_per_node
     tuning = _tuning(info, trainer, nodes, processes)
     model = tuning.model
     if model not in _MODELS:

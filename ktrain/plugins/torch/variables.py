@@ -21,6 +21,8 @@ NPROC_PER_NODE: Final = "PET_NPROC_PER_NODE"
 NODE_RANK: Final = "PET_NODE_RANK"
 MASTER_ADDR: Final = "PET_MASTER_ADDR"
 MASTER_PORT: Final = "PET_MASTER_PORT"
+STANDALONE: Final = "PET_STANDALONE"
+"""torchrun's `--standalone`: one node, which needs nobody's address. A flag: torchrun reads 0 or 1 (`check_env`)."""
 RESERVED: Final = frozenset((NNODES, NPROC_PER_NODE, NODE_RANK, MASTER_ADDR, MASTER_PORT))
 AUTO: Final = "auto"
 """One process for each GPU; also the name that torchrun has for it."""
@@ -43,11 +45,26 @@ def processes_per_node(info: Info) -> int | str:
         return trainer.num_proc_per_node
     policy = info.runtime.ml_policy
     said = policy.torch.processes if policy and policy.torch else None
+    said = (trainer.processes_per_node if trainer else "") or said
     if said == _CPU:
         return cpu_count(job_resources(info)) or _CPU
     if said not in (None, AUTO):
         return said
     return AUTO if node_gpus(info) else max(1, cpu_count(job_resources(info)))
+
+
+def is_standalone(info: Info) -> bool:
+    """Whether the job has no nodes to count, in KEP-2170's words `numNodes=0`: it runs alone, on one."""
+    policy, trainer = info.runtime.ml_policy, info.job.spec.trainer
+    if policy is None or policy.torch is None or policy.torch.elastic_policy:
+        return False
+    asked = trainer.num_nodes if trainer else None
+    return (policy.num_nodes if asked is None else asked) == 0
+
+
+def standalone(info: Info) -> list[Json]:
+    """Return what torchrun is told of a node that is alone."""
+    return [literal(NPROC_PER_NODE, str(processes_per_node(info))), literal(STANDALONE, "1")]
 
 
 def topology(info: Info) -> list[Json]:
