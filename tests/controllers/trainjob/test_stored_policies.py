@@ -63,7 +63,7 @@ class Cluster(World):
         metadata = {key: value for key, value in stored["metadata"].items() if key in ("name", "namespace")}
         metadata["ownerReferences"] = stored["metadata"]["ownerReferences"]
         spec = stored["spec"] | {"volumeClaimPolicies": policies}
-        await self.user.apply(JOB_SETS, stored | {"metadata": metadata, "spec": spec}, field_manager=api.FIELD_MANAGER)
+        await self.user.create(JOB_SETS, stored | {"metadata": metadata, "spec": spec})
 
     async def change(self, **spec) -> None:
         await self.user.patch(api.TRAIN_JOBS, Key(NS, "job"), {"spec": spec})
@@ -200,6 +200,28 @@ def test_a_claim_that_is_another_is_a_reason_to_complain():
         assert "spec.volumeClaimPolicies: Invalid value: Value is immutable" in diagnosis.message
 
     play({"replicatedJobs": [node()], **TEMPLATES["a claim"]}, scenario)
+
+
+def test_a_jobset_that_was_stopped_as_it_was_is_resumed():
+    """Nothing that admission had set is the operator's then, or the next apply would take it away."""
+
+    async def scenario(world: Cluster) -> None:
+        async with world.operator():
+            await world.job()
+            made = await world.stored()
+            await world.user.delete(api.TRAINING_RUNTIMES, Key(NS, "rt"))
+            await world.user.delete(core.CONFIG_MAPS, Key(NS, "job-runtime-snapshot"))
+            await world.change(suspend=True)
+            assert (await world.stored())["spec"]["suspend"]
+            assert (await world.read()).status.diagnosis is not None
+            await world.runtime()
+            await world.settle(60)
+            await world.change(suspend=False)
+            await world.settle(60)
+        await world.is_resumed()
+        assert is_same(asleep(await world.stored()), asleep(made))
+
+    play({"replicatedJobs": [node()], **TEMPLATES["a rule without a name"]}, scenario)
 
 
 @pytest.mark.parametrize(("case", "reads"), [("a claim", 1), ("none", 0)])
