@@ -8,9 +8,8 @@ written as a whole, this is what is written of it. The rest follows when it can.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
-from ktrain.api import core
 from ktrain.plugins.jobset import JOB_SET_STATES
 
 if TYPE_CHECKING:
@@ -19,8 +18,6 @@ if TYPE_CHECKING:
     from ktrain.plugins.jobset import JobSetState
 
     from .observe import Observed
-
-_KEPT: Final = ("name", "namespace", "resourceVersion", "labels", "annotations", "ownerReferences")
 
 
 def to_stop(observed: Observed) -> JobSetState | None:
@@ -37,17 +34,12 @@ async def stop(client: Client, job_set: JobSetState) -> JobSetState:
     """
     Suspend this very JobSet.
 
-    Applied with all that it has, not patched: what a patch sets is not taken back by an apply that leaves it out.
+    Patched, not applied with all that it has: an apply would make the operator own what admission has set, the next
+    apply would remove that, and JobSets refuse such a change. The next apply sets `suspend` whatever was patched,
+    because TrainJobs have that field by default.
 
     Raises:
         FrameworkError: The API server refused, or could not be reached.
     """
-    live = await client.get(core.untyped(JOB_SET_STATES), job_set.key.name, job_set.key.namespace)
-    metadata = {field: live["metadata"][field] for field in _KEPT if field in live["metadata"]}
-    body: Json = {
-        "apiVersion": live["apiVersion"],
-        "kind": live["kind"],
-        "metadata": metadata | {"uid": job_set.metadata.uid},
-        "spec": live["spec"] | {"suspend": True},
-    }
-    return await client.apply(JOB_SET_STATES, body)
+    patch: Json = {"metadata": {"uid": job_set.metadata.uid}, "spec": {"suspend": True}}
+    return await client.patch(JOB_SET_STATES, job_set.key, patch)

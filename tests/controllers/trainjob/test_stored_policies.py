@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import pytest
+import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ktrain.api import core, jobset
+from ktrain.api import assets, core, jobset
 from ktrain.api import trainer as api
 from ktrain.api.meta import Key
 from ktrain.controllers.jobset import Gates
@@ -45,6 +46,7 @@ class Cluster(World):
 
     def __init__(self, env, template: dict) -> None:
         super().__init__(env)
+        self.plugins = Registry.load().plugins
         self.server = make_server(env, Registry(self.plugins), Gates())
         self.user = Client(self.server.transport(), env, field_manager="test")
         self.counting = Counting(self.server.transport())
@@ -53,6 +55,15 @@ class Cluster(World):
     async def runtime(self) -> None:
         head = {"apiVersion": api.API_VERSION, "kind": "TrainingRuntime", "metadata": {"name": "rt", "namespace": NS}}
         await self.user.create(RUNTIMES, head | {"spec": {"template": {"spec": self.template}}})
+
+    async def made_by_another(self, policies: list[dict]) -> None:
+        """Have the JobSet made anew, with other claims than ktrain would build."""
+        stored = await self.stored()
+        await self.user.delete(JOB_SETS, Key(NS, "job"))
+        metadata = {key: value for key, value in stored["metadata"].items() if key in ("name", "namespace")}
+        metadata["ownerReferences"] = stored["metadata"]["ownerReferences"]
+        spec = stored["spec"] | {"volumeClaimPolicies": policies}
+        await self.user.create(JOB_SETS, stored | {"metadata": metadata, "spec": spec})
 
     async def change(self, **spec) -> None:
         await self.user.patch(api.TRAIN_JOBS, Key(NS, "job"), {"spec": spec})
@@ -105,6 +116,128 @@ def test_a_job_that_was_created_suspended_is_resumed(case, restarted):
         await world.is_resumed()
 
     play({"replicatedJobs": [node()], **TEMPLATES[case]}, scenario)
+
+
+@pytest.mark.parametrize("file", [file for file in assets.runtime_files() if "torchtune" in file.name], ids=str)
+def test_a_job_of_a_shipped_runtime_with_claims_is_suspended_and_resumed(file):
+    template = yaml.safe_load(file.read_text())["spec"]["template"]["spec"]
+
+    async def scenario(world: Cluster) -> None:
+        async with world.operator():
+            await world.job()
+            for _ in range(2):
+                await world.change(suspend=True)
+                assert (await world.stored())["spec"]["suspend"]
+                await world.change(suspend=False)
+                await world.is_resumed()
+
+    play(template, scenario)
+
+
+@pytest.mark.parametrize("form", ["runtimePatches", "podTemplateOverrides", "podSpecOverrides"])
+def test_volumes_that_a_job_adds_are_there_after_it_was_resumed(form):
+    pod = {
+        "volumes": [{"name": "user-123", "persistentVolumeClaim": {"claimName": "user-123"}}],
+        "containers": [{"name": "node", "volumeMounts": [{"name": "user-123", "mountPath": "/workspace"}]}],
+    }
+    targets = {"targetJobs": [{"name": "node"}]}
+    jobs = [{"name": "node", "template": {"spec": {"template": {"spec": pod}}}}]
+    patch = {"manager": "acme.io/me", "trainingRuntimeSpec": {"template": {"spec": {"replicatedJobs": jobs}}}}
+    forms = {
+        "runtimePatches": patch,
+        "podTemplateOverrides": targets | {"spec": pod},
+        "podSpecOverrides": targets | pod,
+    }
+
+    async def scenario(world: Cluster) -> None:
+        async with world.operator():
+            await world.job(suspend=True, **{form: [forms[form]]})
+            await world.change(suspend=False)
+        await world.is_resumed()
+        found = (await world.stored())["spec"]["replicatedJobs"][0]["template"]["spec"]["template"]["spec"]
+        assert found["volumes"] == pod["volumes"]
+        assert {"name": "user-123", "mountPath": "/workspace"} in found["containers"][0]["volumeMounts"]
+        assert MOUNT in found["containers"][0]["volumeMounts"]
+
+    play({"replicatedJobs": [node()], **TEMPLATES["a claim"]}, scenario)
+
+
+@pytest.mark.parametrize("restarted", [False, True])
+def test_what_another_version_of_jobset_has_added_stays(restarted):
+    more = {
+        "metadata": CLAIM["metadata"] | {"labels": {"a": "b"}},
+        "spec": CLAIM["spec"] | {"volumeMode": "Filesystem"},
+    }
+
+    async def scenario(world: Cluster) -> None:
+        async with world.operator():
+            await world.job(suspend=True)
+            if not restarted:
+                await world.made_by_another([{"templates": [more]}])
+                await world.change(suspend=False)
+        if restarted:
+            await world.made_by_another([{"templates": [more]}])
+            async with world.operator():
+                await world.change(suspend=False)
+        await world.is_resumed()
+        (policy,) = (await world.stored())["spec"]["volumeClaimPolicies"]
+        assert policy["templates"][0]["spec"]["volumeMode"] == "Filesystem"
+
+    play({"replicatedJobs": [node()], **TEMPLATES["a claim"]}, scenario)
+
+
+def test_a_claim_that_is_another_is_a_reason_to_complain():
+    other = CLAIM | {"spec": CLAIM["spec"] | {"accessModes": ["ReadWriteMany"]}}
+
+    async def scenario(world: Cluster) -> None:
+        async with world.operator():
+            await world.job(suspend=True)
+        await world.made_by_another([{"templates": [other]}])
+        async with world.operator():
+            await world.change(suspend=False)
+            diagnosis = (await world.read()).status.diagnosis
+        assert diagnosis is not None
+        assert "spec.volumeClaimPolicies: Invalid value: Value is immutable" in diagnosis.message
+
+    play({"replicatedJobs": [node()], **TEMPLATES["a claim"]}, scenario)
+
+
+def test_a_jobset_that_was_stopped_as_it_was_is_resumed():
+    """Nothing that admission had set is the operator's then, or the next apply would take it away."""
+
+    async def scenario(world: Cluster) -> None:
+        async with world.operator():
+            await world.job()
+            made = await world.stored()
+            await world.user.delete(api.TRAINING_RUNTIMES, Key(NS, "rt"))
+            await world.user.delete(core.CONFIG_MAPS, Key(NS, "job-runtime-snapshot"))
+            await world.change(suspend=True)
+            assert (await world.stored())["spec"]["suspend"]
+            assert (await world.read()).status.diagnosis is not None
+            await world.runtime()
+            await world.settle(60)
+            await world.change(suspend=False)
+            await world.settle(60)
+        await world.is_resumed()
+        assert is_same(asleep(await world.stored()), asleep(made))
+
+    play({"replicatedJobs": [node()], **TEMPLATES["a rule without a name"]}, scenario)
+
+
+@pytest.mark.parametrize(("case", "reads"), [("a claim", 1), ("none", 0)])
+def test_a_jobset_is_read_before_it_is_resumed_only_if_it_has_such_lists(case, reads):
+    more = {**TEMPLATES, "none": {"failurePolicy": {"maxRestarts": 1}, "network": {"subdomain": "sub"}}}
+
+    async def scenario(world: Cluster) -> None:
+        async with world.operator():
+            await world.job(suspend=True)
+            world.counting.calls.clear()
+            await world.change(suspend=False)
+            assert [path.rsplit("/", 2)[1:] for path in world.counting.reads] == [["jobsets", "job"]] * reads
+            assert world.counting.writes.count("PATCH jobsets/job") == 1
+        await world.is_resumed()
+
+    play({"replicatedJobs": [node()], **more[case]}, scenario)
 
 
 def kueues(names: list[str], flavor: str | None = None) -> list[dict]:
