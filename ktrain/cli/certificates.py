@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 from ktrain.api.meta import Key
 from ktrain.framework.election.lease import own_namespace
 from ktrain.framework.webhook import Registrations, SelfManagedCertificates, SharedCertificates, WebhookAddress
+from ktrain.framework.webhook.injection import REGISTRATIONS_CHECK
 
 if TYPE_CHECKING:
     from ktrain.framework.operator.operator import Operator
@@ -55,6 +56,7 @@ def manage_certificates(operator: Operator, configuration: Configuration) -> Man
     )
     shared = SharedCertificates(source)
     operator.certificates(shared)
+    operator.ready_check(REGISTRATIONS_CHECK, source.check)
     return Managed(source, shared)
 
 

@@ -5,6 +5,8 @@ import base64
 import contextlib
 import socket
 import ssl
+import urllib.error
+import urllib.request
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
@@ -59,17 +61,26 @@ async def authority(control_plane):
 
 
 @pytest.fixture
-async def port(control_plane, authority, tmp_path, unused_tcp_port):
-    """Where the webhooks are. What the file says is changed where tests on one machine would meet."""
-    configuration = yaml.safe_load(STOCK.read_text())
-    configuration["webhook"] |= {"host": "127.0.0.1", "port": unused_tcp_port}
-    configuration["certManagement"]["webhookServiceName"] = SERVICE
-    (tmp_path / "config.yaml").write_text(yaml.safe_dump(configuration))
-    options = ("--config", tmp_path / "config.yaml", "--zap-log-level=2")
-    kubeconfig = await control_plane.kubeconfig()
-    async with operating(control_plane, kubeconfig, *options, log=tmp_path / "operator.log") as process:
-        yield unused_tcp_port
-        await end(process)
+def with_service(control_plane, tmp_path, unused_tcp_port):
+    """
+    `async with with_service(NAME, *options) as port:` runs the operator for this Service, with its webhooks at a port.
+
+    What the file says is changed where tests on one machine would meet.
+    """
+
+    @contextlib.asynccontextmanager
+    async def run(service, *more):
+        configuration = yaml.safe_load(STOCK.read_text())
+        configuration["webhook"] |= {"host": "127.0.0.1", "port": unused_tcp_port}
+        configuration["certManagement"]["webhookServiceName"] = service
+        (tmp_path / "config.yaml").write_text(yaml.safe_dump(configuration))
+        options = ("--config", tmp_path / "config.yaml", "--zap-log-level=2", *more)
+        kubeconfig = await control_plane.kubeconfig()
+        async with operating(control_plane, kubeconfig, *options, log=tmp_path / "operator.log") as process:
+            yield unused_tcp_port
+            await end(process)
+
+    return run
 
 
 async def bundle(client, kind, name):
@@ -95,9 +106,39 @@ def served_as(host, port, authorities):
         return False
 
 
-async def test_api_servers_are_told_whom_to_trust(control_plane, registrations, authority, port):
+async def test_api_servers_are_told_whom_to_trust(control_plane, registrations, authority, with_service):
+    async with with_service(SERVICE) as port:
+        for kind, name in registrations:
+            authorities = await bundle(control_plane.client(), kind, name)
+            assert authority in authorities
+            host = f"{SERVICE}.{control_plane.namespace}.svc"
+            await until(partial(asyncio.to_thread, served_as, host, port, authorities))
+
+
+def readiness(port):
+    """Return what `/readyz` answers; empty before there is an answer."""
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/readyz", timeout=5) as answer:
+            return answer.read().decode()
+    except urllib.error.HTTPError as refused:
+        with refused:
+            return refused.read().decode()
+    except OSError:
+        return ""
+
+
+async def test_a_service_that_the_registrations_do_not_name_is_reported(
+    control_plane, registrations, authority, with_service, unused_tcp_port_factory, tmp_path
+):
+    port, namespace = unused_tcp_port_factory(), control_plane.namespace
+    async with with_service("renamed", f"--health-probe-bind-address=127.0.0.1:{port}"):
+        said = await until(
+            partial(asyncio.to_thread, readiness, port), lambda text: "calls Service" in text, within_s=60
+        )
+
     for kind, name in registrations:
-        authorities = await bundle(control_plane.client(), kind, name)
-        assert authority in authorities
-        host = f"{SERVICE}.{control_plane.namespace}.svc"
-        await until(partial(asyncio.to_thread, served_as, host, port, authorities))
+        problem = f"{kind.kind} {name} calls Service {namespace}/{SERVICE}, and not Service {namespace}/renamed"
+        assert problem in said
+        assert problem in (tmp_path / "operator.log").read_text()
+        for webhook in (await control_plane.client().get(kind, name))["webhooks"]:
+            assert "caBundle" not in webhook["clientConfig"]

@@ -95,10 +95,13 @@ class Plane:
         return SelfManagedCertificates(client, self.env, **settings)
 
     async def replica(self, name, **options):
+        return await self.tasks.start(self.source(**options).run, self.user(name))
+
+    def user(self, name):
         async def use(pair):
             self.serving[name] = pair
 
-        return await self.tasks.start(self.source(**options).run, use)
+        return use
 
     async def secret(self):
         return (await self.client.get(SECRET_RESOURCE, SECRET.name, SECRET.namespace))["data"]

@@ -2,6 +2,7 @@
 
 import msgspec
 import pytest
+from structlog.testing import capture_logs
 
 from ktrain.api.meta import Key
 from ktrain.framework.client.client import Client
@@ -64,6 +65,37 @@ def test_a_registration_made_later_is_found():
         return await plane.trusted()
 
     assert on_a_plane(scenario)
+
+
+def test_a_registration_that_calls_another_service_is_reported_until_it_calls_this_one():
+    """Once in the log, and in the check for `/readyz` as long as it is so; the other kind is not concerned."""
+    kind = VALIDATING_WEBHOOK_CONFIGURATIONS
+
+    async def scenario(plane):
+        source = plane.source()
+        await plane.tasks.start(source.run, plane.user("a"))
+        right = await plane.client.get(kind, "ours")
+        assert source.check() is None
+        wrong = [
+            {**one, "clientConfig": {"service": {"namespace": "default", "name": "old"}}} for one in right["webhooks"]
+        ]
+        await plane.client.update(kind, {**right, "webhooks": wrong})
+        await plane.env.clock.sleep(200)
+        found = source.check()
+        stored = await plane.client.get(kind, "ours")
+        await plane.client.update(kind, {**stored, "webhooks": right["webhooks"]})
+        await plane.env.clock.sleep(70)
+        return found, source.check(), await plane.trusted()
+
+    with capture_logs() as logged:
+        found, corrected, trusted = on_a_plane(scenario)
+    assert found == (
+        "ValidatingWebhookConfiguration ours calls Service default/old, and not Service default/hook: it gets no CA, "
+        "and the API server cannot call this webhook; correct one of the two names"
+    )
+    assert (corrected, trusted) == (None, True)
+    (event,) = (one for one in logged if one["event"] == "webhook.registration_elsewhere")
+    assert (event["log_level"], event["problem"]) == ("warning", found)
 
 
 def conversion(strategy="Webhook", **client_config):

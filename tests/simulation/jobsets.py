@@ -40,7 +40,7 @@ async def job_controller(transport, env):
 
 
 def kubelet(outcome):
-    """Brings each pod to the phase that `outcome(pod)` says, and removes what is to be deleted."""
+    """Brings each pod to the phase that `outcome(pod)` says, ready if it runs, and removes what is to be deleted."""
 
     async def main(transport, env):
         client = Client(transport, env, field_manager="kubelet")
@@ -51,7 +51,9 @@ def kubelet(outcome):
                     if pod.metadata.deletion_timestamp is not None:
                         await client.delete(PODS, pod.key, grace_period_s=0)
                     elif pod.status.phase not in (*ENDED, phase):
-                        await client.patch(PODS, pod.key, {"status": {"phase": phase}}, subresource="status")
+                        ready = {"type": "Ready", "status": "True" if phase == "Running" else "False"}
+                        status = {"status": {"phase": phase, "conditions": [ready]}}
+                        await client.patch(PODS, pod.key, status, subresource="status")
                 except (NotFound, Conflict):
                     continue
             await env.clock.sleep(0.5)

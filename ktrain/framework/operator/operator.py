@@ -44,7 +44,7 @@ from ktrain.framework.parallel import unwrap
 from ktrain.framework.serving.address import parse_address
 from ktrain.framework.telemetry.logging import configure
 from ktrain.framework.telemetry.tracing import Tracing
-from ktrain.framework.webhook.injection import WebhookAddress
+from ktrain.framework.webhook.injection import REGISTRATIONS_CHECK, WebhookAddress
 from ktrain.framework.webhook.selfmanaged import SelfManagedCertificates
 
 from .clusters import Cluster, ClusterMaker
@@ -304,16 +304,16 @@ class Operator:
             ValueError: The operator's namespace is not known.
         """
         key = Key(self.settings.namespace or own_namespace("the Secret with its certificates"), service)
-        self.certificates(
-            SelfManagedCertificates(
-                self.main.unguarded,
-                self.env,
-                secret=key,
-                address=WebhookAddress.of_service(*key),
-                registrations=registrations,
-                metrics=self.metrics,
-            )
+        source = SelfManagedCertificates(
+            self.main.unguarded,
+            self.env,
+            secret=key,
+            address=WebhookAddress.of_service(*key),
+            registrations=registrations,
+            metrics=self.metrics,
         )
+        self.certificates(source)
+        self.ready_check(REGISTRATIONS_CHECK, source.check)
 
     def metrics_route(self, path: str, route: Route) -> None:
         """Serve something of your own beside `/metrics`, on the same terms. Before `run`. ValueError if it is taken."""

@@ -63,6 +63,9 @@ class WebhookAddress:
         """By URL: DNS names and IP addresses as they stand in it."""
         return cls(hosts)
 
+    def __str__(self) -> str:
+        return f"Service {self.service}" if self.service is not None else ", ".join(self.names)
+
     def leads_here(self, client_config: Json) -> bool:
         """Whether an entry's `clientConfig` is about this webhook."""
         if (service := client_config.get("service")) is not None:
@@ -91,6 +94,8 @@ class Registrations:
 
 
 NO_REGISTRATIONS: Final = Registrations()
+REGISTRATIONS_CHECK: Final = "webhook-registrations"
+"""Name of the check in `/readyz` that says which registrations lead elsewhere."""
 
 
 class Injector:
@@ -104,6 +109,11 @@ class Injector:
         self._registrations = registrations
         self._metrics = metrics
         self._absent: set[str] = set()
+        self._elsewhere: dict[tuple[str, str], str] = {}
+
+    def check(self) -> str | None:
+        """Say which registrations lead to another webhook in all their entries, for readiness; None if there is none."""
+        return "; ".join(self._elsewhere.values()) or None
 
     async def inject(self, bundle: bytes) -> bool:
         """
@@ -120,6 +130,7 @@ class Injector:
                 if name not in self._absent:
                     log.warning("webhook.registration_absent", kind=resource.kind, name=name)
                     self._absent.add(name)
+                self._elsewhere.pop((resource.kind, name), None)
             except FrameworkError as error:
                 self._metrics.injection_errors()
                 log.warning("webhook.injection_failed", kind=resource.kind, name=name, error=str(error))
@@ -130,7 +141,8 @@ class Injector:
 
     async def _inject(self, resource: Resource[Json], name: str, encoded: str) -> None:
         registration = await self._client.get(resource, name)
-        entries = _entries(registration, is_definition=resource == DEFINITIONS)
+        entries = list(_entries(registration, is_definition=resource == DEFINITIONS))
+        self._note_elsewhere(resource.kind, name, [config for _, config, _ in entries])
         patch: list[Json] = []
         for path, config, tests in entries:
             if self._address.leads_here(config) and config.get("caBundle") != encoded:
@@ -144,6 +156,26 @@ class Injector:
                 await self._client.update(resource, registration)
             self._metrics.injected()
             log.info("webhook.ca_injected", kind=resource.kind, name=name)
+
+    def _note_elsewhere(self, kind: str, name: str, configs: list[Json]) -> None:
+        """Log once, and keep for `check`, that a registration has entries and none of them leads to this webhook."""
+        if not configs or any(map(self._address.leads_here, configs)):
+            self._elsewhere.pop((kind, name), None)
+            return
+        found = ", ".join(sorted({_destination(config) for config in configs}))
+        problem = (
+            f"{kind} {name} calls {found}, and not {self._address}: it gets no CA, and the API server cannot call this "
+            "webhook; correct one of the two names"
+        )
+        if self._elsewhere.get((kind, name)) != problem:
+            self._elsewhere[kind, name] = problem
+            log.warning("webhook.registration_elsewhere", kind=kind, name=name, problem=problem)
+
+
+def _destination(config: Json) -> str:
+    if service := config.get("service"):
+        return f"Service {service.get('namespace', '')}/{service.get('name', '')}"
+    return str(config.get("url"))
 
 
 def _entries(registration: Json, *, is_definition: bool) -> Iterator[tuple[str, Json, list[Json]]]:

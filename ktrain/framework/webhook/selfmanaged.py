@@ -119,6 +119,10 @@ class SelfManagedCertificates:
         """The CAs to trust, PEM; empty before the start."""
         return self._state.bundle if self._state else b""
 
+    def check(self) -> str | None:
+        """Say which registrations lead elsewhere, so that they get no CA, for readiness; None if all is well."""
+        return self._injector.check()
+
     async def run(self, use: Use, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
         """
         Keep certificates until cancelled. `started` is reported when one is served and was announced once.
