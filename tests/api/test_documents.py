@@ -108,6 +108,13 @@ def test_pod_templates_inside_are_checked():
         ("kind: TrainJob", "<stdin>:1: apiVersion: missing; every object says its apiVersion and kind"),
         ("apiVersion: v1\nkind: ConfigMp", "<stdin>:2: unknown kind 'ConfigMp' (v1); did you mean \"ConfigMap\"?"),
         (
+            "apiVersion: kubeflow.org/v1\nkind: PyTorchJob",
+            (
+                "<stdin>:2: unknown kind 'PyTorchJob' (kubeflow.org/v1); write a TrainingRuntime and a TrainJob:"
+                " docs/plugins/torch.md, Coming from PyTorchJob, has its fields"
+            ),
+        ),
+        (
             "apiVersion: batch/v2\nkind: Job",
             "<stdin>:2: there is no Job in batch/v2; did you mean apiVersion batch/v1?",
         ),

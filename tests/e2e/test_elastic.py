@@ -70,3 +70,38 @@ async def test_a_node_joins_and_another_leaves_and_the_loss_goes_on_falling(star
         assert losses[after + 1] < losses[1] / 2, "the training began anew"
         assert losses[after + 1] == pytest.approx(losses[after], rel=0.25, abs=0.03)
     assert losses[200] < 0.05
+
+
+RANGE = "        minNodes: 2\n        maxNodes: 4\n"
+MEETING = """        minReplicas: 2
+        maxReplicas: 4
+        backend: c10d
+        rdzvPort: 29871
+        rdzvId: digits
+        rdzvConf:
+          - {key: last_call_timeout, value: "2"}
+          - {key: join_timeout, value: "120"}
+"""
+ALONE = "        standalone: true\n        nProcPerNode: 2\n"
+OWN_CONF = """      - {name: PET_RDZV_CONF, value: "last_call_timeout=2,keep_alive_interval=1"}\n"""
+SHORT = ("--epochs=300, --pause=0.2", "--epochs=2")
+
+
+def test_the_nodes_meet_where_the_policy_says(ktrain, example, monkeypatch):
+    monkeypatch.setattr(conftest, "PATIENCE_S", 240)
+    code, output = ktrain("run", example("elastic/trainjob.yaml", (RANGE, MEETING), (OWN_CONF, ""), SHORT))
+
+    assert code == 0, output
+    assert "epoch 2 of 2 on 2 ranks" in output
+
+
+def test_a_standalone_job_trains_on_one_node_with_two_processes(ktrain, example, monkeypatch):
+    monkeypatch.setattr(conftest, "PATIENCE_S", 240)
+    nodes = ("    numNodes: 2 #", "    numNodes: 1 #")
+    processes = ("    numProcPerNode: 1\n", "")
+    code, output = ktrain(
+        "run", example("elastic/trainjob.yaml", (RANGE, ALONE), (OWN_CONF, ""), SHORT, nodes, processes)
+    )
+
+    assert code == 0, output
+    assert "epoch 2 of 2 on 2 ranks" in output

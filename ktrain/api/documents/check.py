@@ -18,6 +18,10 @@ if TYPE_CHECKING:
 _INDEX: Final = re.compile(r"\[(\d+)\]")
 _SEARCH_DEPTH: Final = 3
 _QUANTITIES: Final = frozenset({"int-or-string", "quantity"})
+_PYTORCH_JOB: Final = ("kubeflow.org/v1", "PyTorchJob")
+_MIGRATION: Final = (
+    "write a TrainingRuntime and a TrainJob: docs/plugins/torch.md, Coming from PyTorchJob, has its fields"
+)
 _PLAIN_WORDS: Final = frozenset({"boolean", "integer", "number"})
 
 
@@ -43,6 +47,8 @@ def check_object(obj: Json, lines: Lines | None, kinds: Kinds) -> list[Finding]:
 
 
 def _unknown_kind(api_version: str, kind: str, kinds: Kinds) -> str:
+    if (api_version, kind) == _PYTORCH_JOB:
+        return f"unknown kind {kind!r} ({api_version}); {_MIGRATION}"
     versions = [version for version, name in kinds if name == kind]
     if versions:
         return f"there is no {kind} in {api_version}; did you mean apiVersion {_listed(versions)}?"

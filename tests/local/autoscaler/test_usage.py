@@ -46,9 +46,8 @@ def run():
 
     yield start
     for program in running:
-        with contextlib.suppress(ProcessLookupError):
+        with program, contextlib.suppress(ProcessLookupError):
             os.killpg(program.pid, signal.SIGKILL)
-        program.wait()
 
 
 @pytest.mark.parametrize("how", ["waits", "lives"])
