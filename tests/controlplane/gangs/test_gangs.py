@@ -139,7 +139,7 @@ class Stage:
     async def submit(self, *names):
         for name in names:
             head = {"apiVersion": TRAIN_JOBS.api_version, "kind": "TrainJob"}
-            spec = {"runtimeRef": {"name": "rt", "kind": "TrainingRuntime"}, "trainer": {}}
+            spec = {"runtimeRef": {"name": "rt", "kind": "TrainingRuntime"}}
             meta = {"name": name, "namespace": self.namespace}
             await self.client.create(TRAIN_JOBS, {**head, "metadata": meta, "spec": spec})
         await self.until(lambda pods: len(pods) == JOB_SIZE * len(names))
@@ -190,11 +190,19 @@ class Stage:
 
     async def gang(self, version):
         """Return the UIDs of the job's Workload and PodGroups, and the gang's minCount."""
-        (workload,) = (await self.client.list(version.workloads, self.namespace)).items
-        groups = (await self.client.list(version.pod_groups, self.namespace)).items if version.has_pod_groups else ()
+        workload, *groups = await self.gang_objects(version)
         (template,) = workload.templates
-        uids = [workload.metadata.uid, *(group.metadata.uid for group in groups)]
-        return uids, template.scheduling_policy.gang.min_count
+        return [one.metadata.uid for one in (workload, *groups)], template.scheduling_policy.gang.min_count
+
+    async def gang_objects(self, version):
+        kinds = (version.workloads, version.pod_groups) if version.has_pod_groups else (version.workloads,)
+        return [one for kind in kinds for one in (await self.client.list(kind, self.namespace)).items]
+
+    async def until_deleted(self, job, version):
+        """Delete a job, and wait until its pods, Workload and PodGroups are gone."""
+        await self.client.delete(TRAIN_JOBS, Key(self.namespace, job), propagation="Background")
+        await until(self.end_pods, lambda pods: not pods, within_s=PATIENCE_S)
+        await until(lambda: self.gang_objects(version), lambda found: not found, within_s=PATIENCE_S)
 
     async def diagnosis(self, job):
         return (await self.client.get(TRAIN_JOBS, job, self.namespace)).status.diagnosis
@@ -315,6 +323,7 @@ async def test_a_suspended_job_that_is_made_smaller_gets_other_groups_and_is_pla
 
         await stage.release()
         await stage.until_placed(JOB_SIZE - 1)
+        await stage.until_deleted("one", version)
 
 
 async def test_without_gangs_both_jobs_hold_what_the_other_needs(cluster):
