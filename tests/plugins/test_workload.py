@@ -8,7 +8,7 @@ import pytest
 
 from ktrain.api.meta import Key, ObjectMeta, OwnerReference
 from ktrain.controllers.admission import validate_runtime
-from ktrain.pipeline import PlanError
+from ktrain.pipeline import PlanError, gangs, points
 from ktrain.plugins.workload import Workload
 from ktrain.plugins.workload.versions import (
     VERSIONS,
@@ -192,6 +192,17 @@ def test_a_workload_of_1_35_cannot_change_and_names_no_priority(kit, count, repl
 
     assert [(c.resource.kind, c.replaces) for c in components] == [("Workload", replaced), ("JobSet", False)]
     assert "priorityClassName" not in str(components[0].body)
+
+
+def test_beside_a_running_job_of_1_35_the_workload_is_all_that_its_scheduler_needs(kit):
+    kit.kinds = {V1ALPHA1.workloads}
+    kit.objects["workloads", Key("ns", "my-job")] = InlineWorkloadState(
+        metadata=meta("my-job", uid="wl"), spec=InlineSpec((InlineGroup("trainer", Policy(Gang(4))),))
+    )
+
+    assert gangs(kit.registry, kit.job(job()), kit.runtime(runtime()), kit.context) == (
+        points.Gang(V1ALPHA1.workloads, Key("ns", "my-job")),
+    )
 
 
 def test_initializers_are_a_group_of_their_own_whose_pods_go_one_by_one(kit):
