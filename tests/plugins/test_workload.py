@@ -395,6 +395,20 @@ def test_the_runtime_itself_is_refused_when_it_is_stored(kit, jobs, template, ex
     assert checked(kit, runtime()).allowed
 
 
+@pytest.mark.parametrize("policy", ["", "coscheduling: {}"])
+def test_a_runtime_of_its_own_groups_is_warned_of_a_field_that_only_1_35_has(kit, policy):
+    text = runtime(with_pod("workloadRef: {name: w, podGroup: g}")).replace("workload: {}", policy)
+    warning = (
+        "job node has workloadRef, a field of pods in Kubernetes 1.35 only: this cluster drops it, and the pods are"
+        " placed one by one"
+    )
+
+    assert kit.warnings(text, job()) == [warning]
+    assert checked(kit, text).warnings == (warning,)
+    kit.kinds = {V1ALPHA1.workloads}
+    assert checked(kit, text).warnings == ()
+
+
 OFF = (
     "Forbidden: podGroupPolicy.workload needs the operator's feature gate GenericWorkload, which is off: turn it on"
     " with --feature-gates=GenericWorkload=true, or with featureGates: {GenericWorkload: true} in its configuration"
