@@ -11,7 +11,7 @@ help:
 	@echo "make examples   run all of examples/: torch, elastic torch, JAX, XGBoost, MPI, S3, order (into $(VENV) and $(MPICH))"
 	@echo "make test       format, lint, types, layers and tests"
 	@echo "make test-real  the tests of tests/controlplane and tests/seeds on a real kube-apiserver, built with Go if need be, and kubectl's"
-	@echo "make test-gang  gangs of two jobs on a real kube-scheduler"
+	@echo "make test-gang  gangs of two jobs on the real kube-schedulers of Kubernetes 1.36 and 1.35"
 	@echo "make test-peers beside the real Kubeflow Trainer, JobSet and Kueue, built with Go if need be"
 	@echo "make test-sdk   Kubeflow's SDK on ktrain up: its objects, and functions on PyTorch, JAX and MPI (into $(VENV))"
 	@echo "make bench      the benchmarks of benchmarks/"
@@ -71,11 +71,15 @@ test-real: $(VENV)/.installed-dev
 	fi; \
 	$(BIN)/python -m pytest tests/controlplane tests/seeds tests/e2e/kubectl
 
-# Those of them that also need kube-scheduler.
+# Those of them that also need kube-scheduler, of 1.36 and of 1.35. Without Go only the versions whose directory is given.
 test-gang: $(VENV)/.installed-dev
 	@if [ -z "$$KUBEBUILDER_ASSETS" ]; then \
 	  command -v go >/dev/null || { echo "set KUBEBUILDER_ASSETS to a directory with kube-apiserver and kube-scheduler, or install Go" >&2; exit 1; }; \
 	  KUBEBUILDER_ASSETS=$$(hack/controlplane/build) || exit; export KUBEBUILDER_ASSETS; \
+	fi; \
+	if [ -z "$$KUBEBUILDER_ASSETS_1_35" ] && command -v go >/dev/null; then \
+	  KUBEBUILDER_ASSETS_1_35=$$(KUBERNETES=1.35 hack/controlplane/build etcd kube-apiserver kube-controller-manager kube-scheduler) || exit; \
+	  export KUBEBUILDER_ASSETS_1_35; \
 	fi; \
 	$(BIN)/python -m pytest -rs tests/controlplane/gangs
 

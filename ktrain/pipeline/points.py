@@ -264,7 +264,7 @@ class CustomValidation(Plugin, Protocol):
 class RuntimeValidation(Plugin, Protocol):
     """PreExecution: refuse a runtime by which no TrainJob can work, when it is stored."""
 
-    def validate_runtime(self, info: Info) -> Findings:
+    def validate_runtime(self, info: Info, ctx: Context) -> Findings:
         """
         Check the runtime of *info*, whose TrainJob is empty: it sets no field, and has no name.
 

@@ -231,7 +231,7 @@ def validate_runtime(registry: Registry, name: Key, runtime: RuntimeSpec, ctx: C
     caller = _Caller(registry, TrainJob(metadata=ObjectMeta(name=name.name, namespace=name.namespace)), ctx, info)
     findings = Findings()
     for validator in registry.runtime_validations:
-        findings += caller.call(validator, "RuntimeValidation", validator.validate_runtime, info)
+        findings += caller.call(validator, "RuntimeValidation", validator.validate_runtime, info, ctx)
     return findings
 
 

@@ -4,7 +4,7 @@ import pytest
 
 from ktrain.cli.config import Configuration, Metrics, Webhook
 from ktrain.cli.kubeflow import Logs
-from ktrain.cli.operating import _settings, operate
+from ktrain.cli.operating import _plugins, _settings, operate
 
 
 def test_traces_to_nowhere_known_are_refused_before_anything_starts(monkeypatch, capsys):
@@ -33,3 +33,11 @@ def test_metrics_are_served_as_the_file_says(given, meant):
     settings = _settings(Configuration(metrics=given), None, Logs())
 
     assert (settings.metrics_tls, settings.metrics_cert_dir, settings.metrics_auth) == meant
+
+
+@pytest.mark.parametrize("is_on", [True, False])
+def test_the_gate_of_native_gangs_decides_whether_their_kinds_are_watched(is_on):
+    registry = _plugins(Configuration(feature_gates={"GenericWorkload": is_on}))
+
+    assert ("workloads" in {watch.resource.plural for watch in registry.watches}) is is_on
+    assert "Workload" in registry.names

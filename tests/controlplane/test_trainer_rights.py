@@ -103,3 +103,30 @@ async def test_every_plugin_works_with_the_rights_that_we_ask_for(cluster, tmp_p
     said = log.read_text()
     assert "forbidden" not in said.lower()
     assert "kind_left_out" not in said
+
+
+def without_native_gangs(roles):
+    """The roles without the rule for Workloads and PodGroups of Kubernetes."""
+    for role in roles:
+        role["rules"] = [rule for rule in role["rules"] if "workloads" not in rule["resources"]]
+    return roles
+
+
+async def test_with_the_gate_of_native_gangs_off_no_right_to_them_is_needed(cluster, tmp_path):
+    log = tmp_path / "operator.log"
+    async with real_plane(cluster) as plane:
+        client, namespace = plane.client(), plane.namespace
+        await grant(client, USER, without_native_gangs(roles_of(RIGHTS)), namespace)
+        kubeconfig = cluster.add_user(USER)
+        gates = ("--feature-gates", "GenericWorkload=false")
+        async with operating(plane, kubeconfig, *gates, log=log) as process:
+            for name in ("torch", "workload"):
+                await submit(client, namespace, name, POLICIES[name])
+            await plane.wait_for(JOBSETS, "torch", lambda found: found is not None)
+            refused = await plane.wait_for(TRAIN_JOBS, "workload", lambda found: found.status.diagnosis is not None)
+            assert "feature gate GenericWorkload, which is off" in refused.status.diagnosis.message
+            await end(process)
+
+    said = log.read_text()
+    assert "is forbidden" not in said
+    assert "kind_left_out" not in said

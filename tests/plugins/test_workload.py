@@ -8,7 +8,7 @@ import pytest
 
 from ktrain.api.meta import Key, ObjectMeta, OwnerReference
 from ktrain.controllers.admission import validate_runtime
-from ktrain.pipeline import PlanError
+from ktrain.pipeline import PlanError, gangs, points
 from ktrain.plugins.workload import Workload
 from ktrain.plugins.workload.versions import (
     VERSIONS,
@@ -192,6 +192,17 @@ def test_a_workload_of_1_35_cannot_change_and_names_no_priority(kit, count, repl
 
     assert [(c.resource.kind, c.replaces) for c in components] == [("Workload", replaced), ("JobSet", False)]
     assert "priorityClassName" not in str(components[0].body)
+
+
+def test_beside_a_running_job_of_1_35_the_workload_is_all_that_its_scheduler_needs(kit):
+    kit.kinds = {V1ALPHA1.workloads}
+    kit.objects["workloads", Key("ns", "my-job")] = InlineWorkloadState(
+        metadata=meta("my-job", uid="wl"), spec=InlineSpec((InlineGroup("trainer", Policy(Gang(4))),))
+    )
+
+    assert gangs(kit.registry, kit.job(job()), kit.runtime(runtime()), kit.context) == (
+        points.Gang(V1ALPHA1.workloads, Key("ns", "my-job")),
+    )
 
 
 def test_initializers_are_a_group_of_their_own_whose_pods_go_one_by_one(kit):
@@ -382,6 +393,20 @@ def test_the_runtime_itself_is_refused_when_it_is_stored(kit, jobs, template, ex
     assert checked(kit, text, old=runtime(NODE % ("", ""))).message == f"spec.template.spec: Forbidden: {expected}"
     assert checked(kit, text.replace("workload: {}", "")).allowed
     assert checked(kit, runtime()).allowed
+
+
+@pytest.mark.parametrize("policy", ["", "coscheduling: {}"])
+def test_a_runtime_of_its_own_groups_is_warned_of_a_field_that_only_1_35_has(kit, policy):
+    text = runtime(with_pod("workloadRef: {name: w, podGroup: g}")).replace("workload: {}", policy)
+    warning = (
+        "job node has workloadRef, a field of pods in Kubernetes 1.35 only: this cluster drops it, and the pods are"
+        " placed one by one"
+    )
+
+    assert kit.warnings(text, job()) == [warning]
+    assert checked(kit, text).warnings == (warning,)
+    kit.kinds = {V1ALPHA1.workloads}
+    assert checked(kit, text).warnings == ()
 
 
 OFF = (

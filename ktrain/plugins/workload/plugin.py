@@ -67,15 +67,15 @@ class Workload:
 
     def validate(self, info: Info | None, job: TrainJob, old: TrainJob | None, ctx: Context) -> Findings:
         """Refuse what a runtime with this policy must not set, the job's patches included."""
-        return self._check(info, rules.TRAIN_JOB) if info else Findings()
+        return self._check(info, rules.TRAIN_JOB, ctx) if info else Findings()
 
-    def validate_runtime(self, info: Info) -> Findings:
+    def validate_runtime(self, info: Info, ctx: Context) -> Findings:
         """Refuse the same in the runtime itself."""
-        return self._check(info, rules.RUNTIME)
+        return self._check(info, rules.RUNTIME, ctx)
 
-    def _check(self, info: Info, place: rules.Place) -> Findings:
+    def _check(self, info: Info, place: rules.Place, ctx: Context) -> Findings:
         if not _is_active(info.runtime):
-            return Findings()
+            return Findings(warnings=() if _has_inline_groups(ctx) else tuple(rules.dropped(info)))
         if not self._enabled:
             return Findings((forbidden(place.policy, GATE_OFF),))
         return Findings(tuple(rules.errors(info, place.template)), tuple(rules.warnings(info)))
@@ -84,8 +84,7 @@ class Workload:
         """Have each pod name its group."""
         if not _is_active(info.runtime):
             return
-        version = _found(ctx)
-        is_inline = version is not None and not version.has_pod_groups
+        is_inline = _has_inline_groups(ctx)
         for group in groups_of(info):
             for pod_set in group.pod_sets:
                 if is_inline:
@@ -157,6 +156,12 @@ def _found(ctx: Context) -> Version | None:
         if ctx.knows(version.workloads) and (not version.has_pod_groups or ctx.knows(version.pod_groups)):
             return version
     return None
+
+
+def _has_inline_groups(ctx: Context) -> bool:
+    """Whether the cluster is of Kubernetes 1.35, whose Workloads hold their groups."""
+    version = _found(ctx)
+    return version is not None and not version.has_pod_groups
 
 
 def _served(ctx: Context) -> Version:

@@ -59,6 +59,16 @@ def warnings(info: Info) -> Iterator[str]:
             yield f'PodGroups cannot have the priority class "{name}", whose value is reserved for the system'
 
 
+def dropped(info: Info) -> Iterator[str]:
+    """Yield what clusters other than those of Kubernetes 1.35 drop without a word."""
+    for pod_set in info.pod_sets:
+        if "workloadRef" in pod_set.pod:
+            yield (
+                f"job {pod_set.name} has workloadRef, a field of pods in Kubernetes 1.35 only: this cluster drops it,"
+                " and the pods are placed one by one"
+            )
+
+
 def _foreign(pod_set: PodSet) -> Iterator[str]:
     """Yield what makes the pods, or the Job, a part of another gang."""
     yield from (field for field in _POD_FIELDS if field in pod_set.pod)

@@ -16,6 +16,7 @@ import anyio
 import pytest
 
 from ktrain.api.core import NODES, PODS, untyped
+from ktrain.api.jobset import JOBSETS
 from ktrain.api.meta import Key
 from ktrain.api.trainer import ANCESTOR_LABEL, TRAIN_JOBS, TRAINING_RUNTIMES
 from ktrain.controllers import jobset, trainjob
@@ -139,7 +140,7 @@ class Stage:
     async def submit(self, *names):
         for name in names:
             head = {"apiVersion": TRAIN_JOBS.api_version, "kind": "TrainJob"}
-            spec = {"runtimeRef": {"name": "rt", "kind": "TrainingRuntime"}, "trainer": {}}
+            spec = {"runtimeRef": {"name": "rt", "kind": "TrainingRuntime"}}
             meta = {"name": name, "namespace": self.namespace}
             await self.client.create(TRAIN_JOBS, {**head, "metadata": meta, "spec": spec})
         await self.until(lambda pods: len(pods) == JOB_SIZE * len(names))
@@ -190,11 +191,35 @@ class Stage:
 
     async def gang(self, version):
         """Return the UIDs of the job's Workload and PodGroups, and the gang's minCount."""
-        (workload,) = (await self.client.list(version.workloads, self.namespace)).items
-        groups = (await self.client.list(version.pod_groups, self.namespace)).items if version.has_pod_groups else ()
+        workload, *groups = await self.gang_objects(version)
         (template,) = workload.templates
-        uids = [workload.metadata.uid, *(group.metadata.uid for group in groups)]
-        return uids, template.scheduling_policy.gang.min_count
+        return [one.metadata.uid for one in (workload, *groups)], template.scheduling_policy.gang.min_count
+
+    async def gang_objects(self, version):
+        kinds = (version.workloads, version.pod_groups) if version.has_pod_groups else (version.workloads,)
+        return [one for kind in kinds for one in (await self.client.list(kind, self.namespace)).items]
+
+    async def until_other_groups(self, version, before):
+        """Wait until the job's Workload and PodGroups are other ones; return their UIDs."""
+
+        async def uids():
+            return [one.metadata.uid for one in await self.gang_objects(version)]
+
+        return await until(uids, lambda found: len(found) == len(before) and not set(found) & set(before))
+
+    async def make_job_set_anew(self, job):
+        async def find():
+            return (await self.client.get(JOBSETS, job, self.namespace)).metadata.uid
+
+        before = await find()
+        await self.client.delete(JOBSETS, Key(self.namespace, job), propagation="Background")
+        await until(find, lambda uid: uid != before, despite=(NotFound,))
+
+    async def until_deleted(self, job, version):
+        """Delete a job, and wait until its pods, Workload and PodGroups are gone."""
+        await self.client.delete(TRAIN_JOBS, Key(self.namespace, job), propagation="Background")
+        await until(self.end_pods, lambda pods: not pods, within_s=PATIENCE_S)
+        await until(lambda: self.gang_objects(version), lambda found: not found, within_s=PATIENCE_S)
 
     async def diagnosis(self, job):
         return (await self.client.get(TRAIN_JOBS, job, self.namespace)).status.diagnosis
@@ -299,7 +324,7 @@ async def test_a_job_that_is_suspended_and_resumed_keeps_its_groups_and_is_place
         assert await stage.gang(version) == before
 
 
-async def test_a_suspended_job_that_is_made_smaller_gets_other_groups_and_is_placed_whole(cluster, release):
+async def test_a_suspended_job_of_another_size_gets_other_groups_and_is_placed_whole(cluster, release):
     version = SERVED[release.served]
     async with staged(cluster, WORKLOAD) as stage:
         await stage.submit("one")
@@ -307,14 +332,16 @@ async def test_a_suspended_job_that_is_made_smaller_gets_other_groups_and_is_pla
         await stage.until_placed(JOB_SIZE)
         before, _ = await stage.gang(version)
         await stage.until_suspended("one")
-        await stage.change("one", suspend=False, trainer={"numNodes": JOB_SIZE - 1})
+        await stage.change("one", trainer={"numNodes": JOB_SIZE - 1})
+        after = await stage.until_other_groups(version, before)
+        await stage.make_job_set_anew("one")  # whose Jobs cannot change their size
+        await stage.change("one", suspend=False)
         await stage.until(lambda pods: len(pods) == JOB_SIZE - 1)
-        after, count = await stage.gang(version)
-        assert count == JOB_SIZE - 1
-        assert not set(before) & set(after)
+        assert await stage.gang(version) == (after, JOB_SIZE - 1)
 
         await stage.release()
         await stage.until_placed(JOB_SIZE - 1)
+        await stage.until_deleted("one", version)
 
 
 async def test_without_gangs_both_jobs_hold_what_the_other_needs(cluster):
