@@ -19,11 +19,11 @@ import msgspec
 from ktrain import pipeline
 from ktrain.api import trainer as api
 from ktrain.api.core import untyped
+from ktrain.controllers.trainjob import without_unserved
 from ktrain.framework import Client
 from ktrain.framework.client.warnings import warning_texts
 from ktrain.framework.env import system_env
 from ktrain.framework.errors import ApiError, Forbidden, NotFound
-from ktrain.framework.telemetry.logging import configure
 from ktrain.local.installing import install
 from ktrain.local.server import make_server
 from ktrain.local.store_reader import StoreReader
@@ -42,7 +42,6 @@ if TYPE_CHECKING:
     from ktrain.framework.env import Env
     from ktrain.pipeline import Component, Plan
 
-LOG_LEVEL: Final = "error"
 _SEED: Final = 0
 _ROUNDS: Final = 5
 """How often a plan is made anew because a component names the UID of an earlier one."""
@@ -76,20 +75,21 @@ async def make_plan(
         PipelineError: The objects cannot be built, or plugins cannot be put in order.
         FrameworkError: The cluster could not be asked.
     """
-    configure(level=LOG_LEVEL)
     env = replace(system_env(), random=Random(_SEED))  # noqa: S311 -- what is drawn is never shown
     registry = Registry.load()
     submission = read(objects, namespace)
     notes: tuple[str, ...] = ()
     if kubeconfig is not None or context is not None:
         async with cluster_session(env, kubeconfig=kubeconfig, context=context) as session:
-            submission, notes = await _with_cluster(session.client, submission, registry)
+            submission, notes = await with_cluster(session.client, submission, registry)
     server = make_server(env, registry)
     async with server.running():
         transport = _Warned(server.transport())
         client = Client(transport, env, field_manager=FIELD_MANAGER)
         await install(client)
         transport.texts.clear()
+        # Of kinds in several versions the one that this server has.
+        registry = await without_unserved(registry, client)
         job = await submit(client, submission, is_local=True)
         planned = await _Planner(client, env, registry, StoreReader.of(server)).plan(job)
     warnings = (*notes, *transport.texts, *planned.warnings)
@@ -123,8 +123,9 @@ class _Planner:
         """Plan until no component waits for the UID of another."""
         # `Any`: any kind.
         written: dict[tuple[Resource[Any], str], Json] = {}
+        kinds = {watch.resource for watch in self._registry.watches}
         for _ in range(_ROUNDS):
-            context = Context.at_present(self._env, self._reader.lookup, find=self._reader.find)
+            context = Context.at_present(self._env, self._reader.lookup, kinds=kinds, find=self._reader.find)
             plan = pipeline.plan(self._registry, job, spec, context)
             before = set(written)
             for component in plan.components:
@@ -148,7 +149,7 @@ class _Planner:
             self._refusals[f"{kind} {name}: {error.status.message}"] = None
 
 
-async def _with_cluster(
+async def with_cluster(
     client: Client, submission: Submission, registry: Registry
 ) -> tuple[Submission, tuple[str, ...]]:
     """

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
     from .offline import OfflinePlan
 
+_LOG_LEVEL: Final = "error"
+"""What plugins and the server log besides is for operators."""
 _HIDDEN: Final = "(not shown)"
 """In place of the values of Secrets: each TrainJob draws its own."""
 
@@ -61,10 +63,13 @@ def command(files: tuple[str, ...], *, explain: bool, output: str, **options: st
 
     from ktrain.framework.errors import ConfigError, FrameworkError
     from ktrain.framework.parallel import first_cause
+    from ktrain.framework.telemetry.logging import configure
     from ktrain.pipeline.errors import PipelineError
 
     from .offline import make_plan
     from .submit import Refused
+
+    configure(level=_LOG_LEVEL)
 
     try:
         plan = anyio.run(make_plan, objects, options["namespace"], options["kubeconfig"], options["context"])
