@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import click
 
 
@@ -9,4 +11,11 @@ def not_empty(_ctx: click.Context, _param: click.Parameter, value: str | None) -
     """Refuse an empty value: a variable of a shell script that is not set must not pass for an option not given."""
     if value == "":
         raise click.BadParameter("it is empty")
+    return value
+
+
+def namespace_name(_ctx: click.Context, _param: click.Parameter, value: str) -> str:
+    """Refuse what cannot be the name of a namespace."""
+    if not re.fullmatch(r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?", value):
+        raise click.BadParameter(f"{value!r} is no namespace: at most 63 of a-z, 0-9 and -")
     return value

@@ -15,6 +15,7 @@ from ktrain import __version__
 INTERRUPTED: Final = 130
 COMMANDS: Final = {
     "run": "Run a TrainJob to its end, on this machine or on a cluster.",
+    "plan": "Show what would be made of a TrainJob, and check it, without running it.",
     "up": "Serve a small Kubernetes control plane on this machine.",
     "runtime": "Ask about training runtimes: which jobs would a change touch?",
     "operator": "Run the controllers against a cluster.",

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import re
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from .checks import not_empty
+from .checks import namespace_name, not_empty
 from .durations import Duration
 from .feature_gates import FeatureGates, feature_gates_option
+from .files import load_objects
 from .node_options import make_nodes, node_options
-from .options import Options, Outcome
+from .options import Options
 from .script import TORCH_RUNTIME, Script, train_job
 
 if TYPE_CHECKING:
@@ -54,12 +54,6 @@ def _env_pair(_ctx: click.Context, _param: click.Parameter, values: Sequence[str
     return pairs
 
 
-def _namespace(_ctx: click.Context, _param: click.Parameter, value: str) -> str:
-    if not re.fullmatch(r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?", value):
-        raise click.BadParameter(f"{value!r} is no namespace: at most 63 of a-z, 0-9 and -")
-    return value
-
-
 @click.command("run", cls=RunCommand)
 @click.argument("files", nargs=-1, required=True, metavar="FILE... | SCRIPT.py")
 @click.option(
@@ -80,7 +74,7 @@ def _namespace(_ctx: click.Context, _param: click.Parameter, value: str) -> str:
     "--namespace",
     default="default",
     show_default=True,
-    callback=_namespace,
+    callback=namespace_name,
     help="Namespace for objects that name none.",
 )
 @click.option(
@@ -149,7 +143,7 @@ def command(ctx: click.Context, /, files: tuple[str, ...], **options: Any) -> No
             return
         objects = [job]
     else:
-        objects = _load(files)
+        objects = load_objects(files)
     from .running import run
 
     sys.exit(run(objects, settings))
@@ -198,16 +192,6 @@ def _script_job(path: str, given: Json, arguments: Sequence[str]) -> Json:
             env=given["env"],
         )
     )
-
-
-def _load(files: Sequence[str]) -> list[Json]:
-    from ktrain.api import documents
-
-    try:
-        return [document.object for document in documents.load(files, stdin=sys.stdin.buffer)]
-    except documents.DocumentError as error:
-        click.echo(f"{error}", err=True)
-        sys.exit(Outcome.REFUSED.value)
 
 
 def _print_yaml(value: Json) -> None:

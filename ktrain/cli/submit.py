@@ -76,9 +76,7 @@ def read(objects: Sequence[Json], namespace: str) -> Submission:
         raise Refused(f"no TrainJob to run (found: {kinds})")
     if len(jobs) > 1:
         names = ", ".join(item["metadata"].get("name", "") for item in jobs)
-        raise Refused(
-            f"ktrain run follows one TrainJob, found {len(jobs)}: {names}; for several, apply them to `ktrain up`"
-        )
+        raise Refused(f"one TrainJob at a time, found {len(jobs)}: {names}; for several, apply them to `ktrain up`")
     return Submission(_named(jobs[0]), tuple(item for item in placed if item is not jobs[0]))
 
 
@@ -121,10 +119,10 @@ async def submit(client: Client, submission: Submission, *, is_local: bool) -> T
     if is_local:
         for name in sorted(submission.namespaces):
             await _create_namespace(client, name)
-    ref = _runtime_ref(submission.job)
+    ref = runtime_ref(submission.job)
     brought = {(item["kind"], item["metadata"].get("name")) for item in submission.companions}
     if (ref.kind, ref.name) not in brought:
-        await _check_runtime(client, ref, submission.key.namespace)
+        await check_runtime(client, ref, submission.key.namespace)
     for item in submission.companions:
         await _apply(client, item, force=is_local)
     try:
@@ -137,7 +135,13 @@ async def submit(client: Client, submission: Submission, *, is_local: bool) -> T
         raise Refused(error.status.message) from error
 
 
-def _runtime_ref(job: Json) -> RuntimeRef:
+def runtime_ref(job: Json) -> RuntimeRef:
+    """
+    Return which runtime a TrainJob refers to.
+
+    Raises:
+        Refused: It does not say.
+    """
     names = {"name": "name", "apiGroup": "api_group", "kind": "kind"}
     given = (job.get("spec") or {}).get("runtimeRef") or {}
     if not given.get("name"):
@@ -165,8 +169,13 @@ async def _apply(client: Client, item: Json, *, force: bool) -> None:
         raise Refused(f"{item['kind']} {item['metadata'].get('name', '')}: {error.status.message}") from error
 
 
-async def _check_runtime(client: Client, ref: RuntimeRef, namespace: str) -> None:
-    """Admission refuses an unknown runtime, too; only here can the message list those there are."""
+async def check_runtime(client: Client, ref: RuntimeRef, namespace: str) -> None:
+    """
+    Make sure that a runtime exists. Admission does so, too; only here can the message list those that there are.
+
+    Raises:
+        Refused: It does not exist.
+    """
     resource = {"ClusterTrainingRuntime": CLUSTER_TRAINING_RUNTIMES, "TrainingRuntime": TRAINING_RUNTIMES}.get(ref.kind)
     if resource is None:
         return

@@ -8,9 +8,7 @@ the server's store and not a cache, so a TrainJob may follow its runtime at once
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
-
-import msgspec
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from ktrain.api import trainer
 from ktrain.controllers import admission as trainer_rules
@@ -19,11 +17,11 @@ from ktrain.local.apiserver.errors import StatusError
 from ktrain.pipeline import Context
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from ktrain.api.meta import Json, Key, Resource
+    from ktrain.api.meta import Resource
     from ktrain.framework import Env
-    from ktrain.pipeline import Index, Registry
+    from ktrain.pipeline import Registry
+
+    from .store_reader import StoreReader
 
 T = TypeVar("T")
 
@@ -34,23 +32,9 @@ RUNTIME_PLURALS: Final = {
 TRAIN_JOB_WEBHOOK: Final = "validator.trainjob.trainer.kubeflow.org"
 
 
-class Objects(Protocol):
-    """Lists the server's store."""
-
-    def __call__(self, resource: Resource[Any], namespace: str) -> Iterator[Json]:
-        """Yield the objects of a kind, which nobody may change; of all namespaces if none is named."""
-
-
-class Find(Protocol):
-    """Reads the server's store."""
-
-    def __call__(self, group: str, version: str, plural: str, key: Key) -> Json | None:
-        """Return an object, which nobody may change, or None."""
-
-
-def admission_plugins(env: Env, registry: Registry, find: Find, objects: Objects) -> list[AdmissionPlugin]:
+def admission_plugins(env: Env, registry: Registry, reader: StoreReader) -> list[AdmissionPlugin]:
     """Make the plugins of one server, which ask the validations of the pipeline's plugins in `registry`."""
-    rules = _Rules(env, registry, find, objects)
+    rules = _Rules(env, registry, reader)
     return [
         AdmissionPlugin("trainjob-defaults", rules.default_train_job, mutating=True),
         AdmissionPlugin("trainjob-rules", rules.validate_train_job),
@@ -76,24 +60,23 @@ def _answer(webhook: str, verdict: trainer_rules.Verdict) -> AdmissionResponse:
 class _Rules:
     """The rules that need to look around."""
 
-    def __init__(self, env: Env, registry: Registry, find: Find, objects: Objects) -> None:
+    def __init__(self, env: Env, registry: Registry, reader: StoreReader) -> None:
         self._env = env
         self._registry = registry
-        self._find = find
-        self._objects = objects
+        self._reader = reader
 
     def default_train_job(self, request: AdmissionRequest) -> AdmissionResponse | None:
         if not is_write(request, trainer.TRAIN_JOBS) or request.object is None:
             return None
         job, old = trainer_rules.with_processes(request.object), request.old_object
-        sized = trainer_rules.default_nodes(job, old, self._lookup)
+        sized = trainer_rules.default_nodes(job, old, self._reader.lookup)
         stamped = trainer_rules.default_train_job(sized, old, self._env.clock.now())
         return AdmissionResponse(stamped, warnings=trainer_rules.hints(job, old))
 
     def validate_train_job(self, request: AdmissionRequest) -> AdmissionResponse | None:
         if not is_write(request, trainer.TRAIN_JOBS) or request.object is None:
             return None
-        context = Context.at_present(self._env, self._lookup, find=self._indexed)
+        context = Context.at_present(self._env, self._reader.lookup, find=self._reader.find)
         verdict = trainer_rules.validate_train_job(self._registry, request.object, request.old_object, context)
         return _answer(TRAIN_JOB_WEBHOOK, verdict)
 
@@ -104,19 +87,6 @@ class _Rules:
         labels = (request.object.get("metadata") or {}).get("labels") or {}
         if request.operation not in ("CREATE", "UPDATE") or labels.get(trainer_rules.UNCHECKED_LABEL) == "disabled":
             return None
-        context = Context.at_present(self._env, self._lookup)
+        context = Context.at_present(self._env, self._reader.lookup, find=self._reader.find)
         verdict = trainer_rules.validate_runtime(self._registry, request.object, request.old_object, context)
         return _answer(webhook, verdict)
-
-    def _lookup(self, resource: Resource[T], key: Key) -> T | None:
-        found = self._find(resource.group, resource.version, resource.plural, key)
-        return None if found is None else _decoded(found, resource)
-
-    def _indexed(self, index: Index[T], value: str) -> Sequence[T]:
-        """Find objects as an index would, by looking at all of the kind: the store of one machine is small."""
-        found = (_decoded(obj, index.resource) for obj in self._objects(index.resource, ""))
-        return [obj for obj in found if value in index.values(obj)]
-
-
-def _decoded(obj: Json, resource: Resource[T]) -> T:
-    return msgspec.json.decode(msgspec.json.encode(obj), type=resource.type)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from ktrain.api.meta import Resource
     from ktrain.controllers.jobset import Gates
 
-    from .admission import Find
+    from .store_reader import Find
 
 
 class Objects(Protocol):

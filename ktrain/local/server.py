@@ -10,6 +10,7 @@ from ktrain.local.apiserver.server import ApiServer
 
 from .admission import admission_plugins
 from .jobset_admission import jobset_plugins
+from .store_reader import StoreReader
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -47,7 +48,7 @@ def make_server(
         return (item.obj for _, item in server.store.collection(resource.qualified_name).entries(namespace))
 
     rules = [
-        *admission_plugins(env, registry, find, objects),
+        *admission_plugins(env, registry, StoreReader(find, objects)),
         *jobset_plugins(gates or ELASTIC_TRAIN_JOBS, find, objects),
     ]
     server = ApiServer(

@@ -241,9 +241,7 @@ def terminal_condition(registry: Registry, job: TrainJob, ctx: Context, failures
     return caller.first("TerminalCondition", plugins, lambda p: p.terminal_condition(job, ctx), failures)
 
 
-def conditions(
-    registry: Registry, job: TrainJob, ctx: Context, failures: list[PipelineError]
-) -> tuple[Condition, ...]:
+def conditions(registry: Registry, job: TrainJob, ctx: Context, failures: list[PipelineError]) -> tuple[Condition, ...]:
     """
     PostExecution phase: the conditions that plugins set on *job*, of one type one.
 

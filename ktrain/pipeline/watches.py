@@ -112,6 +112,7 @@ class Watch:
 
     Raises:
         ValueError: More than one of `concerns`, `owned`, `suspended` and `keys` is given.
+        TypeError: An argument is of another type.
     """
 
     resource: Resource[Any]
@@ -141,12 +142,21 @@ class Watch:
             raise ValueError(f"a Watch of {resource.qualified_name} is {names} at once; make a Watch of each")
         if said and not isinstance(said[0], Concerns):
             expected = "Owned(), Suspended() or Mapped(function)"
-            raise ValueError(f"a Watch of {resource.qualified_name} concerns {said[0]!r}, where {expected} is expected")
+            raise TypeError(f"a Watch of {resource.qualified_name} concerns {said[0]!r}, where {expected} is expected")
+        found = tuple(indexes)
+        for index in found:
+            if not isinstance(index, Index):
+                raise TypeError(f"a Watch of {resource.qualified_name} has the index {index!r}, which is no Index")
+        if predicate is not None and not hasattr(predicate, "rest"):
+            expected = "a predicate of ktrain.framework.controller.predicates"
+            raise ValueError(
+                f"a Watch of {resource.qualified_name} has the predicate {predicate!r}, where {expected} is expected"
+            )
         for name, value in (
             ("resource", resource),
             ("concerns", said[0] if said else None),
             ("predicate", predicate),
-            ("indexes", tuple(indexes)),
+            ("indexes", found),
             ("label_selector", label_selector),
             ("otherwise", otherwise),
         ):

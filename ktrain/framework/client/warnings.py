@@ -21,6 +21,11 @@ _WARNING: Final = re.compile(r'299 +\S+ +"((?:[^"\\]|\\.)*)"')
 _ESCAPED: Final = re.compile(r"\\(.)")
 
 
+def warning_texts(header: str) -> list[str]:
+    """Return the texts of a Warning header, in which several come joined by commas."""
+    return [_ESCAPED.sub(r"\1", quoted) for quoted in _WARNING.findall(header)]
+
+
 class WarningLog:
     """Logs warnings, each once."""
 
@@ -28,9 +33,8 @@ class WarningLog:
         self._seen: dict[str, None] = {}
 
     def note(self, header: str, *, method: str, path: str) -> None:
-        """Log what is new in a Warning header; several headers come joined by commas."""
-        for quoted in _WARNING.findall(header):
-            text = _ESCAPED.sub(r"\1", quoted)
+        """Log what is new in a Warning header."""
+        for text in warning_texts(header):
             if text in self._seen:
                 continue
             if len(self._seen) >= MAX_TEXTS:

@@ -17,7 +17,7 @@ from ktrain.pipeline.findings import FieldError, forbidden, invalid
 from ktrain.pipeline.info import literal
 
 from .torchtune import is_torchtune
-from .variables import NNODES, NPROC_PER_NODE, processes_per_node
+from .variables import NNODES, NPROC_PER_NODE, STANDALONE, processes_per_node
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -35,7 +35,6 @@ Have rank 0 open a new store for the workers in each round. PyTorch otherwise ke
 telling those who join later where it is: they wait for it, and all others for them.
 """
 RDZV_CONF: Final = "PET_RDZV_CONF"
-STANDALONE: Final = "PET_STANDALONE"
 _RESERVED: Final = frozenset((RDZV_BACKEND, RDZV_ENDPOINT, RDZV_ID, MAX_RESTARTS, STANDALONE))
 PORT_NAME: Final = "kubeflow-rdzv"
 """The TorchElastic proposal calls the port `kubeflow-rdzv-port`, but a port's name has at most 15 characters."""
