@@ -338,8 +338,11 @@ class Conditions(Plugin, Protocol):
         Return what holds of an unfinished job. The types have a prefix: `example.com/Checkpointed`.
 
         A condition that is not returned stays as it is, so return it as False once it no longer holds. Without a
-        transition time, the time at which its status changes is stored. No condition of a plugin ends a job, nor does
-        it change the state that clients read: the conditions of Kubeflow come after it.
+        transition time, the time at which its status changes is stored. No condition of a plugin ends a job, and
+        clients of upstream, which read the last condition, do not see it: Kubeflow's conditions come after it.
+
+        Conclude it from objects that `ctx.lookup` finds, whose changes cause a reconcile, and not from `job.status`:
+        the controller's own writes of the status cause none.
         """
 
 
