@@ -25,7 +25,7 @@ def main() -> int:
     spec.loader.exec_module(check)
 
     class Norm(check.Norm):  # type: ignore[misc, name-defined]  # loaded at run time
-        def obj(self, kind: str, o: dict[str, Any]) -> Any:
+        def obj(self, kind: str, o: dict[str, Any]) -> object:
             if kind == "TrainJob" and "status" in o:
                 status = {key: value for key, value in o["status"].items() if key not in OWN}
                 o = {key: value for key, value in o.items() if key != "status"} | ({"status": status} if status else {})

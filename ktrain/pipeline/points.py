@@ -12,7 +12,7 @@ talk to the outside runs a controller of its own and leaves its answer in an obj
 | Startup | `WatchExtension` | once |
 | PreExecution | `CustomValidation` | at admission, and again before a build: it works the same with webhooks off |
 | Build | `EnforcePodGroupPolicy`, `EnforceMLPolicy`, `EnforcePodSpec`, `PodNetwork`, `ComponentBuilder` | to write |
-| PostExecution | `TerminalCondition`, `Conditions`, `Status`, `Elasticity`, `Gangs`, `Upkeep`, `CleanUp` | each reconcile |
+| PostExecution | `TerminalCondition`, `Conditions`, `Status`, `Elasticity`, `Gangs`, `Upkeep`, `CleanUp` | always |
 """
 
 from __future__ import annotations

@@ -2,10 +2,10 @@
 Runs the phases. Every function here is pure: the same inputs give the same plan, on a cluster, offline, or replayed.
 
 `plan` answers what should exist for a TrainJob; `validate`, whether it can work; `terminal_condition`, `conditions`,
-`jobs_status` and `size`, how it is; `gangs`, what its scheduler needs and says; `upkeep`, what else it goes on needing; `removals`,
-what has to go. A plugin that raises becomes a `PluginError` that names plugin, hook and job; so does one that returns
-what its extension point does not, or does not return in time. Every phase may raise it. Those that an end depends on
-put it into `failures` instead, where these are given, and ask the other plugins all the same.
+`jobs_status` and `size`, how it is; `gangs`, what its scheduler needs and says; `upkeep`, what else it goes on needing;
+`removals`, what has to go. A plugin that raises becomes a `PluginError` that names plugin, hook and job; so does one
+that returns what its extension point does not, or does not return in time. Every phase may raise it. Those that an end
+depends on put it into `failures` instead, where these are given, and ask the other plugins all the same.
 """
 
 from __future__ import annotations
@@ -219,9 +219,7 @@ def terminal_condition(registry: Registry, job: TrainJob, ctx: Context, failures
     return caller.first("TerminalCondition", plugins, lambda p: p.terminal_condition(job, ctx), failures)
 
 
-def conditions(
-    registry: Registry, job: TrainJob, ctx: Context, failures: list[PipelineError]
-) -> tuple[Condition, ...]:
+def conditions(registry: Registry, job: TrainJob, ctx: Context, failures: list[PipelineError]) -> tuple[Condition, ...]:
     """
     PostExecution phase: the conditions that plugins set on *job*, of one type one.
 

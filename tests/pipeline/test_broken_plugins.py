@@ -28,16 +28,6 @@ from ktrain.pipeline import (
 from .test_runner import JOB, RUNTIME, context
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
-PHASES = {
-    "validate": lambda registry, ctx: validate(registry, JOB, None, RUNTIME, ctx),
-    "terminal_condition": lambda registry, ctx: runner.terminal_condition(registry, JOB, ctx),
-    "conditions": lambda registry, ctx: told(registry, ctx),
-    "jobs_status": lambda registry, ctx: runner.jobs_status(registry, JOB, ctx),
-    "size": lambda registry, ctx: size(registry, JOB, RUNTIME, ctx),
-    "gangs": lambda registry, ctx: gangs(registry, JOB, RUNTIME, ctx),
-    "upkeep": lambda registry, ctx: runner.upkeep(registry, JOB, RUNTIME, ctx),
-    "removals": lambda registry, ctx: removals(registry, JOB, ctx),
-}
 
 
 def told(registry, ctx):
@@ -46,6 +36,18 @@ def told(registry, ctx):
     runner.conditions(registry, JOB, ctx, failures)
     for failure in failures:
         raise failure
+
+
+PHASES = {
+    "validate": lambda registry, ctx: validate(registry, JOB, None, RUNTIME, ctx),
+    "terminal_condition": lambda registry, ctx: runner.terminal_condition(registry, JOB, ctx),
+    "conditions": told,
+    "jobs_status": lambda registry, ctx: runner.jobs_status(registry, JOB, ctx),
+    "size": lambda registry, ctx: size(registry, JOB, RUNTIME, ctx),
+    "gangs": lambda registry, ctx: gangs(registry, JOB, RUNTIME, ctx),
+    "upkeep": lambda registry, ctx: runner.upkeep(registry, JOB, RUNTIME, ctx),
+    "removals": lambda registry, ctx: removals(registry, JOB, ctx),
+}
 
 
 def plugin(hook: str, function):
