@@ -81,8 +81,10 @@ _ANSWERS: Final[dict[str, tuple[str, Callable[[object], bool]]]] = {
         lambda value: value is None or _is_end(value),
     ),
     "Conditions": (
-        "a list of Conditions, each of a type with a prefix (example.com/Checkpointed), with the status True, False or"
-        " Unknown, a reason in CamelCase and a message",
+        (
+            "a list of Conditions, each of a type with a prefix (example.com/Checkpointed), with the status True, False"
+            " or Unknown, a reason in CamelCase and a message"
+        ),
         lambda value: _all(value, _is_own),
     ),
     "Status": (

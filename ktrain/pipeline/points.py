@@ -13,7 +13,7 @@ talk to the outside runs a controller of its own and leaves its answer in an obj
 | PreExecution | `CustomValidation` | at admission, and again before a build: it works the same with webhooks off |
 | PreExecution | `RuntimeValidation` | at admission of a runtime |
 | Build | `EnforcePodGroupPolicy`, `EnforceMLPolicy`, `EnforcePodSpec`, `PodNetwork`, `ComponentBuilder` | to write |
-| PostExecution | `TerminalCondition`, `Conditions`, `Status`, `Elasticity`, `Gangs`, `Upkeep`, `CleanUp` | each reconcile |
+| PostExecution | `TerminalCondition`, `Conditions`, `Status`, `Elasticity`, `Gangs`, `Upkeep`, `CleanUp` | always |
 """
 
 from __future__ import annotations
@@ -330,8 +330,11 @@ class Conditions(Plugin, Protocol):
         Return what holds of an unfinished job. The types have a prefix: `example.com/Checkpointed`.
 
         A condition that is not returned stays as it is, so return it as False once it no longer holds. Without a
-        transition time, the time at which its status changes is stored. No condition of a plugin ends a job, nor does
-        it change the state that clients read: the conditions of Kubeflow come after it.
+        transition time, the time at which its status changes is stored. No condition of a plugin ends a job, and
+        clients of upstream, which read the last condition, do not see it: Kubeflow's conditions come after it.
+
+        Conclude it from objects that `ctx.lookup` finds, whose changes cause a reconcile, and not from `job.status`:
+        the controller's own writes of the status cause none.
         """
 
 

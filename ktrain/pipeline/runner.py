@@ -2,8 +2,8 @@
 Runs the phases. Every function here is pure: the same inputs give the same plan, on a cluster, offline, or replayed.
 
 `plan` answers what should exist for a TrainJob; `validate`, whether it can work; `validate_runtime`, whether TrainJobs
-can work by a runtime; `terminal_condition`, `conditions`, `jobs_status` and `size`, how a TrainJob is; `gangs`, what its
-scheduler needs and says; `upkeep`, what else it goes on needing; `removals`, what has to go. A plugin that raises
+can work by a runtime; `terminal_condition`, `conditions`, `jobs_status` and `size`, how a TrainJob is; `gangs`, what
+its scheduler needs and says; `upkeep`, what else it goes on needing; `removals`, what has to go. A plugin that raises
 becomes a `PluginError` that names plugin, hook and job; so does one that returns what its extension point does not, or
 does not return in time. Every phase may raise it. Those that an end depends on put it into `failures` instead, where
 these are given, and ask the other plugins all the same.

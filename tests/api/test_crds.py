@@ -62,13 +62,22 @@ def test_crds_are_structural_and_small_enough_for_etcd():
         assert len(msgspec.json.encode(crd)) < 2**20
 
 
-def test_the_state_that_kubectl_shows_is_the_last_condition():
+def test_kubectl_shows_the_state_and_with_more_room_the_last_condition_as_upstream_does():
     columns = {crd["spec"]["names"]["kind"]: crd["spec"]["versions"][0] for crd in assets.crds()}
 
-    assert [(c["name"], c["jsonPath"]) for c in columns["TrainJob"]["additionalPrinterColumns"]] == [
-        ("State", ".status.conditions[-1:].type"),
+    printed = columns["TrainJob"]["additionalPrinterColumns"]
+    assert [(c["name"], c["jsonPath"]) for c in printed if not c.get("priority")] == [
+        ("State", ".status.state"),
+        ("Nodes", ".status.nodes.summary"),
+        ("Restarts", ".status.restarts"),
         ("Age", ".metadata.creationTimestamp"),
     ]
+    assert printed[-1] == {
+        "name": "Condition",
+        "type": "string",
+        "jsonPath": ".status.conditions[-1:].type",
+        "priority": 1,
+    }
     assert "additionalPrinterColumns" not in columns["TrainingRuntime"]
 
 

@@ -205,7 +205,8 @@ class Run:
             runtime = yaml.safe_load(data["runtime"])
             obj["data"] = {"runtime": runtime["spec"], "of": [runtime["kind"], runtime["metadata"]["name"]]}
         if name.startswith("TrainJob/"):
-            (obj.get("status") or {}).pop("diagnosis", None)
+            for own in ("diagnosis", "state", "nodes", "restarts"):
+                (obj.get("status") or {}).pop(own, None)
         found: Json = self._steady(obj)
         return found
 

@@ -14,7 +14,10 @@ OLDER = "an older Trainer had it"
 SAME = "the same in other words"
 KNOWN = (
     (r"spec\.(elasticNodes|mlPolicy\.(plugin|mpi\.variant|x-)|podGroupPolicy\.(plugin|workload|x-))", OURS),
-    (r"status\.(diagnosis|elastic)|x-kubernetes-validations$|subresources\.scale", OURS),
+    (
+        r"status\.(default|diagnosis|elastic|nodes|restarts|state)|additionalPrinterColumns|x-kubernetes-validations$|subresources\.scale",
+        OURS,
+    ),
     (r"spec\.(annotations|labels|podSpecOverrides|podTemplateOverrides)", OLDER),
     (r"spec\.mlPolicy\.torch\.(elasticPolicy|numProcPerNode)", OLDER),
     (

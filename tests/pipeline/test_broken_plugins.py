@@ -28,9 +28,20 @@ from ktrain.pipeline import (
 from .test_runner import JOB, RUNTIME, context
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+def told(registry, ctx):
+    """Ask for conditions, a phase that never raises, and raise what it notes."""
+    failures = []
+    runner.conditions(registry, JOB, ctx, failures)
+    for failure in failures:
+        raise failure
+
+
 PHASES = {
     "validate": lambda registry, ctx: validate(registry, JOB, None, RUNTIME, ctx),
     "terminal_condition": lambda registry, ctx: runner.terminal_condition(registry, JOB, ctx),
+    "conditions": told,
     "jobs_status": lambda registry, ctx: runner.jobs_status(registry, JOB, ctx),
     "size": lambda registry, ctx: size(registry, JOB, RUNTIME, ctx),
     "gangs": lambda registry, ctx: gangs(registry, JOB, RUNTIME, ctx),
@@ -74,6 +85,14 @@ async def later():
         ("terminal_condition", Condition("Complete", "False", "R", "m", NOW), "True"),
         ("terminal_condition", Condition("Failed", "True", "it failed", "m", NOW), "a reason in CamelCase"),
         ("terminal_condition", Condition("Failed", "True", "R", None, NOW), "a message"),
+        ("conditions", None, "a list of Conditions"),
+        ("conditions", [Condition("Checkpointed", "True", "R", "m")], "a type with a prefix"),
+        ("conditions", [Condition("Complete", "True", "R", "m")], "a type with a prefix"),
+        ("conditions", [Condition("/Complete", "True", "R", "m")], "a type with a prefix"),
+        ("conditions", [Condition("a.io/" + "C" * 312, "True", "R", "m")], "a type with a prefix"),
+        ("conditions", [Condition("a.io/C", "yes", "R", "m")], "the status True, False or Unknown"),
+        ("conditions", [Condition("a.io/C", "True", "", "m")], "a reason in CamelCase"),
+        ("conditions", [Condition("a.io/C", "True", "R", "m", "now")], "a list of Conditions"),
         ("jobs_status", [], "a tuple of JobStatus or None"),
         ("jobs_status", ({"name": "node"},), "a tuple of JobStatus or None"),
         ("size", 3, "a Size or None"),

@@ -33,8 +33,8 @@ def trainjob_status() -> Json:
                 CONDITION,
                 keys=("type",),
                 high=8,
-                description="What holds of the job: Suspended, Complete, Failed, each once it was true; before them those"
-                " of plugins and other controllers, such as example.com/Checkpointed.",
+                description="What holds of the job: Suspended, Complete, Failed, each once it was true; before them"
+                " those of plugins and of other controllers, such as example.com/Checkpointed.",
             ),
             "diagnosis": _diagnosis(),
             "elastic": _elastic(),

@@ -82,7 +82,10 @@ WAITS = api.Diagnosis("Unschedulable", "no room")
         ("Starting", stated(job_set(DATA, NODE, data={"succeeded": 1}, node={}))),
         ("Running", stated(RUNNING)),
         ("Running", stated(job_set(DATA, NODE, data={"succeeded": 1}, node={"ready": 1, "active": 1}))),
-        ("Running", stated(job_set(rjob("launcher", 1), rjob("node", 2), launcher={"succeeded": 1}, node={"ready": 1}))),
+        (
+            "Running",
+            stated(job_set(rjob("launcher", 1), rjob("node", 2), launcher={"succeeded": 1}, node={"ready": 1})),
+        ),
         ("Running", stated(job_set(restarts=2, node={"ready": 1}), shown=SHOWN_RESTARTING)),
         ("Restarting", stated(STARTING, shown=SHOWN_RUNNING)),
         ("Restarting", stated(job_set(restarts=1, node={}), shown=api.TrainJobStatus(state="Starting", restarts=0))),
