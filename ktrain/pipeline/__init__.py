@@ -46,9 +46,9 @@ from .runner import size as size
 from .runner import terminal_condition as terminal_condition
 from .runner import upkeep as upkeep
 from .runner import validate as validate
+from .runner import validate_runtime as validate_runtime
 from .unused import Unused as Unused
 from .unused import unused as unused
-from .runner import validate_runtime as validate_runtime
 from .watches import Index as Index
 from .watches import Mapped as Mapped
 from .watches import Owned as Owned
