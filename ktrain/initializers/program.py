@@ -13,6 +13,7 @@ import structlog
 
 from .errors import ConfigurationError, InitializerError
 from .settings import Settings
+from .variables import unused
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -44,8 +45,11 @@ class Step:
 
         settings = Settings.of(environ, Path("/workspace", self.kind))
         scheme, separator, rest = settings.storage_uri.partition("://")
+        source = self._source(scheme if separator else "", rest, settings)
+        for name, reason in unused(environ, scheme).items():
+            log.warning("variable.unused", variable=name, reason=reason)
         Download(
-            self._source(scheme if separator else "", rest, settings),
+            source,
             settings.target,
             self.hub_allow if scheme == "hf" else (),
             self.ignore if settings.ignore is None else settings.ignore,

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 MAX_CONCURRENCY: Final = 64
+_ENDPOINTS: Final = ("ENDPOINT", "ENDPOINT_URL")
+"""The name in Kubeflow's images, and the name in KEP-2170."""
 _CREDENTIALS: Final = ("ACCESS_TOKEN", "HF_TOKEN", "ACCESS_KEY_ID", "SECRET_ACCESS_KEY")
 """Those who make a Secret of a file, or of `echo`, have a line break at the end."""
 
@@ -35,7 +37,7 @@ class Settings:
     access_token: str | None = field(default=None, repr=False)
     """`ACCESS_TOKEN`, of the Hub."""
     endpoint: str | None = None
-    """`ENDPOINT`, a URL: an S3 server that is not Amazon's."""
+    """`ENDPOINT` or `ENDPOINT_URL`: the URL of an S3 server that is not Amazon's. A host alone means `https://`."""
     region: str | None = None
     """`REGION`."""
     access_key_id: str | None = field(default=None, repr=False)
@@ -67,7 +69,7 @@ class Settings:
             None if patterns is None else tuple(filter(None, map(str.strip, patterns.split(",")))),
             _concurrency(given.get("CONCURRENCY", "8")),
             given.get("ACCESS_TOKEN"),
-            given.get("ENDPOINT"),
+            _endpoint(given),
             given.get("REGION"),
             given.get("ACCESS_KEY_ID"),
             given.get("SECRET_ACCESS_KEY"),
@@ -85,8 +87,22 @@ def _check_credentials(given: Mapping[str, str]) -> None:
     for name in _CREDENTIALS:
         if not all("!" <= character <= "~" for character in given.get(name, "")):
             raise ConfigurationError(f"{name} holds a space, a line break or a character that is not ASCII")
-    if "@" in given.get("ENDPOINT", "").rpartition("://")[2].partition("/")[0]:
-        raise ConfigurationError("ENDPOINT must not hold credentials: set ACCESS_KEY_ID and SECRET_ACCESS_KEY")
+    for name in _ENDPOINTS:
+        if "@" in given.get(name, "").rpartition("://")[2].partition("/")[0]:
+            raise ConfigurationError(f"{name} must not hold credentials: set ACCESS_KEY_ID and SECRET_ACCESS_KEY")
+
+
+def _endpoint(given: Mapping[str, str]) -> str | None:
+    """
+    Return the S3 server's URL.
+
+    Raises:
+        ConfigurationError: The two names for it disagree.
+    """
+    urls = [given[name] if "://" in given[name] else f"https://{given[name]}" for name in _ENDPOINTS if name in given]
+    if len(set(urls)) > 1:
+        raise ConfigurationError("ENDPOINT and ENDPOINT_URL are set and differ: set one of them")
+    return urls[0] if urls else None
 
 
 def _concurrency(text: str) -> int:

@@ -6,11 +6,16 @@ import signal
 import subprocess
 import sys
 
+import boto3
 import pytest
+import trustme
+from botocore.exceptions import EndpointConnectionError
 
 from ktrain.initializers.errors import ConfigurationError
 from ktrain.initializers.settings import Settings
+from ktrain.initializers.variables import unused
 
+from ..waiting import eventually
 from .servers import BadLine
 
 PATIENCE_S = 60
@@ -177,3 +182,94 @@ def test_no_secret_is_shown_with_the_settings(tmp_path):
     shown = repr(Settings.of({"STORAGE_URI": "hf://a/b", **secrets}, tmp_path))
 
     assert [secret for secret in secrets.values() if f"'{secret}'" in shown] == []
+
+
+@pytest.mark.parametrize("name", ["ENDPOINT", "ENDPOINT_URL"])
+@pytest.mark.parametrize(("value", "url"), [("s3.custom.com", "https://s3.custom.com"), ("http://a:1", "http://a:1")])
+def test_either_name_gives_the_s3_server_and_a_host_alone_is_spoken_to_by_https(tmp_path, name, value, url):
+    settings = Settings.of({"STORAGE_URI": "s3://datasets/yelp-review", name: value}, tmp_path)
+
+    assert settings.endpoint == url
+
+
+def test_two_s3_servers_are_refused(start):
+    environment = {"ENDPOINT": "https://s3.one.com", "ENDPOINT_URL": "s3.two.com"}
+    code, (line,) = ended(start("dataset", STORAGE_URI="s3://bucket/set", **environment))
+
+    assert code == 2
+    assert line["error"] == "ENDPOINT and ENDPOINT_URL are set and differ: set one of them"
+
+
+@pytest.fixture
+def tls_moto(tmp_path, unused_tcp_port_factory):
+    """An S3 server with TLS and the bucket `datasets`: its host and port, and the file of its authority."""
+    authority, port = trustme.CA(), unused_tcp_port_factory()
+    ca, certificate, key = (tmp_path / name for name in ("ca.pem", "cert.pem", "key.pem"))
+    authority.cert_pem.write_to_path(ca)
+    issued = authority.issue_cert("localhost", "127.0.0.1")
+    issued.cert_chain_pems[0].write_to_path(certificate)
+    issued.private_key_pem.write_to_path(key)
+    options = ["-H", "127.0.0.1", "-p", str(port), "--ssl-cert", str(certificate), "--ssl-key", str(key)]
+    with (tmp_path / "moto.log").open("w") as out:
+        process = subprocess.Popen([sys.executable, "-m", "moto.server", *options], stdout=out, stderr=out)
+    keys = {"aws_access_key_id": "a", "aws_secret_access_key": "b", "region_name": "us-east-1"}
+    client = boto3.client("s3", endpoint_url=f"https://localhost:{port}", verify=str(ca), **keys)
+    try:
+        eventually(
+            lambda: client.create_bucket(Bucket="datasets"), despite=EndpointConnectionError, within_s=PATIENCE_S
+        )
+        client.put_object(Bucket="datasets", Key="yelp-review/train.csv", Body=b"5,good")
+        yield f"localhost:{port}", ca
+    finally:
+        client.close()
+        process.kill()
+        process.wait()
+
+
+def test_the_dataset_of_kep_2170_comes_from_its_endpoint_url_without_a_scheme(tls_moto, start, tmp_path):
+    host, ca = tls_moto
+    secret = {"ACCESS_KEY_ID": "a", "SECRET_ACCESS_KEY": "b"}
+    environment = {"STORAGE_URI": "s3://datasets/yelp-review", "ENDPOINT_URL": host, "AWS_CA_BUNDLE": str(ca)}
+    code, lines = ended(start("dataset", **environment, **secret))
+
+    assert code == 0, lines
+    assert [line["event"] for line in lines] == ["download.started", "download.finished"]
+    assert (tmp_path / "data/train.csv").read_bytes() == b"5,good"
+
+
+def test_the_model_of_kep_2170_comes_and_its_transformer_type_is_warned_of(hub, start, tmp_path):
+    hub.repositories["model/bert-based-cased"] = {"config.json": b"{}", "model.safetensors": b"weights"}
+    environment = {"STORAGE_URI": "hf://bert-based-cased", "TRANSFORMER_TYPE": "AutoModelForCausalLM"}
+    code, lines = ended(start("model", HF_ENDPOINT=hub.url, **environment))
+
+    assert code == 0, lines
+    assert (tmp_path / "data/model.safetensors").read_bytes() == b"weights"
+    assert [line["event"] for line in lines] == ["variable.unused", "download.started", "download.finished"]
+    assert (lines[0]["level"], lines[0]["variable"]) == ("warning", "TRANSFORMER_TYPE")
+    assert lines[0]["reason"].startswith("the initializer copies files and loads no model")
+
+
+@pytest.mark.parametrize(
+    ("scheme", "name", "reason"),
+    [
+        ("s3", "ENDPOINT_URI", "the initializer does not know it; is ENDPOINT_URL meant?"),
+        ("s3", "STORAGE_URL", "the initializer does not know it; is STORAGE_URI meant?"),
+        ("hf", "access_token", "the initializer does not know it; is ACCESS_TOKEN meant?"),
+        ("hf", "IGNORE_PATTERN", "the initializer does not know it; is IGNORE_PATTERNS meant?"),
+        ("s3", "ACCESS_TOKEN", "only hf:// URIs use it, and STORAGE_URI is s3://..."),
+        ("hf", "REGION", "only s3:// URIs use it, and STORAGE_URI is hf://..."),
+        (
+            "hf",
+            "ENDPOINT_URL",
+            "only s3:// URIs use it, and STORAGE_URI is hf://...; HF_ENDPOINT names another Hub",
+        ),
+    ],
+)
+def test_a_variable_that_changes_nothing_is_named_with_the_reason(scheme, name, reason):
+    assert unused({name: "x"}, scheme) == {name: reason}
+
+
+def test_an_images_own_variables_and_empty_ones_are_not_spoken_of():
+    images = dict.fromkeys(["PATH", "HOME", "HOSTNAME", "HF_ENDPOINT", "AWS_REGION", "KUBERNETES_PORT"], "x")
+
+    assert unused({**images, "TRANSFORMER_TYPE": "", "ENDPOINT": ""}, "hf") == {}
