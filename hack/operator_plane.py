@@ -50,6 +50,7 @@ def ktrain_operator(directory: Path, gates: str, webhook_port: int, *, webhooks:
         "apiVersion": "config.trainer.kubeflow.org/v1alpha1",
         "kind": "Configuration",
         "jobset": {"enable": True, "featureGates": switches},
+        "featureGates": {"TrainJobState": False},  # Kubeflow's status has none
         "metrics": {"bindAddress": "0"},
         "health": {"healthProbeBindAddress": f"{LOOPBACK}:{health}"},
         "webhook": {"enable": webhooks, "host": LOOPBACK, "port": webhook_port, "certDir": str(directory)},

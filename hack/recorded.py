@@ -97,7 +97,7 @@ def conformance_outcomes(_output: str, report: Path) -> Outcomes:
 
 def trainer_command(directory: Path, _kubeconfig: Path, _report: Path) -> list[str]:
     # A case that cannot pass waits for its time-out; beside each other they cost little.
-    return [str(ROOT / "hack" / "golden_trainer.py"), str(directory / "golden" / "check.py"), "-j", "10"]
+    return [str(directory / "golden" / "check.py"), "-j", "10"]
 
 
 def line_outcomes(output: str, _report: Path) -> Outcomes:

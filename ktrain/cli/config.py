@@ -36,9 +36,10 @@ RECONCILED_KINDS: Final = (
 TRAIN_JOB_STATUS: Final = "TrainJobStatus"
 ALL_ALPHA: Final = "AllAlpha"
 GENERIC_WORKLOAD: Final = "GenericWorkload"
+TRAIN_JOB_STATE: Final = "TrainJobState"
 ALL_BETA: Final = "AllBeta"
-FEATURE_GATES: Final = (TRAIN_JOB_STATUS, GENERIC_WORKLOAD, ALL_ALPHA, ALL_BETA)
-"""TrainJobStatus is alpha, GenericWorkload is beta; the others stand for all gates of their stage."""
+FEATURE_GATES: Final = (TRAIN_JOB_STATUS, GENERIC_WORKLOAD, TRAIN_JOB_STATE, ALL_ALPHA, ALL_BETA)
+"""TrainJobStatus is alpha, GenericWorkload and TrainJobState are beta; the others stand for all of their stage."""
 _ENDPOINT: Final = re.compile(r"/?[A-Za-z0-9._~-]{1,63}")
 
 
@@ -188,7 +189,7 @@ class Configuration(Section, frozen=True):
     cert_management: CertManagement = CertManagement()
     status_server: StatusServer = StatusServer()
     feature_gates: dict[str, bool] = {}
-    """TrainJobStatus: off unless set here, by its name or by AllAlpha. GenericWorkload: on unless set here."""
+    """TrainJobStatus is off unless set here, by its name or by AllAlpha. The others are on unless set here."""
     client_connection: ClientConnection = ClientConnection()
     tls: Tls = Tls()
 
@@ -201,6 +202,11 @@ class Configuration(Section, frozen=True):
     def has_native_gangs(self) -> bool:
         """Whether `podGroupPolicy.workload` works."""
         return self.feature_gates.get(GENERIC_WORKLOAD, self.feature_gates.get(ALL_BETA, True))
+
+    @property
+    def shows_state(self) -> bool:
+        """Whether TrainJobs have `status.state`, `nodes` and `restarts`."""
+        return self.feature_gates.get(TRAIN_JOB_STATE, self.feature_gates.get(ALL_BETA, True))
 
 
 class ConfigError(Exception):

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
 TRAIN_JOB_STATUS: Final = "TrainJobStatus"
 GENERIC_WORKLOAD: Final = "GenericWorkload"
+TRAIN_JOB_STATE: Final = "TrainJobState"
 _ELASTIC: Final = "ElasticJobSet"
 
 
@@ -25,6 +26,8 @@ class FeatureGates:
     """Pods can report their progress."""
     generic_workload: bool = True
     """`podGroupPolicy.workload` works."""
+    train_job_state: bool | None = None
+    """TrainJobs have `status.state`; None: where pods run."""
 
 
 def parse(text: str) -> FeatureGates:
@@ -35,17 +38,22 @@ def parse(text: str) -> FeatureGates:
         ValueError: A name is none of a gate or given twice, or a value is neither true nor false.
     """
     found = switches(text)
-    reports, gangs = found.pop(TRAIN_JOB_STATUS, False), found.pop(GENERIC_WORKLOAD, True)
+    own = FeatureGates(
+        train_job_status=found.pop(TRAIN_JOB_STATUS, False),
+        generic_workload=found.pop(GENERIC_WORKLOAD, True),
+        train_job_state=found.pop(TRAIN_JOB_STATE, None),
+    )
     if not found:
-        return FeatureGates(train_job_status=reports, generic_workload=gangs)
+        return own
     from ktrain.controllers.jobset import Gates
 
     try:
         gates = Gates.of(found)
     except ValueError as error:
-        raise ValueError(f"{error} of JobSets, and {TRAIN_JOB_STATUS} and {GENERIC_WORKLOAD}") from error
+        names = ", ".join((TRAIN_JOB_STATUS, GENERIC_WORKLOAD, TRAIN_JOB_STATE))
+        raise ValueError(f"{error} of JobSets, and {names}") from error
     # Elastic TrainJobs work without being asked for; who names the gate decides for all JobSets.
-    return FeatureGates(gates if _ELASTIC in found else replace(gates, elastic_train_jobs=True), reports, gangs)
+    return replace(own, jobsets=gates if _ELASTIC in found else replace(gates, elastic_train_jobs=True))
 
 
 def switches(text: str) -> dict[str, bool]:
@@ -74,5 +82,6 @@ feature_gates_option = click.option(
     callback=_callback,
     metavar="GATE[=true|false],...",
     help="Off by default: TrainJobStatus (pods report their progress); of JobSets RestartJob, ElasticJobSet, "
-    "InPlaceRestart. On by default: GenericWorkload (podGroupPolicy.workload).",
+    "InPlaceRestart. On by default: GenericWorkload (podGroupPolicy.workload), TrainJobState (status.state and kubectl's "
+    "columns; off with --pods off).",
 )

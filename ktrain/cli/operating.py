@@ -69,6 +69,7 @@ async def _operate(configuration: Configuration, kubeconfig: str | None, logs: k
                 registry,
                 shared=shared,
                 config=add_status_server(operator, configuration, managed),
+                shows_state=configuration.shows_state,
                 max_concurrent_reconciles=workers,
                 metrics=metrics,
                 tracing=tracing,

@@ -33,7 +33,8 @@ EXIT_USAGE = 2
 @click.option(
     "--feature-gates",
     metavar="GATE=true|false,...",
-    help="TrainJobStatus: pods can report (default: off). GenericWorkload: podGroupPolicy.workload (default: on).",
+    help="TrainJobStatus: pods can report (default: off). GenericWorkload: podGroupPolicy.workload (default: on). "
+    "TrainJobState: status.state and kubectl's columns (default: on).",
 )
 @kubeflow.zap_options
 def command(config: str | None, kubeconfig: str | None, **options: object) -> None:

@@ -49,6 +49,7 @@ async def local_session(
         gates=gates.jobsets,
         takes_reports=gates.train_job_status,
         native_gangs=gates.generic_workload,
+        shows_state=gates.train_job_state,
     )
     async with control_plane.running() as plane:
         client = Client(plane.transport, env, field_manager=FIELD_MANAGER)

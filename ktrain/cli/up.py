@@ -125,6 +125,7 @@ def command(
         gates=feature_gates.jobsets,
         takes_reports=feature_gates.train_job_status,
         native_gangs=feature_gates.generic_workload,
+        shows_state=feature_gates.train_job_state,
         jobsets=jobsets,
         authorization=authorization,
         state=Path(state) if state else None,

@@ -40,12 +40,14 @@ async def compose(
     *,
     jobsets: jobset.Gates | None,
     places_pods: bool,
+    shows_state: bool,
     cpu_times: CpuTimes | None = None,
     status_service: StatusService | None = None,
 ) -> Composed:
     """
     Make the controllers. `jobsets`: the gates of the JobSet controller, None for none of it. `status_service`: where
-    pods report their progress, if they may. `cpu_times`: what pods have used, for autoscalers; None: none works here.
+    pods report their progress, if they may. `shows_state`: whether TrainJobs have a state in their status. `cpu_times`:
+    what pods have used, for autoscalers; None: none works here.
 
     Raises:
         FrameworkError: The server did not say which kinds it serves.
@@ -65,7 +67,7 @@ async def compose(
     for_pods = EventRecorder(client, env, component="kubelet", older=True)
     services = [for_train_jobs, for_jobsets, for_jobs, for_pods]
     controllers: list[Controller] = [
-        trainjob.make_controller(client, cache, env, for_train_jobs, registry, config=plugins),
+        trainjob.make_controller(client, cache, env, for_train_jobs, registry, config=plugins, shows_state=shows_state),
         *runtimes.make_controllers(client, cache, env),
         *jobs.make_controllers(writes_as("kube-controller-manager"), cache, env, for_jobs, tuning=JOB_TUNING),
     ]

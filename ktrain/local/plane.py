@@ -119,6 +119,7 @@ class ControlPlane:
         gates: What JobSets may ask for beyond what is on by default; None: those of elastic TrainJobs may be resized.
         takes_reports: Whether pods can report their progress (the feature gate TrainJobStatus); needs `listen`.
         native_gangs: Whether `podGroupPolicy.workload` works (the feature gate GenericWorkload).
+        shows_state: Whether TrainJobs have `status.state` (the feature gate TrainJobState); None: where pods run.
         jobsets: Whether the JobSet controller works here; its admission rules apply in any case.
         authorization: Whether users other than the administrator need roles.
         state: Where objects, keys and claims are kept for the next start; None: all of it ends with the process.
@@ -136,6 +137,7 @@ class ControlPlane:
         gates: jobset.Gates | None = None,
         takes_reports: bool = False,
         native_gangs: bool = True,
+        shows_state: bool | None = None,
         jobsets: bool = True,
         authorization: Authorization = "RBAC",
         state: Path | None = None,
@@ -151,6 +153,7 @@ class ControlPlane:
         self._gates = gates or jobset.ELASTIC_TRAIN_JOBS
         self._takes_reports = takes_reports
         self._native_gangs = native_gangs
+        self._shows_state = pods != "off" if shows_state is None else shows_state
         self._jobsets = jobsets
         self._authorization = authorization
         self._state = state
@@ -285,6 +288,7 @@ class ControlPlane:
             registry,
             jobsets=gates,
             places_pods=executor is not None,
+            shows_state=self._shows_state,
             cpu_times=_cpu_times(server) if executor is not None else None,
             status_service=reports,
         )

@@ -17,6 +17,8 @@ from ktrain.controllers.jobset import Gates
         ("TrainJobStatus", FeatureGates(train_job_status=True)),
         ("TrainJobStatus=false", FeatureGates()),
         ("GenericWorkload", FeatureGates()),
+        ("TrainJobState", FeatureGates(train_job_state=True)),
+        ("TrainJobState=false", FeatureGates(train_job_state=False)),
         ("GenericWorkload=false", FeatureGates(generic_workload=False)),
         (
             "ElasticJobSet,GenericWorkload=false",

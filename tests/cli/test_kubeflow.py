@@ -126,23 +126,26 @@ def test_a_gate_is_on_by_its_name_or_by_its_stage(gates, on):
     assert Configuration(feature_gates=gates).takes_reports is on
 
 
+@pytest.mark.parametrize(("gate", "field"), [("GenericWorkload", "has_native_gangs"), ("TrainJobState", "shows_state")])
 @pytest.mark.parametrize(
-    ("gates", "on"),
+    ("values", "on"),
     [
         ({}, True),
-        ({"GenericWorkload": True}, True),
-        ({"GenericWorkload": False}, False),
+        ({"GATE": True}, True),
+        ({"GATE": False}, False),
         ({"AllBeta": False}, False),
-        ({"AllBeta": False, "GenericWorkload": True}, True),
+        ({"AllBeta": False, "GATE": True}, True),
         ({"AllAlpha": False}, True),
     ],
 )
-def test_native_gangs_are_on_unless_their_gate_or_its_stage_is_off(gates, on):
-    assert Configuration(feature_gates=gates).has_native_gangs is on
+def test_a_beta_gate_is_on_unless_it_or_its_stage_is_off(gate, field, values, on):
+    gates = {name.replace("GATE", gate): value for name, value in values.items()}
+
+    assert getattr(Configuration(feature_gates=gates), field) is on
     texts = [f"{name}={str(value).lower()}" for name, value in gates.items()]
     if texts:
         given_on_the_command_line = _with_options(Configuration(), given("--feature-gates", ",".join(texts)))
-        assert given_on_the_command_line.has_native_gangs is on
+        assert getattr(given_on_the_command_line, field) is on
 
 
 @pytest.mark.parametrize(

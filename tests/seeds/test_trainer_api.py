@@ -64,7 +64,9 @@ async def test_a_train_job_says_its_number_of_processes_as_the_document_does(app
     resources = {"requests": {"cpu": "3"}} if asked == "cpu" else {"limits": {"nvidia.com/gpu": "2"}}
     await apply(MULTI_NODE)
     async with running("trainjob"):
-        await apply("trainer/torch-test.yaml", with_trainer(numProcPerNode=asked, resourcesPerNode=resources))
+        # A word is stored as `processesPerNode`: clients of Kubeflow read a number in the other field.
+        change = with_trainer(numProcPerNode=asked, resourcesPerNode=resources)
+        await apply("trainer/torch-test.yaml", change, moved={".spec.trainer.numProcPerNode"})
 
         assert (await built("torch-test")).env("node")["PET_NPROC_PER_NODE"] == told
 

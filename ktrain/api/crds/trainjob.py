@@ -59,14 +59,12 @@ def trainjob_crd() -> Json:
 
 def _only_elastic() -> Json:
     """
-    A job whose status does not say that it is elastic keeps its size. Before the controller has reported conditions or
-    counters, the API server cannot tell. (A new job has a status all the same: the default state.)
+    A job whose status does not say that it is elastic keeps its size. Before it has a status nobody knows.
 
     At the root, because only there both are in sight; so is the next one. To take the field away is always allowed.
     """
     only = rule(
-        f"{_SAME_NODES} || !has(self.status) || has(self.status.elastic)"
-        " || !(has(self.status.conditions) || has(self.status.jobsStatus))",
+        f"{_SAME_NODES} || !has(self.status) || has(self.status.elastic)",
         "must not change: only jobs of a runtime with torch.elasticPolicy are elastic",
     )
     return only | {"fieldPath": ".spec.elasticNodes"}

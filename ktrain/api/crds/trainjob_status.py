@@ -55,8 +55,6 @@ def trainjob_status() -> Json:
         },
         minProperties=1,
         description="What was observed of the job, by its controller.",
-        # A job that no controller has reported on yet is Pending; a write for each job that says so would cost more.
-        default={"state": "Pending"},
     )
 
 

@@ -67,7 +67,8 @@ def decide(observed: Observed, registry: Registry) -> Decision:
     building = _last(observed, status) if idle else stalls.beside(observed, build(observed, registry))
     if building.size:
         status = msgspec.structs.replace(status, elastic=building.size.status)
-    status = states.with_state(status, job, observed.job_set)
+    with_state = states.with_state if observed.shows_state else states.without_state
+    status = with_state(status, job, observed.job_set)
     removals = (*building.removals, *_overdue(observed, status), *removals)
     removals = tuple(removal for removal in removals if removal.uid not in observed.memory.deleted)
     undeleted = observed.memory.undeleted if removals else None

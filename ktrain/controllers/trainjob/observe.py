@@ -188,6 +188,8 @@ class Observed(msgspec.Struct, frozen=True):
     """What was taken from the runtime for this job, if it is not known to be stored."""
     shares: bool = False
     """Whether it gets a shared one if it has none yet."""
+    shows_state: bool = True
+    """Whether the status has a state, the feature gate TrainJobState."""
 
 
 def _said(obj: Object) -> tuple[object, ...]:

@@ -79,6 +79,7 @@ class Reconciler:
         config: Mapping[str, Json],
         find: Find,
         shared: SharedSnapshots,
+        shows_state: bool,
         wake: Callable[[Key, float], None],
     ) -> None:
         self._client = client
@@ -89,6 +90,7 @@ class Reconciler:
         self._find = find
         self._own = OwnSnapshots(client)
         self._shared = shared
+        self._shows_state = shows_state
         self._wake = wake
         self._looks = Looks(client, env, wake)
         self.memories = Memories(env)
@@ -206,7 +208,20 @@ class Reconciler:
         runtime = self._lookup(resource, where) if resource and where else None
         shared, shares = self._shared.of(job, job_set), self._shared.for_new_jobs and job_set is None
         memory, kinds, taken = self._memory(job), self._informers, self._own.taken(job.metadata.uid)
-        return Observed(job, runtime, snapshot, job_set, memory, context, kinds, checked, shared, taken, shares=shares)
+        return Observed(
+            job,
+            runtime,
+            snapshot,
+            job_set,
+            memory,
+            context,
+            kinds,
+            checked,
+            shared,
+            taken,
+            shares=shares,
+            shows_state=self._shows_state,
+        )
 
     async def _decide(self, job: api.TrainJob) -> tuple[Decision | None, ApiError | PlanError | None]:
         """

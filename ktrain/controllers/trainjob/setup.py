@@ -52,6 +52,7 @@ def make_controller(
     *,
     config: Mapping[str, Json] | None = None,
     shared: SharedSnapshots | None = None,
+    shows_state: bool = True,
     max_concurrent_reconciles: int = 16,
     metrics: Metrics | None = None,
     tracing: Tracing | None = None,
@@ -59,7 +60,7 @@ def make_controller(
     """
     Make the TrainJob controller. `config` holds the plugins' sections by plugin name; whoever made it may replace a
     section, and the next pass sees the new one. `shared` is also given to the collector (`make_collector`), if
-    snapshots are to be shared.
+    snapshots are to be shared. `shows_state` is the feature gate TrainJobState.
 
     Every kind that *registry* watches must be served, or the controller waits for it: see `without_unserved`.
 
@@ -79,6 +80,7 @@ def make_controller(
         config=config or {},
         find=indexes.find,
         shared=shared,
+        shows_state=shows_state,
         wake=lambda key, after_s: controller.enqueue(key, after_s=after_s),
     )
     controller = Controller(

@@ -62,6 +62,11 @@ def with_state(status: api.TrainJobStatus, job: api.TrainJob, job_set: JobSetSta
     return replace(status, state=_word(job, status, job_set), nodes=nodes, restarts=restarts)
 
 
+def without_state(status: api.TrainJobStatus, _job: api.TrainJob, _job_set: JobSetState | None) -> api.TrainJobStatus:
+    """Return *status* as Kubeflow's operator has it: the feature gate TrainJobState is off."""
+    return replace(status, state="", nodes=None, restarts=None)
+
+
 def with_stall(status: api.TrainJobStatus) -> api.TrainJobStatus:
     """Return *status* as Stalled if its diagnosis says why the job does not start."""
     is_stalled = status.diagnosis is not None and status.diagnosis.reason not in _HARMLESS

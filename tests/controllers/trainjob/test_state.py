@@ -169,7 +169,24 @@ def test_a_life_shows_its_states_in_the_writes_that_it_has_anyway():
             assert len(writes) == 3, "the counters twice, and the end"
 
     play(scenario)
-    assert seen == [("Pending", "", None), ("Starting", "0/2", 0), ("Running", "2/2", 0), ("Complete", "2/2", 0)]
+    assert seen == [("", "", None), ("Starting", "0/2", 0), ("Running", "2/2", 0), ("Complete", "2/2", 0)]
+
+
+def test_without_the_gate_there_is_no_state_and_one_that_was_stored_goes():
+    seen = []
+
+    async def scenario(world: World) -> None:
+        async with world.operator():
+            await world.job()
+            await world.progress(None, active=1)
+            await world.settle(2)
+            seen.append(shown(await world.read()))
+        async with world.operator(shows_state=False):
+            await world.settle(2)
+            seen.append(shown(await world.read()))
+
+    play(scenario)
+    assert seen == [("Starting", "0/2", 0), ("", "", None)]
 
 
 def test_a_restart_that_is_over_before_counters_are_written_is_counted_all_the_same():

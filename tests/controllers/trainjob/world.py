@@ -109,7 +109,7 @@ class World:
             raise StatusError(*self.refusal, details=self.details)
 
     @asynccontextmanager
-    async def operator(self, *, shared: bool = False, workers: int = 16):
+    async def operator(self, *, shared: bool = False, workers: int = 16, shows_state: bool = True):
         """
         Run the controller; leaving stops it, as a crash would: nothing is remembered. `shared`: its snapshots.
 
@@ -123,7 +123,14 @@ class World:
         snapshots = trainjob.SharedSnapshots(client, cache, for_new_jobs=shared)
         controllers = [
             trainjob.make_controller(
-                client, cache, self.env, recorder, registry, shared=snapshots, max_concurrent_reconciles=workers
+                client,
+                cache,
+                self.env,
+                recorder,
+                registry,
+                shared=snapshots,
+                shows_state=shows_state,
+                max_concurrent_reconciles=workers,
             ),
             trainjob.make_collector(snapshots, cache, self.env),
         ]
