@@ -248,6 +248,8 @@ def conditions(registry: Registry, job: TrainJob, ctx: Context, failures: list[P
     A plugin that fails, sets a type that another one sets, or sets more than the status has room for is put into
     *failures*; what the others say counts.
     """
+    if not registry.conditions:
+        return ()
     caller = _Caller(registry, job, ctx)
     found: dict[str, tuple[str, Condition]] = {}
     present = {one.type for one in job.status.conditions if one.type not in CONDITIONS}

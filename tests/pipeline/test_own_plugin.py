@@ -2,6 +2,7 @@
 
 import re
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import msgspec
@@ -9,8 +10,9 @@ import pytest
 import yaml
 
 from ktrain.api import trainer as api
-from ktrain.api.meta import ObjectMeta
-from ktrain.pipeline import Registry, plan, validate
+from ktrain.api.core import CONFIG_MAP_METADATA
+from ktrain.api.meta import Key, Object, ObjectMeta, OwnerReference
+from ktrain.pipeline import Registry, conditions, plan, validate
 
 from .test_runner import context
 
@@ -57,6 +59,21 @@ def test_the_plugin_of_the_guide_works_as_it_says(registry, objects):
         {"name": "ACME_RANKS", "value": "8"},
         {"name": "ACME_FIRST", "value": "job-node-0-0.job:7000"},
     ]
+
+
+def test_the_plugin_of_the_guide_sets_a_condition_once_its_hosts_are_stored(registry, objects):
+    _, job = objects
+    owner = OwnerReference(kind="TrainJob", name="job", uid="u", controller=True)
+    stored = Object(metadata=ObjectMeta(name="job-acme", namespace="team", owner_references=(owner,)))
+    failures = []
+
+    nothing = conditions(registry, job, context(), failures)
+    objects_there = {(CONFIG_MAP_METADATA, Key("team", "job-acme")): stored}
+    there = replace(context(), lookup=lambda *where: objects_there.get(where))
+    found = conditions(registry, job, there, failures)
+
+    assert (nothing, failures) == ((), [])
+    assert [(one.type, one.status) for one in found] == [("acme.example.com/HostsListed", "True")]
 
 
 def test_the_plugin_of_the_guide_refuses_what_it_says(registry, objects):

@@ -55,11 +55,16 @@ def with_state(status: api.TrainJobStatus, job: api.TrainJob, job_set: JobSetSta
 
     A JobSet that is gone, or so new that it has no counters, says nothing: the last known nodes and restarts stay.
     """
-    is_ours = job_set is not None and job_set.metadata.is_controlled_by(job.metadata.uid)
-    if job_set is None or not is_ours or not job_set.status or not job_set.status.replicated_jobs_status:
-        return replace(status, state=_word(job, status, None))
-    nodes, restarts = _nodes(job_set, status.elastic), _restarts(job_set.status)
-    return replace(status, state=_word(job, status, job_set), nodes=nodes, restarts=restarts)
+    word = _settled(job, status)
+    if job_set is None or not job_set.metadata.is_controlled_by(job.metadata.uid):
+        return replace(status, state=word or PENDING)
+    if not (observed := job_set.status) or not observed.replicated_jobs_status:
+        return replace(status, state=word or PENDING)
+    nodes, restarts = _nodes(job_set, observed, status.elastic), _restarts(observed)
+    if not word:
+        is_idle = job_set.spec.suspend
+        word = PENDING if is_idle else _progress(job.status, status.elastic, observed, nodes, restarts)
+    return replace(status, state=word, nodes=nodes, restarts=restarts)
 
 
 def without_state(status: api.TrainJobStatus, _job: api.TrainJob, _job_set: JobSetState | None) -> api.TrainJobStatus:
@@ -73,49 +78,48 @@ def with_stall(status: api.TrainJobStatus) -> api.TrainJobStatus:
     return replace(status, state=STALLED) if is_stalled and status.state in _STALLS else status
 
 
-def _word(job: api.TrainJob, status: api.TrainJobStatus, job_set: JobSetState | None) -> str:
-    for end in (api.CONDITION_COMPLETE, api.CONDITION_FAILED):
-        if is_condition_true(status.conditions, end):
-            return end
+def _settled(job: api.TrainJob, status: api.TrainJobStatus) -> str:
+    """Return the state that the job has whatever its JobSet does; empty if it has none of these."""
+    for one in status.conditions:
+        if one.is_true and one.type in (api.CONDITION_COMPLETE, api.CONDITION_FAILED):
+            return one.type
     if job.is_suspended:
         return QUEUED if job.metadata.labels.get(QUEUE_LABEL) else SUSPENDED
-    if job_set is None or job_set.status is None or job_set.spec.suspend:
-        return PENDING
-    return _progress(job.status, status.elastic, job_set, job_set.status)
+    return ""
 
 
 def _progress(
-    shown: api.TrainJobStatus, size: api.ElasticStatus | None, job_set: JobSetState, status: JobSetStatus
+    shown: api.TrainJobStatus, size: api.ElasticStatus | None, status: JobSetStatus, nodes: api.Nodes, restarts: int
 ) -> str:
+    # The nodes of an elastic job train as soon as there are enough, and while others join.
+    is_running = 0 < (size.min_nodes if size else nodes.wanted) <= nodes.ready
     is_restarting = is_condition_true(status.conditions, jobset.CONDITION_RESTARTING)
-    if not is_restarting and _is_running(job_set, size):
+    if is_running and not is_restarting:
         return RUNNING
-    is_restarted = shown.restarts is not None and _restarts(status) > shown.restarts
+    is_restarted = shown.restarts is not None and restarts > shown.restarts
     if is_restarting or is_restarted or shown.state in (RUNNING, RESTARTING):
         return RESTARTING
     has_begun = any(one.active or one.ready or one.succeeded for one in status.replicated_jobs_status)
     return STARTING if has_begun else PENDING
 
 
-def _is_running(job_set: JobSetState, size: api.ElasticStatus | None) -> bool:
-    """Whether the nodes train. Those of an elastic job train as soon as there are enough, and while others join."""
-    nodes = _nodes(job_set, size)
-    return 0 < (size.min_nodes if size else nodes.wanted) <= nodes.ready
-
-
-def _nodes(job_set: JobSetState, size: api.ElasticStatus | None) -> api.Nodes:
+def _nodes(job_set: JobSetState, status: JobSetStatus, size: api.ElasticStatus | None) -> api.Nodes:
     """Count the pods that train. An elastic job knows of each node; otherwise whole Jobs count."""
     if size is not None:
         return api.Nodes(size.observed_nodes, size.desired_nodes)
-    status = job_set.status.replicated_jobs_status if job_set.status else ()
-    done = {one.name: one.ready + one.succeeded for one in status}
-    training = [one for one in job_set.spec.replicated_jobs if not one.initializes]
-    ready = sum(min(done.get(one.name, 0), one.replicas) * one.pods for one in training)
-    return api.Nodes(ready, sum(one.replicas * one.pods for one in training))
+    ready = wanted = 0
+    done = {one.name: one.ready + one.succeeded for one in status.replicated_jobs_status}
+    for one in job_set.spec.replicated_jobs:
+        if not one.initializes:
+            pods = one.pods
+            ready += min(done.get(one.name, 0), one.replicas) * pods
+            wanted += one.replicas * pods
+    return api.Nodes(ready, wanted)
 
 
-def _restarts(status: JobSetStatus | None) -> int:
+def _restarts(status: JobSetStatus) -> int:
     """How often the JobSet was restarted as a whole, and its Jobs alone."""
-    if status is None:
-        return 0
-    return status.restarts + sum(sum(one.job_restarts) for one in status.replicated_jobs_status)
+    restarts = status.restarts
+    for one in status.replicated_jobs_status:
+        restarts += sum(one.job_restarts)
+    return restarts

@@ -154,11 +154,15 @@ def merge_patch(job: api.TrainJob, new: api.TrainJobStatus) -> Json | None:
 
 def _state(old: api.TrainJobStatus, new: api.TrainJobStatus) -> Json:
     """Write what changed of the state and of the numbers beside it."""
-    nodes = new.nodes
-    shown = nodes and {"ready": nodes.ready, "wanted": nodes.wanted, "summary": f"{nodes.ready}/{nodes.wanted}"}
-    changes = (("state", old.state, new.state, new.state), ("nodes", old.nodes, nodes, shown))
-    changes = (*changes, ("restarts", old.restarts, new.restarts, new.restarts))
-    return {name: value for name, before, after, value in changes if before != after}
+    changes: Json = {}
+    if new.state != old.state:
+        changes["state"] = new.state
+    if (nodes := new.nodes) != old.nodes:
+        summary = nodes and f"{nodes.ready}/{nodes.wanted}"
+        changes["nodes"] = nodes and {"ready": nodes.ready, "wanted": nodes.wanted, "summary": summary}
+    if new.restarts != old.restarts:
+        changes["restarts"] = new.restarts
+    return changes
 
 
 def _diagnosis(diagnosis: api.Diagnosis | None) -> Json | None:
