@@ -22,9 +22,9 @@ NO_KUBECTL = "there is no kubectl: set KUBEBUILDER_ASSETS to what hack/controlpl
 needs_kubectl = pytest.mark.skipif(KUBECTL is None, reason=NO_KUBECTL)
 WEBSOCKETS = {"KUBECTL_REMOTE_COMMAND_WEBSOCKETS": "true", "KUBECTL_PORT_FORWARD_WEBSOCKETS": "true"}
 """
-For the environment of kubectl, which speaks WebSockets by default since 1.30 (exec, attach, cp) and 1.31 (port-forward).
+For the environment of kubectl, which speaks WebSockets by default since 1.30, to forward ports since 1.31.
 
-One minor earlier it does if it is told to; what is older speaks SPDY only, which is not served here.
+With these it does so one minor earlier. Older ones speak SPDY only, which is not served here.
 """
 
 

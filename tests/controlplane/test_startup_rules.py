@@ -65,7 +65,7 @@ async def without_rules(control_plane):
 
 @pytest.fixture
 async def runtime(control_plane, pod_template):
-    """Create the runtime `rt` of two replicated jobs with a rule; `await runtime(has_rules=False)` creates it without."""
+    """Create the runtime `rt` with a startup rule; `await runtime(has_rules=False)` creates it without."""
     client, namespace = control_plane.client("admin"), control_plane.namespace
     names = {"data": "dataset-initializer", "node": "trainer"}
     jobs = [
@@ -82,7 +82,7 @@ async def runtime(control_plane, pod_template):
     ]
     rule = {"targetReplicatedJobs": ["data"], "waitForReplicatedJobsStatus": "Succeeded"}
 
-    async def write(has_rules=True):
+    async def write(*, has_rules=True):
         policy = {"startupPolicyOrder": "InOrder", **({"rules": [rule]} if has_rules else {})}
         body = {
             "apiVersion": API_VERSION,

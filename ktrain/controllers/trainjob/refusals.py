@@ -19,7 +19,7 @@ _UNDECLARED: Final = "field not declared in schema"
 _RULES: Final = ".spec.startupPolicy.rules:"
 RULES_ADVICE: Final = (
     "startupPolicy.rules (KEP-672) needs ktrain's definition of JobSet, config/crd/jobsets.jobset.x-k8s.io.yaml, and"
-    " ktrain's JobSet controller, `ktrain operator --jobset`; with another JobSet operator use dependsOn in replicatedJobs"
+    " ktrain's JobSet controller, `ktrain operator --jobset`; with another operator use dependsOn in replicatedJobs"
 )
 _DEFINITION_ADVICE: Final = "install the definitions that ktrain ships in config/crd, or leave the field out"
 
