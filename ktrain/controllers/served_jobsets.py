@@ -3,8 +3,8 @@ Whether the cluster's JobSets can have startup rules (KEP-672), said when a Trai
 
 Rules are ktrain's own field. The definition that comes with the JobSet operator lacks it, and that operator does not
 know it. The reconciler learns of the missing field when the API server refuses the JobSet, and reports that in the
-TrainJob's diagnosis. Admission warns of it at once. It reads the served schema, and only for TrainJobs whose runtime has rules: every user may
-read `/openapi/v3`, while the definition itself would need another permission.
+TrainJob's diagnosis. Admission warns of it at once. It reads the served schema, and only for TrainJobs whose runtime
+has rules: every user may read `/openapi/v3`, while the definition itself would need another permission.
 """
 
 from __future__ import annotations
