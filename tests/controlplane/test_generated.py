@@ -3,6 +3,7 @@
 import importlib.util
 import subprocess
 import sys
+from contextlib import aclosing
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -126,7 +127,7 @@ async def test_models_are_listed_and_watched(control_plane, model):
     watch = client.watch(
         CONFIG_MAPS, control_plane.namespace, label_selector="a=b", resource_version=page.resource_version
     )
-    async with watch as events:
+    async with aclosing(watch) as events:
         async for event in events:
             assert (event.type, event.object.metadata.uid) == ("DELETED", created.metadata.uid)
             break

@@ -242,9 +242,8 @@ class Client:
             ApplyConflict: Not forced, and another manager owns a field with another value.
         """
         path = self._path_of_one(resource, key_in(body := document(resource, body)), subresource)
-        return await self._write(
-            "PATCH", path, resource, body, APPLY_TYPE, options, [("force", "true")] if force else ()
-        )
+        query = [("force", "true")] if force else []
+        return await self._write("PATCH", path, resource, body, APPLY_TYPE, options, query)
 
     async def patch(
         self,
