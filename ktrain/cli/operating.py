@@ -10,6 +10,7 @@ import click
 
 from ktrain.api.trainer import FIELD_MANAGER
 from ktrain.controllers import runtimes, trainjob, webhooks
+from ktrain.controllers.served_jobsets import StartupRulesCheck
 from ktrain.framework.election.election import Timing
 from ktrain.framework.errors import FrameworkError
 from ktrain.framework.operator.operator import Operator
@@ -82,8 +83,9 @@ async def _operate(configuration: Configuration, kubeconfig: str | None, logs: k
         if configuration.jobset.enable:
             await add_jobsets(operator, configuration)
         if configuration.webhook.enable:
+            rules = StartupRulesCheck(client, cache, env, controls_jobsets=configuration.jobset.enable)
             for path, handler in webhooks.make_handlers(cache, env, registry).items():
-                operator.admission(path, handler)
+                operator.admission(path, (handler, rules) if path == webhooks.VALIDATE_TRAIN_JOB else handler)
         await operator.run()
 
 

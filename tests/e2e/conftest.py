@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from ..programs import KUBECTL
+from ..programs import KUBECTL, WEBSOCKETS
 
 KTRAIN = [sys.executable, "-m", "ktrain"]
 PATIENCE_S = 60
@@ -79,11 +79,18 @@ class Cluster:
     def __init__(self, kubeconfig, namespace="default"):
         self.namespace = namespace
         self.command = [KUBECTL, "--kubeconfig", str(kubeconfig), "--namespace", namespace]
+        self.env = {**os.environ, **WEBSOCKETS}
 
     def run(self, *arguments, stdin=None):
         """Run kubectl; returns exit code and all it said."""
         done = subprocess.run(
-            [*self.command, *arguments], input=stdin, capture_output=True, text=True, timeout=60, check=False
+            [*self.command, *arguments],
+            input=stdin,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+            env=self.env,
         )
         return done.returncode, done.stdout + done.stderr
 

@@ -7,7 +7,7 @@ import subprocess
 
 import pytest
 
-from ..programs import needs_kubectl
+from ..programs import needs_kubectl, needs_kubectl_of
 
 pytestmark = [pytest.mark.e2e, needs_kubectl]
 
@@ -42,6 +42,7 @@ def test_exec_with_a_terminal_has_its_size(cluster):
         stdin=theirs,
         stdout=theirs,
         stderr=subprocess.DEVNULL,
+        env=cluster.env,
     )
     os.close(theirs)
     try:
@@ -92,8 +93,13 @@ Server(("127.0.0.1", PORT), Echo).serve_forever()
 
 def forwarded(cluster, *ports):
     """Start kubectl port-forward; returns the process and the local port."""
+    needs_kubectl_of(30, "port-forward over WebSockets")
     forward = subprocess.Popen(
-        [*cluster.command, "port-forward", "pod/p", *ports], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        [*cluster.command, "port-forward", "pod/p", *ports],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        env=cluster.env,
     )
     line = forward.stdout.readline()
     assert line.startswith("Forwarding from 127.0.0.1:"), line

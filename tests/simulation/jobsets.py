@@ -61,15 +61,15 @@ def kubelet(outcome):
     return main
 
 
-async def create(world, *replicated_jobs, **spec):
-    """Create the JobSet `js`; a replicated job is a name, or a dict without its template."""
+async def create(world, *replicated_jobs, name=KEY.name, **spec):
+    """Create the JobSet `js`, or of another name; a replicated job is a name, or a dict without its template."""
     entries = [{"name": rj} if isinstance(rj, str) else rj for rj in replicated_jobs]
     pod = {"spec": {"restartPolicy": "Never", "containers": [{"name": "main", "image": "none"}]}}
     template = {"spec": {"parallelism": 1, "completions": 1, "backoffLimit": 0, "template": pod}}
     body = {
         "apiVersion": JOBSETS.api_version,
         "kind": "JobSet",
-        "metadata": {"name": KEY.name, "namespace": KEY.namespace},
+        "metadata": {"name": name, "namespace": KEY.namespace},
         "spec": {"replicatedJobs": [{"template": template, **entry} for entry in entries], **spec},
     }
     await world.client.create(ANY_JOBSETS, default_jobset(body))

@@ -7,14 +7,13 @@ Job began to exist, as the API server showed it.
 
 import pytest
 
-from ktrain.api.core import PODS
+from ktrain.api.core import PODS, untyped
 from ktrain.api.jobset import CHILD_JOBS, JOBSETS, REPLICATED_JOB_NAME
+from ktrain.framework.errors import Invalid
 from ktrain.testing.simulation import Crash, Moment, World
 from ktrain.testing.time import simulate
 
 from .jobsets import ATTEMPT, CRDS, KEY, conditions, create, start, status
-
-COUNTED = "Ready", "Succeeded"
 
 
 def rules(*groups):
@@ -181,9 +180,9 @@ def test_a_failure_restarts_the_sequence_from_the_beginning(groups):
     assert "Completed" in ended
 
 
-@pytest.mark.parametrize("moment", Moment)
-def test_a_controller_that_dies_in_the_middle_goes_on_where_it_was(moment):
-    """The controller dies at each of its calls, one life after the other, and none changes what happens."""
+def test_a_controller_that_dies_in_the_middle_goes_on_where_it_was():
+    """In each life the controller dies at another call, at another moment around it; nothing happens otherwise."""
+    moments = list(Moment)
 
     def life(crash=None):
         async def scenario(world):
@@ -202,7 +201,8 @@ def test_a_controller_that_dies_in_the_middle_goes_on_where_it_was(moment):
     assert end == (["a", "b", "c"], 0, "Completed")
     assert calls > 10
     for number in range(1, calls + 1):
-        assert life(Crash(number, moment))[0] == end, f"after a crash at call {number}"
+        crash = Crash(number, moments[number % len(moments)])
+        assert life(crash)[0] == end, f"after a crash at call {number}, {crash.moment.value}"
 
 
 def test_a_suspension_stops_all_and_the_sequence_starts_again():
@@ -238,6 +238,24 @@ def test_a_suspension_stops_all_and_the_sequence_starts_again():
     assert [name for name in again if name != "a"] == ["b"]
     assert [name for name in after if name != "a"] == ["b", "c"]
     assert during == {"StartupPolicyInProgress", "Suspended"}
+
+
+def test_a_startup_policy_is_defaulted_and_cannot_be_changed():
+    async def scenario(world):
+        policy = rules("a: ")["startupPolicy"]
+        del policy["rules"][0]["waitForReplicatedJobsStatus"]
+        await create(world, "a", "b", startupPolicy=policy)
+        stored = (await world.client.get(JOBSETS, KEY.name, KEY.namespace)).spec.startup_policy
+        assert [rule.wait_for_replicated_jobs_status for rule in stored.rules] == ["Ready"]
+        for changed in (rules("a: Succeeded"), rules("a b: Ready"), rules()):
+            changed["startupPolicy"].setdefault("rules", None)
+            with pytest.raises(Invalid, match=r"spec\.startupPolicy: Invalid value: Value is immutable"):
+                await world.client.patch(JOBSETS, KEY, {"spec": changed})
+        await create(world, "a", "b", name="plain")
+        plain = (await world.client.get(untyped(JOBSETS), "plain", KEY.namespace))["spec"]["startupPolicy"]
+        assert plain == {"startupPolicyOrder": "AnyOrder"}
+
+    lived(scenario)
 
 
 def running(world):

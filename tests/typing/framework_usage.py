@@ -10,6 +10,8 @@ from contextlib import aclosing
 from pathlib import Path
 from typing import TYPE_CHECKING, assert_type
 
+from kubernetes_asyncio.client import CoreV1Api, V1ConfigMap
+
 from ktrain.framework import (
     AdmissionRequest,
     Allowed,
@@ -181,3 +183,11 @@ async def test_of_an_operator(control_plane: FreshPlane) -> None:
     await control_plane.install_crds(Path("config/crd"), "one.yaml", {"kind": "CustomResourceDefinition"})
     seen = await control_plane.wait_for(WEBSITES, "a", lambda site: site is not None and site.spec.replicas > 1)
     assert_type(seen, Website | None)
+
+
+async def kubernetes_own_types(client: Client) -> None:
+    config_maps = Resource("", "v1", "ConfigMap", "configmaps", namespaced=True, type=V1ConfigMap)
+    assert_type(client.typed(CoreV1Api), CoreV1Api)
+    assert_type(await client.apply(config_maps, V1ConfigMap(data={})), V1ConfigMap)
+    assert_type(await client.get(config_maps, "c", "shop"), V1ConfigMap)
+    await client.create(config_maps, "text")  # type: ignore[arg-type]

@@ -14,6 +14,15 @@ _LASTING: Final = (400, 403, 409, 422)
 _TOO_LARGE: Final = ("request is too large", "Request entity too large")
 """In the words of etcd, whose answer is a 500, and of the API server: neither says of what, nor what to do."""
 
+_UNDECLARED: Final = "field not declared in schema"
+"""The API server says so of an apply with a field that the definition lacks. Its answer is a 500; no retry helps."""
+_RULES: Final = ".spec.startupPolicy.rules:"
+RULES_ADVICE: Final = (
+    "startupPolicy.rules (KEP-672) needs ktrain's definition of JobSet, config/crd/jobsets.jobset.x-k8s.io.yaml, and"
+    " ktrain's JobSet controller, `ktrain operator --jobset`; with another operator use dependsOn in replicatedJobs"
+)
+_DEFINITION_ADVICE: Final = "install the definitions that ktrain ships in config/crd, or leave the field out"
+
 
 def is_behind(error: ApiError | PlanError) -> bool:
     """Whether it was only our caches that were behind; then the next pass sees what is there."""
@@ -36,6 +45,9 @@ def failure(error: ApiError | PlanError) -> Failure:
         what = "/".join(error.path.split("/")[-2:])
         record = "with the record of who set which field, is larger than what can be stored"
         return Failure(REFUSED, f"{what}, {record}; {ADVICE}: {message}", at_once=True)
+    if _UNDECLARED in message:
+        advice = RULES_ADVICE if _RULES in message else _DEFINITION_ADVICE
+        return Failure(REFUSED, f"{message}: the cluster's definition has no such field; {advice}", at_once=True)
     return Failure(REFUSED, message, at_once=error.code in _LASTING)
 
 

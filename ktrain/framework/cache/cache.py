@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import anyio
 import structlog
 
+from ktrain.framework.client.models import is_model
 from ktrain.framework.errors import CacheSyncTimeout
 from ktrain.framework.metrics import Metrics
 
@@ -101,9 +102,14 @@ class Cache:
         by `release`, as often as it was asked for.
 
         Raises:
-            ValueError: There is one already, with another transform, or it runs and holds less than is wanted now; or a
-                namespace of a kind that is in none.
+            ValueError: There is one already, with another transform, or it runs and holds less than is wanted now; a
+                namespace of a kind that is in none; or a type that is a model of kubernetes_asyncio.
         """
+        if is_model(resource.type):
+            raise ValueError(
+                f"objects of {resource.type.__name__} are too slow and large to be cached: declare the fields that you "
+                "read as a Struct, or read them with the client"
+            )
         if namespace and not resource.namespaced:
             raise ValueError(f"a {resource.kind} is in no namespace: an informer cannot be for those in {namespace!r}")
         scope = Scope(namespace, label_selector, field_selector)

@@ -5,8 +5,7 @@ A call is: path and query from the `Resource` and the options, body by msgspec, 
 (`sending.py`), and decoding into `resource.type`; `dict` is a type, too, for whoever wants objects whole. What a write
 stored is noted for read-your-own-writes (`ktrain.framework.writes`).
 
-A subresource that answers with a kind of its own is a resource with another type: `replace(PODS, type=Scale)`. The
-common ones have functions in `subresources.py`.
+A subresource that answers with a kind of its own is another resource: `replace(PODS, type=Scale)`, see `subresources`.
 """
 
 from __future__ import annotations
@@ -22,6 +21,8 @@ from ktrain.framework.telemetry.tracing import Tracing
 
 from .codec import accept_header, codec_for
 from .fairness import MAX_IN_FLIGHT
+from .generated import generated
+from .models import Model, document, key_in
 from .options import (
     APPLY_TYPE,
     JSON_TYPE,
@@ -38,13 +39,16 @@ from .recording import note_deletion, note_write
 from .sending import Sender, WriteGuard
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Mapping, Sequence
+    from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
     from contextlib import AbstractAsyncContextManager
+
+    from kubernetes_asyncio.client import ApiClient
 
     from ktrain.framework.env import Env
 
     from .transport import Query, Response, Stream, Transport
 
+A = TypeVar("A")
 T = TypeVar("T")
 
 ATTEMPT_TIMEOUT_S: Final = 9.5
@@ -203,7 +207,7 @@ class Client:
     # Writing
 
     async def create(
-        self, resource: Resource[T], body: Json, *, subresource: str = "", **options: Unpack[WriteOptions]
+        self, resource: Resource[T], body: Json | Model, *, subresource: str = "", **options: Unpack[WriteOptions]
     ) -> T:
         """
         Create an object in `body.metadata.namespace`; with a subresource, POST to that of `body.metadata.name`.
@@ -211,21 +215,21 @@ class Client:
         Raises:
             AlreadyExists: There is one of that name.
         """
-        key = _key_in(body)
+        key = key_in(body := document(resource, body))
         path = self._path_of_one(resource, key, subresource) if subresource else self._path_of_new(resource, key)
         return await self._write("POST", path, resource, body, JSON_TYPE, options)
 
     async def update(
-        self, resource: Resource[T], body: Json, *, subresource: str = "", **options: Unpack[WriteOptions]
+        self, resource: Resource[T], body: Json | Model, *, subresource: str = "", **options: Unpack[WriteOptions]
     ) -> T:
         """Replace an object; Conflict if it has changed since its `metadata.resourceVersion`, when that is given."""
-        path = self._path_of_one(resource, _key_in(body), subresource)
+        path = self._path_of_one(resource, key_in(body := document(resource, body)), subresource)
         return await self._write("PUT", path, resource, body, JSON_TYPE, options)
 
     async def apply(
         self,
         resource: Resource[T],
-        body: Json,
+        body: Json | Model,
         *,
         force: bool = True,
         subresource: str = "",
@@ -237,7 +241,7 @@ class Client:
         Raises:
             ApplyConflict: Not forced, and another manager owns a field with another value.
         """
-        path = self._path_of_one(resource, _key_in(body), subresource)
+        path = self._path_of_one(resource, key_in(body := document(resource, body)), subresource)
         query = [("force", "true")] if force else []
         return await self._write("PATCH", path, resource, body, APPLY_TYPE, options, query)
 
@@ -306,6 +310,10 @@ class Client:
             body=delete_body(options),
         )
 
+    def typed(self, api: Callable[[ApiClient], A]) -> A:
+        """Return an API of `kubernetes_asyncio.client`, such as `CoreV1Api`, over this client: see `generated`."""
+        return api(generated(self))
+
     # The layer below
 
     async def raw(
@@ -321,8 +329,7 @@ class Client:
         """
         Send any request and return the answer if its status is below 400.
 
-        Anything but GET counts as a write for the guard. `timeout_s` is per attempt. The client's
-        options do not apply.
+        Anything but GET is a write to the guard. `timeout_s` is per attempt. The client's options do not apply.
         """
         data = body if isinstance(body, bytes) or body is None else msgspec.json.encode(body)
         sent = {"Accept": JSON_TYPE, **({"Content-Type": JSON_TYPE} if data is not None else {}), **(headers or {})}
@@ -352,8 +359,8 @@ class Client:
         query: Query = (),
     ) -> T:
         options = override(self._options, options)
-        query = [*write_query(options), *query]
-        response = await self.raw(method, path, query=query, body=body, headers={"Content-Type": content_type})
+        headers = {"Content-Type": content_type}
+        response = await self.raw(method, path, query=[*write_query(options), *query], body=body, headers=headers)
         written = codec_for(resource).decode(response.body)
         if not options.get("dry_run"):
             note_write(resource, written, cluster=self.cluster)
@@ -391,8 +398,3 @@ def _one_namespace(resource: Resource[Any], key: Key) -> str:
 def _is_segment(name: str) -> bool:
     """Whether it is one part of a path once it is quoted, which dots survive: names may come from anybody's objects."""
     return name not in {"", ".", ".."}
-
-
-def _key_in(body: Json) -> Key:
-    meta: Json = body.get("metadata") or {}
-    return Key(meta.get("namespace", ""), meta.get("name", ""))

@@ -17,6 +17,7 @@ from ktrain.framework.deepjson import cut
 from ktrain.framework.errors import DecodeError, Status
 
 from .keeping import keeper, share
+from .models import decoding_hook, object_meta
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -81,7 +82,8 @@ def metadata_of(obj: object) -> ObjectMeta:
     if isinstance(obj, dict):
         return msgspec.convert(obj.get("metadata") or {}, ObjectMeta)
     # Not by `cast`, which is a call: every event comes here a dozen times.
-    return obj.metadata  # type: ignore[attr-defined, no-any-return]
+    found = obj.metadata  # type: ignore[attr-defined]
+    return found if isinstance(found, ObjectMeta) else object_meta(found)
 
 
 def kind_of(obj: object) -> str:
@@ -97,9 +99,10 @@ class Codec(Generic[T]):
         self._api_version = resource.api_version
         self._kind = resource.kind
         self._kinds = ("", resource.kind, _METADATA_KIND)
-        self._object = msgspec.json.Decoder(resource.type)
-        self._event: msgspec.json.Decoder[Event[T]] = msgspec.json.Decoder(Event[resource.type])  # type: ignore[name-defined]  # the type is a value here
-        self._keep = keeper(resource.type)
+        hook = decoding_hook(resource.type)
+        self._object = msgspec.json.Decoder(resource.type, dec_hook=hook)
+        self._event: msgspec.json.Decoder[Event[T]] = msgspec.json.Decoder(Event[resource.type], dec_hook=hook)  # type: ignore[name-defined]  # the type is a value here
+        self._keep = keeper(resource.type) if hook is None else self._named
 
     def decode(self, body: bytes | msgspec.Raw) -> T:
         """
@@ -176,6 +179,10 @@ class Codec(Generic[T]):
             msgspec.structs.force_setattr(obj, "kind", self._kind)
             share(obj.metadata)
         return obj
+
+    def _named(self, model: Any) -> T:  # noqa: ANN401 -- of any class of the package
+        model.api_version, model.kind = self._api_version, self._kind
+        return cast("T", model)
 
 
 def codec_for(resource: Resource[T]) -> Codec[T]:

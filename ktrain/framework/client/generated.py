@@ -3,7 +3,7 @@ The generated API of kubernetes_asyncio over our client: every kind of Kubernete
 
     from kubernetes_asyncio.client import AppsV1Api
 
-    apps = AppsV1Api(generated(client))
+    apps = client.typed(AppsV1Api)
     deployment = await apps.read_namespaced_deployment("web", "shop")
 
 Its models cost fifty times what a narrow Struct does (and the import 0.3 s and 60 MB, paid by who calls this), so
@@ -50,16 +50,27 @@ def generated(client: Client) -> ApiClient:
     (`TransportError`, `ClientBusy`, `LeadershipLost`). `_request_timeout` in seconds is per attempt. Streams
     (`_preload_content=False`, `watch.Watch`) are refused: `Client.watch` and `read_log` are for those.
     """
+    return _api_client(_Rest(client))
+
+
+def offline() -> ApiClient:
+    """Return an `ApiClient` that only serializes and deserializes."""
+    return _api_client(None)
+
+
+def _api_client(rest: _Rest | None) -> ApiClient:
     from kubernetes_asyncio.client import ApiClient, Configuration
 
     class OverClient(ApiClient):
         def __init__(self) -> None:
             configuration = Configuration()
             configuration.host = ""
-            # Not its own constructor: that would open a session with pools and TLS settings that nobody uses.
+            # The API server validates. What it stores is read also where the package's own rules are narrower.
+            configuration.client_side_validation = False
+            # Not its own constructor: that would open a session with pools and TLS settings that are never used.
             self.__dict__.update(
                 configuration=configuration,
-                rest_client=_Rest(client),
+                rest_client=rest,
                 default_headers={},
                 cookie=None,
                 pool_threads=1,

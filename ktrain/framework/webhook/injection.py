@@ -112,7 +112,7 @@ class Injector:
         self._elsewhere: dict[tuple[str, str], str] = {}
 
     def check(self) -> str | None:
-        """Say which registrations lead to another webhook in all their entries, for readiness; None if there is none."""
+        """Say which registrations have no entry that leads to this webhook, for readiness; None if all have one."""
         return "; ".join(self._elsewhere.values()) or None
 
     async def inject(self, bundle: bytes) -> bool:

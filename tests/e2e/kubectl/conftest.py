@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from ...programs import KUBECTL, NO_KUBECTL
+from ...programs import KUBECTL, NO_KUBECTL, WEBSOCKETS
 from ...waiting import eventually
 
 PATIENCE_S = 60
@@ -32,7 +32,12 @@ class Kubectl:
         self._program = program
         self._home = home
         # Its own home: neither the caches nor the preferences of whoever runs the tests.
-        self._env = {"HOME": str(home), "PATH": os.environ["PATH"], "KUBECTL_EXTERNAL_DIFF": "diff -u -N"}
+        self._env = {
+            "HOME": str(home),
+            "PATH": os.environ["PATH"],
+            "KUBECTL_EXTERNAL_DIFF": "diff -u -N",
+            **WEBSOCKETS,
+        }
 
     def inside(self, namespace):
         return Kubectl(self._program, self.kubeconfig, self._home, namespace=namespace, is_real=self.is_real)

@@ -2,6 +2,7 @@
 
 import pytest
 
+from ...programs import needs_kubectl_of
 from ...waiting import eventually
 
 pytestmark = pytest.mark.e2e
@@ -130,12 +131,16 @@ def test_wait_for_what_a_path_leads_to(kubectl, things, condition, patch):
     assert (waiting.returncode, out) == (0, "thing.kubectl.test/t condition met\n")
 
 
-def test_wait_for_a_condition_and_for_creation(kubectl, job, things):
+def test_wait_for_creation(kubectl, job):
+    needs_kubectl_of(31, "wait --for=create")
     waiting = kubectl.start("wait", "--for=create", "job/j", "--timeout=30s")
     kubectl.apply(job("j"))
     assert waiting.wait(30) == 0
     waiting.communicate()
 
+
+def test_wait_for_a_condition_and_for_deletion(kubectl, job):
+    kubectl.apply(job("j"))
     assert kubectl("wait", "--for=condition=Suspended", "job/j", "--timeout=30s") == "job.batch/j condition met\n"
     assert "timed out waiting" in kubectl.fails("wait", "--for=condition=Complete", "job/j", "--timeout=1s")
     assert kubectl("wait", "--for=delete", "job/none", "--timeout=1s") == ""

@@ -5,6 +5,7 @@ import urllib.request
 
 import pytest
 
+from ...programs import needs_kubectl_of
 from ...waiting import eventually
 
 pytestmark = pytest.mark.e2e
@@ -92,6 +93,7 @@ def test_debug_adds_a_container_to_a_running_pod(up, pod):
 
 
 def test_port_forward_leads_into_the_pod(up, pod):
+    needs_kubectl_of(30, "port-forward over WebSockets")
     server = "import http.server as h; h.HTTPServer(('127.0.0.1', {port}), h.SimpleHTTPRequestHandler).serve_forever()"
     port = _free_port()
     command = ["python3", "-c", server.format(port=port)]
