@@ -128,5 +128,5 @@ async def test_with_the_gate_of_native_gangs_off_no_right_to_them_is_needed(clus
             await end(process)
 
     said = log.read_text()
-    assert "is forbidden" not in said
-    assert "kind_left_out" not in said
+    assert "workloads.scheduling.k8s.io" not in said
+    assert "podgroups.scheduling.k8s.io" not in said
