@@ -1,8 +1,8 @@
 """
 Makes a model and a dataset and puts them into an S3 server: `python examples/llm/upload.py [ENDPOINT]`.
 
-The model is a Llama of 100,000 random weights with a tokenizer of its own, the dataset sums of two digits in words: small
-enough for a laptop, and the same files as those of a real model and a real dataset.
+The model is a Llama of 100,000 random weights with a tokenizer of its own. The dataset is sums of two digits in words.
+Both are small enough for a laptop and have the same files as a real model and a real dataset.
 """
 
 import json

@@ -1,8 +1,8 @@
 """
 Fit a small network to a curve on all ranks of an MPI job, with MLX: `mpirun ... python train.py RANKS`.
 
-Each rank has points of its own and starts with the same weights; gradients are averaged over MPI. The number of ranks is
-an argument, and is checked.
+Each rank has points of its own and starts with the same weights; gradients are averaged over MPI. The number of ranks
+is an argument, and is checked.
 """
 
 import os

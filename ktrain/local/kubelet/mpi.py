@@ -41,8 +41,9 @@ _PAIRS: Final = (
 _AS_ROOT: Final = tuple(
     f"{family}_ALLOW_RUN_AS_ROOT{suffix}" for family in ("OMPI", "PRTE") for suffix in ("", "_CONFIRM")
 )
-# Several "hosts" with one host name believe that they share memory, and crash; TCP between all of them is safe.
-_ON_SHARED_HOST: Final = {"OMPI_MCA_btl": "self,tcp", "OMPI_MCA_rtc": "^hwloc"}
+# Several "hosts" with one host name believe that they share memory, and crash; TCP between all of them is safe. `han`
+# sums within a host first and takes the wrong ranks for neighbours (MPI_ERR_TRUNCATE in MPI_Allreduce).
+_ON_SHARED_HOST: Final = {"OMPI_MCA_btl": "self,tcp", "OMPI_MCA_rtc": "^hwloc", "OMPI_MCA_coll": "^han"}
 IDLE: Final = (
     sys.executable,
     "-ISc",
