@@ -26,6 +26,9 @@ def main():
     expected = int(sys.argv[1])
     # Started by mpirun, DeepSpeed asks MPI for the ranks and for the address of the first one.
     deepspeed.init_distributed("nccl" if torch.cuda.is_available() else "gloo", verbose=False)
+    if "OMPI_COMM_WORLD_LOCAL_RANK" in os.environ:
+        # DeepSpeed counts the ranks on hosts of one name, and nodes that share a machine have one name.
+        os.environ["LOCAL_RANK"] = os.environ["OMPI_COMM_WORLD_LOCAL_RANK"]
     rank, size = distributed.get_rank(), distributed.get_world_size()
     print(f"rank {rank} of {size} on {os.uname().nodename}", flush=True)
     if size != expected:

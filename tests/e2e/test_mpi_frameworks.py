@@ -1,4 +1,4 @@
-"""DeepSpeed and MLX on the shipped runtimes, on CPU: ranks on two nodes, one loss that falls, the same weights on each."""
+"""DeepSpeed and MLX on the shipped runtimes, on CPU: two ranks, a loss that falls, the same weights on each."""
 
 import re
 
