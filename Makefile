@@ -4,11 +4,12 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 MPICH  := $(VENV)-mpich
+LLM    := $(VENV)-llm
 
 .PHONY: help demo examples test test-real test-gang test-peers test-sdk check bench docs clean
 help:
 	@echo "make demo       train a real model with one command (installs PyTorch into $(VENV))"
-	@echo "make examples   run all of examples/: torch, elastic torch, JAX, XGBoost, MPI, S3, order (into $(VENV) and $(MPICH))"
+	@echo "make examples   run all of examples/: torch, elastic torch, JAX, XGBoost, MPI, S3, order, language models (into $(VENV), $(MPICH) and $(LLM))"
 	@echo "make test       format, lint, types, layers and tests"
 	@echo "make test-real  the tests of tests/controlplane and tests/seeds on a real kube-apiserver, built with Go if need be, and kubectl's"
 	@echo "make test-gang  gangs of two jobs on the real kube-schedulers of Kubernetes 1.36 and 1.35"
@@ -33,17 +34,24 @@ demo: $(VENV)/.installed-demo
 
 # Three kinds of MPI: Open MPI 5 and MPICH as wheels, in an environment each as both bring an `mpirun`; and Debian's
 # Open MPI 4, which only root can install. What is not there is skipped, and said.
-examples: $(VENV)/.installed-examples $(VENV)/.installed-demo $(MPICH)/.installed
+examples: $(VENV)/.installed-examples $(VENV)/.installed-demo $(MPICH)/.installed $(LLM)/.installed
 	@command -v /usr/bin/mpirun >/dev/null || { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && \
 	  apt-get install --yes --no-install-recommends openmpi-bin; } || echo "not run: Open MPI 4 (apt-get install openmpi-bin)"
 	$(BIN)/python -m pytest -m "examples or torch" -rs tests/e2e/test_examples.py tests/e2e/test_order.py \
 	  tests/e2e/test_digits.py tests/e2e/test_elastic.py tests/e2e/test_elastic_losses.py
 	$(BIN)/python -m pytest -rs tests/e2e/test_mpi.py
 	$(MPICH)/bin/python -m pytest -m examples -k mpich tests/e2e/test_examples.py
+	$(LLM)/bin/python -m pytest -m examples -rs tests/e2e/test_llm.py tests/e2e/test_mpi_frameworks.py
 
 $(MPICH)/.installed: pyproject.toml
 	$(PYTHON) -m venv $(MPICH)
 	$(MPICH)/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[examples-mpich]'
+	@touch $@
+
+# Beside the others: transformers asks for versions of its own, and `make test` must not become theirs.
+$(LLM)/.installed: pyproject.toml
+	$(PYTHON) -m venv $(LLM)
+	$(LLM)/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[examples-llm,examples-mpi]'
 	@touch $@
 
 check: $(VENV)/.installed-dev
@@ -101,4 +109,4 @@ docs: $(VENV)/.installed-docs
 	$(BIN)/python hack/apidocs.py build/docs
 
 clean:
-	rm -rf $(VENV) $(MPICH) build .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) $(MPICH) $(LLM) build .mypy_cache .ruff_cache .pytest_cache .hypothesis

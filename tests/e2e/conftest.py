@@ -38,9 +38,9 @@ class Running:
         )
         self.lines = []
 
-    def _watched(self):
+    def _watched(self, patience_s=PATIENCE_S):
         """Kill what does not end: reading its output would wait for ever."""
-        watchdog = threading.Timer(PATIENCE_S, self.process.kill)
+        watchdog = threading.Timer(patience_s, self.process.kill)
         watchdog.daemon = True
         watchdog.start()
         return watchdog
@@ -55,9 +55,9 @@ class Running:
                 return line.rstrip("\n")
         raise AssertionError(f"{text!r} never came; output:\n" + "\n".join(self.lines))
 
-    def finish(self):
+    def finish(self, patience_s=PATIENCE_S):
         """Read to the end; return the exit code."""
-        watchdog = self._watched()
+        watchdog = self._watched(patience_s)
         self.lines += [line.rstrip("\n") for line in self.process.stdout]
         watchdog.cancel()
         return self.process.wait(PATIENCE_S)

@@ -18,6 +18,7 @@ import anyio
 from ktrain.framework.errors import FrameworkError
 from ktrain.local.sandbox.executor import StartError
 
+from . import mpi
 from .console import Console
 from .deadline import Deadline
 from .environment import ConfigError
@@ -238,7 +239,7 @@ class ContainerRunner:
 
     async def _watch_over(self, process: Process, target: Target, begun: datetime) -> None:
         """Carry out postStart, then the startup probe, then the others; cancelled when the process has ended."""
-        container = self.record.container
+        container = mpi.probed(self.record.container, target.process.argv)
         hook = container.lifecycle.post_start
         if hook is not None and (failure := await target.perform(hook, _HOOK_TIMEOUT_S)):
             self._pod.event("Warning", "FailedPostStartHook", f"container {self.name}: {failure}")

@@ -37,6 +37,9 @@ _DEFAULT_PATH: Final = "/usr/local/bin:/usr/bin:/bin"
 _REFERENCE: Final = re.compile(r"\$(?:(\$)|\(([^)]*)\))")
 _MAP_ENTRY: Final = re.compile(r"metadata\.(labels|annotations)\['(.*)'\]", re.DOTALL)
 
+_INITIALIZERS: Final = {"dataset-initializer": "dataset", "model-initializer": "model"}
+"""Images whose programs ktrain has, by name without registry and tag: Kubeflow's, and its own of the same name."""
+
 
 class ConfigError(Exception):
     """The container cannot be configured; the kubelet reports CreateContainerConfigError and tries again."""
@@ -85,14 +88,25 @@ def command_line(container: Container, variables: Mapping[str, str]) -> list[str
     Return the program and its arguments, expanded with the final variables.
 
     Raises:
-        StartError: Neither command nor args: the image's entry point is wanted, and images are not run.
+        StartError: Neither command nor args: the image's entry point is wanted, and images are not run, except for
+            those of the initializers.
     """
     if not container.command and not container.args:
+        name = container.image.rpartition("/")[2].partition("@")[0].partition(":")[0]
+        if name in _INITIALIZERS:
+            return _initializer(name, variables)
         raise StartError(
             f"container {container.name!r} has neither command nor args; images are not run here, "
             f"so the entry point of {container.image or 'its image'!r} is unknown: set command"
         )
     return [expand(word, variables) for word in (*container.command, *container.args)]
+
+
+def _initializer(image: str, variables: Mapping[str, str]) -> list[str]:
+    """Return ktrain's own program in place of the entry point; its directory is in sight, so that it is rewritten."""
+    kind = _INITIALIZERS[image]
+    target = [] if variables.get("TARGET_DIR") else ["env", f"TARGET_DIR=/workspace/{kind}"]
+    return [*target, "python", "-m", f"ktrain.initializers.{kind}"]
 
 
 def referenced(containers: Sequence[Container]) -> tuple[set[str], set[str]]:

@@ -15,10 +15,12 @@ import sys
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Final
 
+import msgspec
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from .spec import Pod
+    from .spec import Container, Pod
     from .volume_spec import Volume
 
 _PREFIXES: Final = ("OMPI_MCA_", "PRTE_MCA_", "HYDRA_", "I_MPI_")
@@ -39,8 +41,9 @@ _PAIRS: Final = (
 _AS_ROOT: Final = tuple(
     f"{family}_ALLOW_RUN_AS_ROOT{suffix}" for family in ("OMPI", "PRTE") for suffix in ("", "_CONFIRM")
 )
-# Several "hosts" with one host name believe that they share memory, and crash; TCP between all of them is safe.
-_ON_SHARED_HOST: Final = {"OMPI_MCA_btl": "self,tcp", "OMPI_MCA_rtc": "^hwloc"}
+# Several "hosts" with one host name believe that they share memory, and crash; TCP between all of them is safe. `han`
+# sums within a host first and takes the wrong ranks for neighbours (MPI_ERR_TRUNCATE in MPI_Allreduce).
+_ON_SHARED_HOST: Final = {"OMPI_MCA_btl": "self,tcp", "OMPI_MCA_rtc": "^hwloc", "OMPI_MCA_coll": "^han"}
 IDLE: Final = (
     sys.executable,
     "-ISc",
@@ -77,6 +80,13 @@ def worker_command(argv: Sequence[str], *, can_serve: bool) -> tuple[str, ...]:
     """Return the command of a container, `IDLE` in place of an sshd that cannot run."""
     is_sshd = PurePosixPath(argv[0]).name == "sshd" and any(word.startswith("-D") for word in argv[1:])
     return IDLE if is_sshd and not can_serve else tuple(argv)
+
+
+def probed(container: Container, argv: Sequence[str]) -> Container:
+    """Return the container with the probes that apply: they ask the sshd, so a worker that idles has none."""
+    if argv != IDLE:
+        return container
+    return msgspec.structs.replace(container, startup_probe=None, readiness_probe=None, liveness_probe=None)
 
 
 def holds_keys(volume: Volume) -> bool:

@@ -176,6 +176,22 @@ def test_a_container_that_relies_on_its_image_is_refused_by_name() -> None:
     assert caught.value.exit_code == 128
 
 
+@pytest.mark.parametrize(
+    ("image", "kind"),
+    [
+        ("ghcr.io/kubeflow/trainer/dataset-initializer:v2.3.0", "dataset"),
+        ("docker.io/kubeflow/model-initializer", "model"),
+        ("host:5000/model-initializer@sha256:0", "model"),
+    ],
+)
+def test_an_initializers_image_stands_for_ktrains_program(image: str, kind: str) -> None:
+    program = ["python", "-m", f"ktrain.initializers.{kind}"]
+
+    assert command_line(container(image=image), {}) == ["env", f"TARGET_DIR=/workspace/{kind}", *program]
+    assert command_line(container(image=image), {"TARGET_DIR": "/data"}) == program
+    assert command_line(container(image=image, command=["own"]), {}) == ["own"]
+
+
 def test_only_what_programs_need_is_inherited() -> None:
     outer = {"PATH": "/usr/bin:/venv/bin:/bin", "HOME": "/home/me", "LC_ALL": "C", "VIRTUAL_ENV": "/venv"}
     hostile = {

@@ -55,6 +55,7 @@ def test_root_may_launch_and_hosts_that_share_a_name_use_tcp():
     assert variables(HOSTFILE, as_root=True)["OMPI_ALLOW_RUN_AS_ROOT_CONFIRM"] == "1"
     assert "OMPI_ALLOW_RUN_AS_ROOT" not in variables(HOSTFILE)
     assert variables(HOSTFILE, shared_host=True)["OMPI_MCA_btl"] == "self,tcp"
+    assert variables(HOSTFILE, shared_host=True)["OMPI_MCA_coll"] == "^han"
     assert "OMPI_MCA_btl" not in variables(HOSTFILE)
 
 

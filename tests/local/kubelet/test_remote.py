@@ -97,9 +97,11 @@ async def test_killing_the_launcher_ends_what_it_has_started_elsewhere(real):
 
 
 @pytest.mark.e2e
-async def test_an_sshd_that_cannot_run_idles_and_says_so(real):
+@pytest.mark.parametrize("probes", [[], ["readinessProbe"], ["startupProbe", "livenessProbe"]])
+async def test_an_sshd_that_cannot_run_idles_and_says_so_and_its_port_is_not_probed(real, probes):
+    probe = {"tcpSocket": {"port": 1}, "periodSeconds": 1, "failureThreshold": 1}
     async with real() as world:
-        await world.create("w", ["/no/such/sshd", "-De"])
+        await world.create("w", ["/no/such/sshd", "-De"], container=dict.fromkeys(probes, probe))
         pod = await world.running("w")
         log = await anext(await world.log("w", follow=True))
 
