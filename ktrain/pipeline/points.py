@@ -331,7 +331,8 @@ class Conditions(Plugin, Protocol):
 
         A condition that is not returned stays as it is, so return it as False once it no longer holds. Without a
         transition time, the time at which its status changes is stored. No condition of a plugin ends a job, and
-        clients of upstream, which read the last condition, do not see it: Kubeflow's conditions come after it.
+        Kubeflow's conditions come after it, for clients that read the last one. Kubeflow's SDK says Created, and never
+        Running, of an unfinished job that has any condition, as it does after a resumption.
 
         Conclude it from objects that `ctx.lookup` finds, whose changes cause a reconcile, and not from `job.status`:
         the controller's own writes of the status cause none.

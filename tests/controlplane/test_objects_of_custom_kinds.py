@@ -22,8 +22,8 @@ STATUS = {
 }
 
 
-def things_of(group, fields=None, **spec):
-    properties = {"spec": {"type": "object", "properties": fields or TABLE["fields"], **spec}, "status": STATUS}
+def things_of(group, fields=None, status=STATUS, **spec):
+    properties = {"spec": {"type": "object", "properties": fields or TABLE["fields"], **spec}, "status": status}
     resource = Resource(group, "v1", "Thing", "things", namespaced=True, type=dict)
     return definition(resource, schema={"type": "object", "properties": properties}, subresources={"status": {}})
 
@@ -42,9 +42,10 @@ class Things:
         decoded = json.loads(answer.body) if answer.body.startswith(b"{") else None
         return answer.status, decoded, answer.headers.get("warning", "")
 
-    async def create(self, name="t", **more):
+    async def create(self, name="t", status=None, **more):
         spec = more.pop("spec", {})
         head = {"apiVersion": f"{self.group}/v1", "kind": "Thing", "metadata": {"name": name}, "spec": spec}
+        head |= {"status": status} if status else {}
         return await self.send("POST", self.path, head, **more)
 
     async def patch(self, name="u", sub="", body=None, **query):
@@ -52,9 +53,12 @@ class Things:
 
 
 @pytest.fixture
-async def things(control_plane):
+async def things(control_plane, request):
+    """Objects of a kind whose status is STATUS, or what the test says instead."""
     things = Things(control_plane)
-    status, answer, _ = await things.send("POST", URL, things_of(things.group))
+    status, answer, _ = await things.send(
+        "POST", URL, things_of(things.group, status=getattr(request, "param", STATUS))
+    )
     assert status == 201, answer
     await until(lambda: things.send("GET", things.path), lambda answer: answer[0] == 200, within_s=30)
     # A real server has been seen to answer 404 once more after the first 200, and says nowhere that it is done.
@@ -65,6 +69,15 @@ async def things(control_plane):
 
 def said(body):
     return sorted((one["field"], one["message"]) for one in (body.get("details") or {}).get("causes", []))
+
+
+@pytest.mark.parametrize("things", [STATUS | {"default": {"phase": "A"}}], indirect=True)
+async def test_a_new_object_has_the_default_of_its_status_and_not_the_status_that_was_sent(things):
+    """The status is dropped before the object is stored; what is read from storage gets defaults again."""
+    created = await things.create("u", status={"phase": "B"})
+    _, found, _ = await things.send("GET", f"{things.path}/u")
+
+    assert (created[0], created[1]["status"], found["status"]) == (201, {"phase": "A"}, {"phase": "A"})
 
 
 async def test_objects_are_stored_pruned_and_defaulted_or_refused_field_by_field(things):

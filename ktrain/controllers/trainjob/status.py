@@ -2,8 +2,9 @@
 The desired status of a TrainJob, and the smallest merge patch that gets it there. Pure functions.
 
 The controller sets Kubeflow's conditions only, and none before the job is suspended for the first time or ends: the SDK
-and upstream's State column take the last condition for the job's state. Conditions of plugins and of other controllers
-come before them. What hinders a job goes to our own `diagnosis`, what it does to our own `state`.
+calls an unfinished job Running only if it has none, and upstream's State column takes the last one for the job's state.
+Conditions of plugins and of other controllers come before them. What hinders a job goes to our own `diagnosis`, what it
+does to our own `state`.
 """
 
 from __future__ import annotations

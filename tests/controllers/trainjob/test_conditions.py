@@ -71,7 +71,7 @@ def test_a_plugins_condition_is_stored_moves_and_ends_nothing(plugin):
 
 
 def test_kubeflows_conditions_come_last_so_that_clients_of_upstream_read_them(plugin):
-    """Upstream's SDK and its column State take the last condition for the state of the job."""
+    """Upstream's column State takes the last condition for the state of the job."""
 
     async def scenario(world: World) -> None:
         async with world.operator():
