@@ -42,7 +42,7 @@ _HIDDEN: Final = "(not shown)"
     help="Take the runtime, and what else plugins read, from the cluster of this kubeconfig.",
 )
 @click.option("--context", callback=not_empty, help="The same, from the cluster of this kubeconfig context.")
-def command(files: tuple[str, ...], *, explain: bool, output: str, **options: str | None) -> None:
+def command(files: tuple[str, ...], *, explain: bool, output: str, namespace: str, **cluster: str | None) -> None:
     """
     Show what would be made of a TrainJob, without a cluster and without running anything.
 
@@ -59,7 +59,7 @@ def command(files: tuple[str, ...], *, explain: bool, output: str, **options: st
       ktrain plan job.yaml --context my-cluster | grep -A3 replicatedJobs
     """
     objects = load_objects(files)
-    plan = _make(objects, options)
+    plan = _make(objects, namespace, **cluster)
     show = _authors if explain else _objects
     try:
         for text in plan.warnings:
@@ -75,7 +75,7 @@ def command(files: tuple[str, ...], *, explain: bool, output: str, **options: st
     sys.exit(Outcome.REFUSED.value if plan.refusals else 0)
 
 
-def _make(objects: list[Json], options: dict[str, str | None]) -> OfflinePlan:
+def _make(objects: list[Json], namespace: str, kubeconfig: str | None, context: str | None) -> OfflinePlan:
     """Make the plan, or say why there is none and end the command."""
     import anyio
 
@@ -89,7 +89,7 @@ def _make(objects: list[Json], options: dict[str, str | None]) -> OfflinePlan:
 
     configure(level=_LOG_LEVEL)
     try:
-        return anyio.run(make_plan, objects, options["namespace"], options["kubeconfig"], options["context"])
+        return anyio.run(make_plan, objects, namespace, kubeconfig, context)
     except Exception as error:
         cause = first_cause(error)
         if isinstance(cause, Refused | ConfigError | PipelineError):
@@ -115,7 +115,7 @@ def _shown(body: Json) -> Json:
     metadata = dict(body["metadata"])
     if owners := metadata.get("ownerReferences"):
         metadata["ownerReferences"] = [{key: owner[key] for key in owner if key != "uid"} for owner in owners]
-    hidden = {
+    hidden: Json = {
         part: dict.fromkeys(body[part], _HIDDEN)
         for part in ("data", "stringData")
         if body["kind"] == "Secret" and part in body
