@@ -42,7 +42,7 @@ _HIDDEN: Final = "(not shown)"
     help="Take the runtime, and what else plugins read, from the cluster of this kubeconfig.",
 )
 @click.option("--context", callback=not_empty, help="The same, from the cluster of this kubeconfig context.")
-def command(files: tuple[str, ...], *, explain: bool, output: str, **options: str | None) -> None:
+def command(files: tuple[str, ...], *, explain: bool, output: str, namespace: str, **cluster: str | None) -> None:
     """
     Show what would be made of a TrainJob, without a cluster and without running anything.
 
@@ -59,6 +59,24 @@ def command(files: tuple[str, ...], *, explain: bool, output: str, **options: st
       ktrain plan job.yaml --context my-cluster | grep -A3 replicatedJobs
     """
     objects = load_objects(files)
+    plan = _make(objects, namespace, **cluster)
+    show = _authors if explain else _objects
+    try:
+        for text in plan.warnings:
+            click.echo(f"ktrain: warning: {text}", err=True)
+        click.echo(show(plan, output), nl=False)
+        for text in plan.refusals:
+            click.echo(f"ktrain: refused: {text}", err=True)
+    except BrokenPipeError:
+        from .display import close_quietly
+
+        close_quietly()
+        sys.exit(Outcome.OUTPUT_CLOSED.value)
+    sys.exit(Outcome.REFUSED.value if plan.refusals else 0)
+
+
+def _make(objects: list[Json], namespace: str, kubeconfig: str | None, context: str | None) -> OfflinePlan:
+    """Make the plan, or say why there is none and end the command."""
     import anyio
 
     from ktrain.framework.errors import ConfigError, FrameworkError
@@ -70,23 +88,17 @@ def command(files: tuple[str, ...], *, explain: bool, output: str, **options: st
     from .submit import Refused
 
     configure(level=_LOG_LEVEL)
-
     try:
-        plan = anyio.run(make_plan, objects, options["namespace"], options["kubeconfig"], options["context"])
+        return anyio.run(make_plan, objects, namespace, kubeconfig, context)
     except Exception as error:
         cause = first_cause(error)
-        if not isinstance(cause, Refused | ConfigError | FrameworkError | PipelineError | OSError):
-            raise
-        click.echo(f"ktrain: refused: {cause}" if isinstance(cause, Refused) else f"ktrain: {cause}", err=True)
-        is_input = isinstance(cause, Refused | ConfigError | PipelineError)
-        sys.exit((Outcome.REFUSED if is_input else Outcome.FAILED).value)
-    for text in plan.warnings:
-        click.echo(f"ktrain: warning: {text}", err=True)
-    if not plan.refusals or plan.objects:
-        click.echo(_authors(plan, output) if explain else _objects(plan, output), nl=False)
-    for text in plan.refusals:
-        click.echo(f"ktrain: refused: {text}", err=True)
-    sys.exit(Outcome.REFUSED.value if plan.refusals else 0)
+        if isinstance(cause, Refused | ConfigError | PipelineError):
+            click.echo(f"ktrain: refused: {cause}", err=True)
+            sys.exit(Outcome.REFUSED.value)
+        if isinstance(cause, FrameworkError | OSError):
+            click.echo(f"ktrain: {cause}", err=True)
+            sys.exit(Outcome.FAILED.value)
+        raise
 
 
 def _objects(plan: OfflinePlan, output: str) -> str:
@@ -103,7 +115,7 @@ def _shown(body: Json) -> Json:
     metadata = dict(body["metadata"])
     if owners := metadata.get("ownerReferences"):
         metadata["ownerReferences"] = [{key: owner[key] for key in owner if key != "uid"} for owner in owners]
-    hidden = {
+    hidden: Json = {
         part: dict.fromkeys(body[part], _HIDDEN)
         for part in ("data", "stringData")
         if body["kind"] == "Secret" and part in body

@@ -135,8 +135,12 @@ class Watch:
         suspended: bool = False,
         keys: Callable[[Object], Iterable[Key]] | None = None,
     ) -> None:
-        said: list[Concerns] = [concerns] if concerns is not None else []
-        said += [Owned()] * owned + [Suspended()] * suspended + [Mapped(_WithoutWorld(keys))] * bool(keys)  # type: ignore[arg-type]
+        older: tuple[Concerns | None, ...] = (
+            Owned() if owned else None,
+            Suspended() if suspended else None,
+            Mapped(_WithoutWorld(keys)) if keys else None,
+        )
+        said = [one for one in (concerns, *older) if one is not None]
         if len(said) > 1:
             names = ", ".join(type(one).__name__ for one in said)
             raise ValueError(f"a Watch of {resource.qualified_name} is {names} at once; make a Watch of each")

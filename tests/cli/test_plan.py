@@ -82,6 +82,27 @@ def test_it_prints_them_as_a_list_of_json():
     assert [item["kind"] for item in json.loads(done.stdout)["items"]] == ["JobSet"]
 
 
+def test_a_reader_that_goes_away_ends_it_quietly():
+    given = f"{RUNTIME % ''}---{JOB}"
+    shell = f"{sys.executable} -m ktrain plan - | true; exit ${{PIPESTATUS[0]}}"
+    done = subprocess.run(["bash", "-c", shell], input=given, capture_output=True, text=True, check=False)
+
+    assert (done.returncode, done.stderr) == (141, "")
+
+
+def test_a_cluster_that_cannot_be_reached_is_told(tmp_path):
+    kubeconfig = tmp_path / "kubeconfig"
+    kubeconfig.write_text(
+        """{apiVersion: v1, kind: Config, current-context: c, contexts: [{name: c, context: {cluster: c, user: u}}],
+        clusters: [{name: c, cluster: {server: "http://127.0.0.1:1"}}], users: [{name: u, user: {}}]}"""
+    )
+    done = ktrain("-", "--kubeconfig", str(kubeconfig), given=JOB)
+
+    assert done.returncode == 1
+    assert "127.0.0.1:1" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
 def test_it_explains_who_sets_which_field():
     done = ktrain("-", "--explain", given=f"{RUNTIME % ''}---{JOB}")
 

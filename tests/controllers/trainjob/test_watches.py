@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import re
 import time
+from pathlib import Path
 
 import pytest
 import structlog
 
 from ktrain.api import core
 from ktrain.api import trainer as api
+from ktrain.api.jobset import JOBSETS
 from ktrain.api.meta import Key
 from ktrain.controllers.trainjob.indexes import Indexes, MappedKeys
 from ktrain.framework.controller.predicates import Changed
@@ -222,5 +225,39 @@ def test_an_index_that_fails_on_a_job_does_not_cost_the_job(values):
 
             assert cache.informer(api.TRAIN_JOBS).get(KEY) is not None
             assert await world.job_set() is not None
+
+    play(scenario)
+
+
+def test_the_plugin_of_the_guide_keeps_suspended_jobs_up_to_date():
+    page = (Path(__file__).parents[3] / "docs" / "plugins" / "own.md").read_text()
+    (source,) = [block for block in re.findall(r"```python\n(.*?)```", page, re.DOTALL) if "class Budgets" in block]
+    guide: dict = {"__name__": "ktrain_budgets"}
+    exec(source, guide)
+
+    async def gpus(world: World, name: str):
+        job_set = await world.user.get(core.untyped(JOBSETS), name, NS)
+        (container,) = job_set["spec"]["replicatedJobs"][0]["template"]["spec"]["template"]["spec"]["containers"]
+        return next((entry["value"] for entry in container.get("env", ()) if entry["name"] == "ACME_GPUS"), None)
+
+    async def scenario(world: World) -> None:
+        world.plugins += (guide["Budgets"](),)
+        red = budget("red", gpus="4")
+        red["metadata"]["labels"] = {"acme.example/budget": "true"}
+        async with world.operator():
+            for name, suspend in (("waits", True), ("runs", False)):
+                body = world.body(name, suspend=suspend)
+                labels = {"labels": {guide["TEAM"]: "red"}}
+                await world.user.create(api.TRAIN_JOBS, body | {"metadata": body["metadata"] | labels})
+            await world.settle()
+            assert await gpus(world, "waits") is None
+            await world.user.create(core.CONFIG_MAPS, red)
+            await world.settle()
+            assert await gpus(world, "waits") == "4"
+            await world.user.patch(core.CONFIG_MAPS, Key(NS, "red"), {"data": {"gpus": "8"}})
+            await world.settle()
+
+            assert await gpus(world, "waits") == "8"
+            assert await gpus(world, "runs") is None, "a job that runs stays as it is"
 
     play(scenario)
