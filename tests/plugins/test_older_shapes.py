@@ -2,6 +2,9 @@
 
 import pytest
 
+from ktrain.api.meta import Key, ObjectMeta, OwnerReference
+from ktrain.plugins.jobset import JobSetState
+
 RUNTIME = """
 spec:
   mlPolicy: {numNodes: 1}
@@ -163,3 +166,15 @@ def test_they_change_only_while_the_job_is_suspended(kit, suspended, errors):
 
     assert len(found) == errors
     assert all("PodTemplateOverrides can only be modified when the TrainJob is suspended" in error for error in found)
+
+
+@pytest.mark.parametrize("name", ["labels", "annotations"])
+def test_labels_and_annotations_are_fixed_once_there_is_a_jobset(kit, name):
+    new, old = job(f"suspend: true, {name}: {{a: c}}"), job(f"suspend: true, {name}: {{a: b}}")
+
+    assert kit.errors(RUNTIME, new, old) == []
+    owner = OwnerReference(kind="TrainJob", name="j", uid="u", controller=True)
+    metadata = ObjectMeta(name="j", namespace="ns", owner_references=(owner,))
+    kit.objects["jobsets", Key("ns", "j")] = JobSetState(metadata=metadata)
+    (error,) = kit.errors(RUNTIME, new, old)
+    assert error.startswith(f"spec.{name}: Forbidden: must not change once the TrainJob has a JobSet")
