@@ -20,7 +20,7 @@ from ktrain.pipeline.errors import PluginError
 from ktrain.pipeline.findings import FieldError, Findings, invalid
 
 from . import kueue
-from .runtime_steps import check_steps
+from .runtime_steps import LAUNCHER, check_steps
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -44,6 +44,8 @@ _DEPRECATED: Final = (
     "See runtime deprecation policy: "
     "https://trainer.kubeflow.org/en/latest/operator-guides/runtime.html#runtime-deprecation-policy"
 )
+_MOVED: Final = ("Intel", "MPICH")
+"""Values of `mpiImplementation` that KEP-2170 has, and Kubeflow Trainer's schema has not."""
 _PROCESSES: Final = ("auto", "cpu", "gpu")
 _BROKEN_PLUGIN: Final = (
     "nothing is wrong with the TrainJob: ask who runs ktrain to mend or uninstall the plugin, then submit it again"
@@ -259,6 +261,32 @@ def _missing_runtime(ref: api.RuntimeRef) -> FieldError:
     path = "spec.runtimeRef" if ref.kind == api.TRAINING_RUNTIMES.kind else "spec.RuntimeRef"
     detail = f'{ref.kind}.{ref.api_group} "{ref.name}" not found: specified {kind} {MISSING_RUNTIME}'
     return invalid(path, value, detail)
+
+
+def default_runtime(runtime: Json) -> Json:
+    """
+    Return a runtime for Intel MPI or MPICH with its `mpi.variant`, where `mpiImplementation` names it (KEP-2170).
+
+    The schema takes no other `mpiImplementation` than Open MPI's, in words of Kubeflow Trainer's that clients and
+    recorded cases know. So what names another one is moved where the schema takes it; but only in a runtime that can
+    run it, by a `launcher`. The input is not changed.
+    """
+    spec = runtime.get("spec")
+    policy = spec.get("mlPolicy") if isinstance(spec, dict) else None
+    mpi = policy.get("mpi") if isinstance(policy, dict) else None
+    if not isinstance(mpi, dict) or mpi.get("mpiImplementation") not in _MOVED or mpi.get("variant"):
+        return runtime
+    template = _within(_within(spec, "template"), "spec")
+    jobs = template.get("replicatedJobs")
+    if not isinstance(jobs, list) or not any(isinstance(one, dict) and one.get("name") == LAUNCHER for one in jobs):
+        return runtime
+    moved = mpi | {"mpiImplementation": "OpenMPI", "variant": mpi["mpiImplementation"]}
+    return runtime | {"spec": _within(runtime, "spec") | {"mlPolicy": _within(spec, "mlPolicy") | {"mpi": moved}}}
+
+
+def _within(holder: JsonValue, key: str) -> Json:
+    found = holder.get(key) if isinstance(holder, dict) else None
+    return found if isinstance(found, dict) else {}
 
 
 def validate_runtime(registry: Registry, runtime: Json, old: Json | None, ctx: Context | None = None) -> Verdict:

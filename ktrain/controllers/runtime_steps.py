@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 
     from ktrain.api.meta import Json
 
-_MPI_JOBS: Final = ("node", "launcher")
+LAUNCHER: Final = "launcher"
+_MPI_JOBS: Final = ("node", LAUNCHER)
 """Jobs of an MPI runtime that get keys and the host file, with or without a step's label."""
 
 

@@ -27,6 +27,7 @@ T = TypeVar("T")
 
 _SUFFIX: Final = f"{api.GROUP.replace('.', '-')}-{api.VERSION}"
 MUTATE_TRAIN_JOB: Final = f"/mutate-{_SUFFIX}-trainjob"
+MUTATE_RUNTIME: Final = f"/mutate-{_SUFFIX}-runtime"
 VALIDATE_TRAIN_JOB: Final = f"/validate-{_SUFFIX}-trainjob"
 VALIDATE_RUNTIME: Final = f"/validate-{_SUFFIX}-trainingruntime"
 _RUNTIMES: Final = (api.TRAINING_RUNTIMES, api.CLUSTER_TRAINING_RUNTIMES)
@@ -38,6 +39,7 @@ def make_handlers(cache: Cache, env: Env, registry: Registry) -> dict[str, Admis
     hooks = _Hooks(cache, env, registry)
     return {
         MUTATE_TRAIN_JOB: hooks.default_train_job,
+        MUTATE_RUNTIME: hooks.default_runtime,
         VALIDATE_TRAIN_JOB: hooks.validate_train_job,
         VALIDATE_RUNTIME: hooks.validate_runtime,
         VALIDATE_CLUSTER_RUNTIME: hooks.validate_runtime,
@@ -70,6 +72,9 @@ class _Hooks:
             admission.default_train_job(sized, request.old_object, self._env.clock.now()),
             warnings=admission.hints(job, request.old_object),
         )
+
+    def default_runtime(self, request: AdmissionRequest) -> Allowed | Denied:
+        return Allowed(admission.default_runtime(request.object)) if request.object else Allowed()
 
     def validate_train_job(self, request: AdmissionRequest) -> Allowed | Denied:
         if request.object is None:

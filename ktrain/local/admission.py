@@ -37,6 +37,7 @@ def admission_plugins(env: Env, registry: Registry, reader: StoreReader) -> list
     rules = _Rules(env, registry, reader)
     return [
         AdmissionPlugin("trainjob-defaults", rules.default_train_job, mutating=True),
+        AdmissionPlugin("runtime-defaults", rules.default_runtime, mutating=True),
         AdmissionPlugin("trainjob-rules", rules.validate_train_job),
         AdmissionPlugin("runtime-rules", rules.validate_runtime),
     ]
@@ -72,6 +73,12 @@ class _Rules:
         sized = trainer_rules.default_nodes(job, old, self._reader.lookup)
         stamped = trainer_rules.default_train_job(sized, old, self._env.clock.now())
         return AdmissionResponse(stamped, warnings=trainer_rules.hints(job, old))
+
+    def default_runtime(self, request: AdmissionRequest) -> AdmissionResponse | None:
+        kinds = (trainer.TRAINING_RUNTIMES, trainer.CLUSTER_TRAINING_RUNTIMES)
+        if request.object is None or not any(is_write(request, kind) for kind in kinds):
+            return None
+        return AdmissionResponse(trainer_rules.default_runtime(request.object))
 
     def validate_train_job(self, request: AdmissionRequest) -> AdmissionResponse | None:
         if not is_write(request, trainer.TRAIN_JOBS) or request.object is None:

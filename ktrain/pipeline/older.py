@@ -1,8 +1,9 @@
 """
 What TrainJobs of Kubeflow Trainer 2.0 and 2.1 say, as the templates of the runtime patches that they would be today.
 
-`labels` and `annotations` are the JobSet's; `podSpecOverrides` (2.0) and `podTemplateOverrides` (2.1) patch the pods of
-the jobs that they name, or of all if they name none. They come before `runtimePatches`. The object is left as its
+`labels` and `annotations` are the JobSet's, its Jobs' and their pods' (KEP-2170; those releases wrote them to the
+JobSet alone); `podSpecOverrides` (2.0) and `podTemplateOverrides` (2.1) patch the pods of the jobs that they name, or
+of all if they name none. They come before `runtimePatches`. The object is left as its
 user wrote it: translated by a webhook, it would fight with whoever applies the file again, and stay as it is
 where webhooks are off.
 """
@@ -71,18 +72,26 @@ def patch_templates(spec: TrainJobSpec, replicated_jobs: Sequence[str]) -> list[
     found, total = [], 0
     metadata: Json = {key: dict(value) for key in ("labels", "annotations") if (value := getattr(spec, key))}
     if metadata:
-        found.append(PatchTemplate("spec.labels and spec.annotations", metadata, {}))
+        template: Json = {"metadata": metadata, "spec": {"template": {"metadata": metadata}}}
+        total += 2 * len(msgspec.json.encode(metadata)) * len(replicated_jobs)
+        _check_size(total, replicated_jobs)
+        jobs = [{"name": job, "template": template} for job in replicated_jobs]
+        found.append(PatchTemplate("spec.labels and spec.annotations", metadata, {"replicatedJobs": jobs}))
     for name in OVERRIDES:
         for index, entry in enumerate(overrides(spec, name)):
             if not (pod := pod_patch(name, entry)):
                 continue
             named = targets(entry, replicated_jobs)
             total += len(msgspec.json.encode(pod)) * len(named)
-            if total > MAX_BYTES:
-                raise PlanError(
-                    f"the overrides of the TrainJob have more than {MAX_BYTES} bytes, written out for each of the"
-                    f" {len(replicated_jobs)} jobs of its runtime; no JobSet is that large: name the jobs they are for"
-                )
+            _check_size(total, replicated_jobs)
             jobs = [{"name": job, "template": {"spec": {"template": pod}}} for job in named]
             found.append(PatchTemplate(f"spec.{name}[{index}]", {}, {"replicatedJobs": jobs}))
     return found
+
+
+def _check_size(total: int, replicated_jobs: Sequence[str]) -> None:
+    if total > MAX_BYTES:
+        raise PlanError(
+            f"the overrides of the TrainJob have more than {MAX_BYTES} bytes, written out for each of the"
+            f" {len(replicated_jobs)} jobs of its runtime; no JobSet is that large: name the jobs they are for"
+        )

@@ -12,6 +12,7 @@ from ktrain.api import trainer as api
 from ktrain.api.meta import Key
 from ktrain.controllers.admission import (
     MISSING_RUNTIME,
+    default_runtime,
     default_train_job,
     validate_runtime,
     validate_train_job,
@@ -365,5 +366,45 @@ def test_processes_of_nonsense_are_left_to_the_schema(mistyped):
     for body in mistyped(job(trainer={"numProcPerNode": "auto"})):
         before = copy.deepcopy(body)
         with_processes(body)
+
+        assert body == before
+
+
+def mpi_runtime(*jobs, **mpi):
+    return runtime(jobs=[{"name": name} for name in jobs]) | {
+        "spec": {"mlPolicy": {"mpi": mpi}, "template": {"spec": {"replicatedJobs": [{"name": name} for name in jobs]}}}
+    }
+
+
+@pytest.mark.parametrize("name", ["Intel", "MPICH"])
+def test_another_mpi_by_the_proposals_field_is_the_variant(name):
+    given = mpi_runtime("node", "launcher", mpiImplementation=name, numProcPerNode=2)
+    before = copy.deepcopy(given)
+
+    assert default_runtime(given)["spec"] == before["spec"] | {
+        "mlPolicy": {"mpi": {"mpiImplementation": "OpenMPI", "variant": name, "numProcPerNode": 2}}
+    }
+    assert given == before
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        mpi_runtime("node", mpiImplementation="MPICH"),
+        mpi_runtime("launcher", mpiImplementation="OpenMPI"),
+        mpi_runtime("launcher", mpiImplementation="Fast"),
+        mpi_runtime("launcher", mpiImplementation="Intel", variant="MPICH"),
+        mpi_runtime("launcher"),
+        runtime(),
+    ],
+)
+def test_other_runtimes_stay_as_they_are_said(given):
+    assert default_runtime(given) is given
+
+
+def test_defaults_of_runtimes_leave_nonsense_to_the_schema(mistyped):
+    for body in mistyped(mpi_runtime("launcher", mpiImplementation="MPICH")):
+        before = copy.deepcopy(body)
+        default_runtime(body)
 
         assert body == before

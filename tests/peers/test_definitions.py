@@ -15,9 +15,15 @@ SAME = "the same in other words"
 KNOWN = (
     (r"spec\.(elasticNodes|mlPolicy\.(plugin|mpi\.variant|x-)|podGroupPolicy\.(plugin|workload|x-))", OURS),
     (
-        r"status\.(default|diagnosis|elastic|nodes|restarts|state)|additionalPrinterColumns|x-kubernetes-validations$|subresources\.scale",
+        r"status\.(diagnosis|elastic|nodes|restarts|state)|additionalPrinterColumns|x-kubernetes-validations$|subresources\.scale",
         OURS,
     ),
+    (
+        r"spec\.trainer\.(processesPerNode|x-kubernetes-validations$)|spec\.mlPolicy\.mpi\.x-kubernetes-validations",
+        OURS,
+    ),
+    (r"spec\.trainer\.numProcPerNode\.(anyOf|type|format|x-kubernetes-int-or-string)", OLDER),
+    (r"spec\.mlPolicy\.mpi\.SSHAuthMountPath", "KEP-2170 spells it so"),
     (r"spec\.(annotations|labels|podSpecOverrides|podTemplateOverrides)", OLDER),
     (r"spec\.mlPolicy\.torch\.(elasticPolicy|numProcPerNode)", OLDER),
     (

@@ -2,6 +2,9 @@
 
 import pytest
 
+from ktrain.api.meta import Key, ObjectMeta, OwnerReference
+from ktrain.plugins.jobset import JobSetState
+
 RUNTIME = """
 spec:
   mlPolicy: {numNodes: 1}
@@ -28,11 +31,27 @@ def pods(kit, spec):
     return {one["name"]: one["template"]["spec"]["template"] for one in jobs}
 
 
-def test_labels_and_annotations_of_2_0_are_the_job_sets(kit):
-    metadata = kit.job_set(RUNTIME, job("labels: {tier: silver, a: b}, annotations: {x: y}"))["metadata"]
+def test_labels_and_annotations_are_those_of_jobset_jobs_and_pods(kit):
+    job_set = kit.job_set(RUNTIME, job("labels: {tier: silver, a: b}, annotations: {x: y}"))
+    templates = [one["template"] for one in job_set["spec"]["replicatedJobs"]]
 
-    assert metadata["labels"] == {"tier": "silver", "a": "b"}
-    assert metadata["annotations"] == {"x": "y"}
+    for metadata in (
+        job_set["metadata"],
+        *(template["metadata"] for template in templates),
+        *(template["spec"]["template"]["metadata"] for template in templates),
+    ):
+        assert metadata["labels"].items() >= {"tier": "silver", "a": "b"}.items()
+        assert metadata["annotations"] == {"x": "y"}
+    assert STEP.items() <= templates[1]["metadata"]["labels"].items()
+
+
+STEP = {"trainer.kubeflow.org/trainjob-ancestor-step": "trainer"}
+
+
+def test_labels_of_a_job_make_no_steps(kit):
+    (error,) = kit.errors(RUNTIME, job("labels: {trainer.kubeflow.org/trainjob-ancestor-step: trainer}"))
+
+    assert error.startswith("spec.labels[trainer.kubeflow.org/trainjob-ancestor-step]: Forbidden: must not be set")
 
 
 @pytest.mark.parametrize(
@@ -147,3 +166,15 @@ def test_they_change_only_while_the_job_is_suspended(kit, suspended, errors):
 
     assert len(found) == errors
     assert all("PodTemplateOverrides can only be modified when the TrainJob is suspended" in error for error in found)
+
+
+@pytest.mark.parametrize("name", ["labels", "annotations"])
+def test_labels_and_annotations_are_fixed_once_there_is_a_jobset(kit, name):
+    new, old = job(f"suspend: true, {name}: {{a: c}}"), job(f"suspend: true, {name}: {{a: b}}")
+
+    assert kit.errors(RUNTIME, new, old) == []
+    owner = OwnerReference(kind="TrainJob", name="j", uid="u", controller=True)
+    metadata = ObjectMeta(name="j", namespace="ns", owner_references=(owner,))
+    kit.objects["jobsets", Key("ns", "j")] = JobSetState(metadata=metadata)
+    (error,) = kit.errors(RUNTIME, new, old)
+    assert error.startswith(f"spec.{name}: Forbidden: must not change once the TrainJob has a JobSet")

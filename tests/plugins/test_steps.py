@@ -126,3 +126,10 @@ def test_an_elastic_job_in_the_proposals_form_has_a_size(kit):
 
     assert (size.replicated_job, size.status.desired_nodes) == ("node", 2)
     assert built(kit, shape, job())["node"][1]["trainer"]["env"][0] == {"name": "PET_NNODES", "value": "2:4"}
+
+
+def test_the_directory_of_mpis_keys_may_be_spelled_as_in_the_proposal(kit):
+    shape = runtime("{mpi: {SSHAuthMountPath: /home/u/.ssh}}", step("launcher", "trainer", "mpi-launcher"))
+    mounts = built(kit, shape, job())["launcher"][1]["mpi-launcher"]["volumeMounts"]
+
+    assert mounts[0] == {"name": "mpi-ssh-auth", "mountPath": "/home/u/.ssh"}

@@ -181,7 +181,8 @@ def test_the_answer_for_jobs_that_say_the_same_is_remembered(kit):
     context = kit.context
 
     def ask(name):
-        text = job("trainer: {image: remembered, numProcPerNode: 2}").replace("name: j", f"name: {name}")
+        trainer = f"{{image: {name}, args: [{name}], env: [{{name: A, value: {name}}}], numProcPerNode: 2}}"
+        text = job(f"trainer: {trainer}").replace("name: j", f"name: {name}")
         return unused(kit.registry, kit.job(text), kit.runtime(runtime()), context)
 
     first = ask("a")

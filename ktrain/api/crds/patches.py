@@ -187,11 +187,12 @@ def older_shapes() -> Json:
         }
     )
     deprecated = "Deprecated: use runtimePatches. {} as Trainer {} had them; {} while the job is suspended."
-    counts, changes = "a change counts only", "they may change only"
+    changes = "they may change only"
+    added = "{} of the JobSet, its Jobs and their pods, over the runtime's; fixed once there is a JobSet."
     pod: Json = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
     return {
-        "annotations": strings(deprecated.format("Annotations of the JobSet", "2.0 and 2.1", counts)),
-        "labels": strings(deprecated.format("Labels of the JobSet", "2.0 and 2.1", counts)),
+        "annotations": strings(added.format("Annotations")),
+        "labels": strings(added.format("Labels")),
         "podSpecOverrides": array(
             pod, kind="atomic", high=16, description=deprecated.format("Changes of pods' specs", "2.0", changes)
         ),

@@ -123,10 +123,13 @@ def _torch_processes(description: str) -> Json:
 def _mpi() -> Json:
     return obj(
         {
+            "SSHAuthMountPath": text(
+                high=4096, description="sshAuthMountPath as KEP-2170 spells it, and before that one."
+            ),
             "mpiImplementation": text(
                 enum=["OpenMPI", ""],
                 default="OpenMPI",
-                description="Which MPI the image has; OpenMPI, the default, is 4.",
+                description="Which MPI the image has; OpenMPI, the default, is 4. Intel and MPICH become the variant.",
             ),
             "numProcPerNode": _processes(
                 "mpiPolicy", "Slots of each node where the TrainJob says nothing; with 1, the default, its GPUs if any."
@@ -140,6 +143,13 @@ def _mpi() -> Json:
                 description="Which MPI the image has, before mpiImplementation, which knows Open MPI 4 only.",
             ),
         },
+        rules=(
+            rule(
+                "!has(self.SSHAuthMountPath) || !has(self.sshAuthMountPath)"
+                " || self.sshAuthMountPath in ['/root/.ssh', self.SSHAuthMountPath]",
+                "SSHAuthMountPath and sshAuthMountPath must be the same",
+            ),
+        ),
         description="MPI: a launcher runs mpirun, which reaches the nodes by ssh, with keys made for the job.",
     )
 

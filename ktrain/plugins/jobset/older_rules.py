@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from ktrain.api import trainer as api
 from ktrain.pipeline.findings import FieldError, forbidden, invalid
 from ktrain.pipeline.journal import leaves
 from ktrain.pipeline.older import OVERRIDES, overrides, patch_templates, pod_patch, targets
@@ -21,7 +22,6 @@ from .pods import pod_patch_errors
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from ktrain.api import trainer as api
     from ktrain.api.meta import Json
     from ktrain.api.schema import Schema
 
@@ -38,6 +38,9 @@ def speaks(job: api.TrainJob) -> bool:
 
 def shapes(job: api.TrainJob) -> Iterator[FieldError]:
     """Yield what is wrong with the overrides themselves, whatever the runtime is."""
+    for key in (api.ANCESTOR_LABEL, api.ELASTIC_LABEL):
+        if key in (job.spec.labels or {}):
+            yield forbidden(f"spec.labels[{key}]", "must not be set: it would be a label of all Jobs and pods")
     for name in OVERRIDES:
         for index, entry in enumerate(overrides(job.spec, name)):
             yield from _shape(name, entry, f"spec.{name}[{index}]")
@@ -56,7 +59,10 @@ def check(job: api.TrainJob, by_name: Mapping[str, Json]) -> Iterator[FieldError
 
 
 def late_changes(job: api.TrainJob, old: api.TrainJob, job_set: JobSetState | None) -> Iterator[FieldError]:
-    """Yield what may not change the way it did."""
+    """Yield what may not change the way it did. JobSet lets no label or annotation of its Jobs change."""
+    for name in ("labels", "annotations"):
+        if job_set and (getattr(job.spec, name) or {}) != (getattr(old.spec, name) or {}):
+            yield forbidden(f"spec.{name}", "must not change once the TrainJob has a JobSet: its Jobs have them, too")
     for name in OVERRIDES:
         if overrides(job.spec, name) == overrides(old.spec, name):
             continue

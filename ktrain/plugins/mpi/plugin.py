@@ -128,7 +128,7 @@ def _as_the_launcher(info: Info, node: PodSet) -> None:
 
 
 def _give_keys(job: MPIJob, pod_set: PodSet) -> None:
-    directory = job.policy.ssh_auth_mount_path
+    directory = job.policy.key_directory
     mode = job.implementation.key_mode(directory)
     files = (
         ("ssh-privatekey", "id_rsa", mode),

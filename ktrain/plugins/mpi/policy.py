@@ -33,6 +33,13 @@ class MPIPolicy(Struct, frozen=True):
     num_proc_per_node: int = 1
     run_launcher_as_node: bool = False
     ssh_auth_mount_path: str = "/root/.ssh"
+    proposed_mount_path: str = msgspec.field(default="", name="SSHAuthMountPath")
+    """The same in KEP-2170's spelling."""
+
+    @property
+    def key_directory(self) -> str:
+        """Where the keys are mounted."""
+        return self.proposed_mount_path or self.ssh_auth_mount_path
 
 
 @dataclass(frozen=True, slots=True)
