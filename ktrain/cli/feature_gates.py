@@ -82,6 +82,6 @@ feature_gates_option = click.option(
     callback=_callback,
     metavar="GATE[=true|false],...",
     help="Off by default: TrainJobStatus (pods report their progress); of JobSets RestartJob, ElasticJobSet, "
-    "InPlaceRestart. On by default: GenericWorkload (podGroupPolicy.workload), TrainJobState (status.state and kubectl's "
-    "columns; off with --pods off).",
+    "InPlaceRestart. On by default: GenericWorkload (podGroupPolicy.workload), TrainJobState (status.state and the "
+    "columns of kubectl; off with --pods off).",
 )
