@@ -1,6 +1,7 @@
 """DeepSpeed and MLX on the shipped runtimes, on CPU: two ranks, a loss that falls, the same weights on each."""
 
 import re
+from importlib.util import find_spec
 
 import pytest
 
@@ -13,10 +14,8 @@ PATIENCE_S = 300
 @pytest.mark.parametrize("framework", ["deepspeed", "mlx"])
 def test_two_ranks_on_two_nodes_fit_one_network(start, example, framework):
     pytest.importorskip("mpi4py", reason="mpi4py is not installed: pip install '.[examples-mpi]'")
-    pytest.importorskip(
-        {"deepspeed": "deepspeed.version", "mlx": "mlx.core"}[framework],
-        reason=f"{framework} is not installed: pip install '.[examples-mpi]'",
-    )
+    if find_spec(framework) is None:  # DeepSpeed is not imported here: that warns, compiles and takes seconds
+        pytest.skip(f"{framework} is not installed: pip install '.[examples-mpi]'")
     # The runtimes' user 1000 cannot read a Python below /root, which pods in namespaces would have to.
     running = start("run", "--pods", "host", example(f"{framework}/trainjob.yaml"))
     code = running.finish(PATIENCE_S)
