@@ -32,10 +32,13 @@ if TYPE_CHECKING:
 class Model(Protocol):
     """A model of kubernetes_asyncio, such as `V1ConfigMap`."""
 
-    openapi_types: Mapping[str, str]
-    """The type of each attribute."""
-    attribute_map: Mapping[str, str]
-    """The name of each attribute in JSON."""
+    @property
+    def openapi_types(self) -> Mapping[str, str]:
+        """The type of each attribute."""
+
+    @property
+    def attribute_map(self) -> Mapping[str, str]:
+        """The name of each attribute in JSON."""
 
 
 def is_model(type_: type) -> bool:
@@ -47,7 +50,7 @@ def document(resource: Resource[Any], body: Json | Model) -> Json:
     """Return what to send: a dict as it is; a model as JSON, of the resource's version and kind if it says none."""
     if not _is_model_object(body):
         return cast("Json", body)
-    return {"apiVersion": resource.api_version, "kind": resource.kind} | _plain(body)
+    return {"apiVersion": resource.api_version, "kind": resource.kind, **_plain(body)}
 
 
 def key_in(body: Json) -> Key:
