@@ -15,14 +15,14 @@ from __future__ import annotations
 import json
 from datetime import date
 from functools import cache
-from typing import TYPE_CHECKING, Any, Protocol, TypeGuard, cast
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 import msgspec
 
 from ktrain.api.meta import Json, Key, ObjectMeta
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
 
     from kubernetes_asyncio.client import ApiClient
 
@@ -32,13 +32,8 @@ if TYPE_CHECKING:
 class Model(Protocol):
     """A model of kubernetes_asyncio, such as `V1ConfigMap`."""
 
-    @property
-    def openapi_types(self) -> Mapping[str, str]:
-        """The type of each attribute."""
-
-    @property
-    def attribute_map(self) -> Mapping[str, str]:
-        """The name of each attribute in JSON."""
+    def to_dict(self, serialize: bool = False) -> Any:  # noqa: ANN401, FBT001, FBT002 -- the package's own signature
+        """Return its attributes by name."""
 
 
 def is_model(type_: type) -> bool:
@@ -69,7 +64,7 @@ def decoding_hook(type_: type) -> Callable[[type, Any], Any] | None:
     return _decode if is_model(type_) else None
 
 
-def _is_model_object(value: object) -> TypeGuard[Model]:
+def _is_model_object(value: object) -> bool:
     return not isinstance(value, dict) and is_model(type(value))
 
 
