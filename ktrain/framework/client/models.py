@@ -15,14 +15,14 @@ from __future__ import annotations
 import json
 from datetime import date
 from functools import cache
-from typing import TYPE_CHECKING, Any, Protocol, TypeGuard, cast
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 import msgspec
 
 from ktrain.api.meta import Json, Key, ObjectMeta
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
 
     from kubernetes_asyncio.client import ApiClient
 
@@ -32,10 +32,8 @@ if TYPE_CHECKING:
 class Model(Protocol):
     """A model of kubernetes_asyncio, such as `V1ConfigMap`."""
 
-    openapi_types: Mapping[str, str]
-    """The type of each attribute."""
-    attribute_map: Mapping[str, str]
-    """The name of each attribute in JSON."""
+    def to_dict(self, serialize: bool = False) -> Any:  # noqa: ANN401, FBT001, FBT002 -- the package's own signature
+        """Return its attributes by name."""
 
 
 def is_model(type_: type) -> bool:
@@ -47,7 +45,7 @@ def document(resource: Resource[Any], body: Json | Model) -> Json:
     """Return what to send: a dict as it is; a model as JSON, of the resource's version and kind if it says none."""
     if not _is_model_object(body):
         return cast("Json", body)
-    return {"apiVersion": resource.api_version, "kind": resource.kind} | _plain(body)
+    return {"apiVersion": resource.api_version, "kind": resource.kind, **_plain(body)}
 
 
 def key_in(body: Json) -> Key:
@@ -66,7 +64,7 @@ def decoding_hook(type_: type) -> Callable[[type, Any], Any] | None:
     return _decode if is_model(type_) else None
 
 
-def _is_model_object(value: object) -> TypeGuard[Model]:
+def _is_model_object(value: object) -> bool:
     return not isinstance(value, dict) and is_model(type(value))
 
 
