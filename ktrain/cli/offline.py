@@ -112,6 +112,9 @@ class _Planner:
         resource = api.TRAINING_RUNTIMES if ref.kind == api.TRAINING_RUNTIMES.kind else api.CLUSTER_TRAINING_RUNTIMES
         runtime = await self._client.get(resource, ref.name, job.metadata.namespace if resource.namespaced else "")
         spec = msgspec.json.decode(runtime.spec, type=api.RuntimeSpec)
+        # Admission gives the same warnings, but for those that Kubeflow Trainer is recorded not to give.
+        blank = Context.at_present(self._env, self._reader.lookup)
+        self._warnings += map(str, pipeline.unused(self._registry, job, spec, blank))
         if not job.is_managed_here:
             self._warnings.append(f"spec.managedBy is {job.spec.managed_by}: this TrainJob's objects are built there")
         plan = await self._plan(job, spec)

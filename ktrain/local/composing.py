@@ -40,7 +40,7 @@ async def compose(
     *,
     jobsets: jobset.Gates | None,
     places_pods: bool,
-    shows_state: bool,
+    shows_state: bool = True,
     cpu_times: CpuTimes | None = None,
     status_service: StatusService | None = None,
 ) -> Composed:

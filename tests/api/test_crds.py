@@ -251,7 +251,6 @@ NOT_ELASTIC = (
         pytest.param(None, 3, {"jobsStatus": []}, [NOT_ELASTIC], id="not elastic, for the first time"),
         pytest.param(2, None, {"jobsStatus": []}, [], id="not elastic, taken away"),
         pytest.param(2, 3, None, [], id="not known yet"),
-        pytest.param(2, 3, {"state": "Pending"}, [], id="not known yet, and Pending by default"),
     ],
 )
 def test_only_an_elastic_job_changes_its_size_and_within_its_range(shipped, old, new, status, expected):

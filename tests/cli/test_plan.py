@@ -164,6 +164,17 @@ def test_what_admission_warns_of_is_a_warning_and_the_plan_is_made():
     assert [body["kind"] for body in plan.objects] == ["JobSet"]
 
 
+def test_a_field_without_effect_is_warned_of_also_where_admission_is_silent_as_kubeflows_is():
+    runtime = (RUNTIME % "").replace("mlPolicy: {numNodes: 2, torch: {}}", "")
+    asked = "trainer: {numProcPerNode: 3, resourcesPerNode: {limits: {cpu: 1}}}"
+    plan = planned(runtime, JOB.replace("trainer: {numNodes: 3, image: other}", asked))
+
+    assert plan.warnings == (
+        "spec.trainer.numProcPerNode: no effect, because no policy or plugin of the runtime uses it",
+        "spec.trainer.resourcesPerNode: no effect, because the runtime has no mlPolicy, which says what a node is",
+    )
+
+
 def test_a_job_of_another_controller_is_warned_of():
     plan = planned(RUNTIME % "", JOB.replace("trainer:", "managedBy: kueue.x-k8s.io/multikueue, trainer:"))
 

@@ -43,7 +43,8 @@ def test_a_lookup_of_a_kind_that_nobody_watches_finds_nothing_and_follows_nothin
     answer, followed = simulate(scenario)
 
     assert not isinstance(answer, Denied)
-    assert set(followed) == {api.TRAINING_RUNTIMES.qualified_name, api.CLUSTER_TRAINING_RUNTIMES.qualified_name}
+    ours = (api.TRAIN_JOBS, api.TRAINING_RUNTIMES, api.CLUSTER_TRAINING_RUNTIMES)  # plugins' indexes are over these
+    assert set(followed) == {resource.qualified_name for resource in ours}
 
 
 class Broken:
