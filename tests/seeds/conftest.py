@@ -15,6 +15,7 @@ from ktrain.api import trainer
 from ktrain.api.core import untyped
 from ktrain.api.jobset import JOBSETS
 from ktrain.api.meta import Key
+from ktrain.controllers.admission import default_runtime, with_processes
 from ktrain.controllers.jobset.admission import default_jobset
 from ktrain.framework.errors import NotFound
 
@@ -25,6 +26,15 @@ KINDS = {
     resource.kind: resource
     for resource in (trainer.TRAIN_JOBS, trainer.TRAINING_RUNTIMES, trainer.CLUSTER_TRAINING_RUNTIMES, JOBSETS)
 }
+
+
+DEFAULTS = {
+    "TrainJob": with_processes,
+    "TrainingRuntime": default_runtime,
+    "ClusterTrainingRuntime": default_runtime,
+    "JobSet": default_jobset,
+}
+"""What admission makes of an object, for the real server, where no webhook is installed."""
 
 
 def documents(name):
@@ -63,8 +73,7 @@ async def apply(control_plane):
                 body["metadata"]["namespace"] = control_plane.namespace
             if change:
                 change(body)
-            is_undefaulted = body["kind"] == "JobSet" and control_plane.is_real  # no webhook is installed there
-            sent = default_jobset(body) if is_undefaulted else body
+            sent = DEFAULTS[body["kind"]](body) if control_plane.is_real else body
             found = await client.create(resource, sent, field_validation="Strict")
             made.append((resource, Key(body["metadata"].get("namespace", ""), body["metadata"]["name"])))
             assert [path for path in missing(body, found) if path not in moved] == []
