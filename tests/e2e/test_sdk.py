@@ -77,7 +77,7 @@ def test_the_example_goes_through_all_of_it(sdk, shared_up):
     said = done.stdout.splitlines()
 
     assert done.returncode == 0, done.stderr
-    assert "plain, torch-distributed, torchtune-llama3.2-1b" in said[0]
+    assert "plain, torch-distributed, torch-distributed-elastic, torchtune-llama3.2-1b" in said[0]
     assert said[1:3] == [f"node-{number}: node {number}: slope 2.985 after 50 steps" for number in range(2)]
     assert said.count("event: Pod Started: container node started") == 2
     assert said[-1] == "Complete; 0 jobs are left"

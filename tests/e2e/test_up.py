@@ -150,8 +150,10 @@ def test_kubectl_watches_a_job_from_creation_to_complete(up, train_job):
         while "Complete" not in seen[-1]:
             seen.append(watch.stdout.readline())
 
-        assert seen[0].split() == ["NAME", "STATE", "AGE"]
+        assert seen[0].split() == ["NAME", "STATE", "NODES", "RESTARTS", "AGE"]
         assert seen[1].split()[0] == "job"
+        name, *shown = seen[-1].split()[:4]
+        assert (name, shown) == ("job", ["Complete", "1/1", "0"])
     finally:
         watch.kill()
         watch.wait()
