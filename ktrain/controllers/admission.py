@@ -97,7 +97,7 @@ def with_processes(job: Json) -> Json:
     said = trainer.get("numProcPerNode") if isinstance(trainer, dict) else None
     if not isinstance(spec, dict) or not isinstance(trainer, dict) or not isinstance(said, str):
         return job
-    if said in _PROCESSES:
+    if said in _PROCESSES and trainer.get("processesPerNode", said) == said:
         rest = {key: value for key, value in trainer.items() if key != "numProcPerNode"}
         return job | {"spec": spec | {"trainer": rest | {"processesPerNode": said}}}
     if re.fullmatch(r"[0-9]{1,9}", said):
@@ -263,25 +263,32 @@ def _missing_runtime(ref: api.RuntimeRef) -> FieldError:
     return invalid(path, value, detail)
 
 
-def default_runtime(runtime: Json) -> Json:
+def default_runtime(runtime: Json, old: Json | None = None) -> Json:
     """
     Return a runtime for Intel MPI or MPICH with its `mpi.variant`, where `mpiImplementation` names it (KEP-2170).
 
     The schema takes no other `mpiImplementation` than Open MPI's, in words of Kubeflow Trainer's that clients and
     recorded cases know. So what names another one is moved where the schema takes it; but only in a runtime that can
-    run it, by a `launcher`. The input is not changed.
+    run it, by a `launcher`. *old* is what the runtime replaces: what was moved there gives way to what is said now.
+    Neither input is changed.
     """
-    spec = runtime.get("spec")
-    policy = spec.get("mlPolicy") if isinstance(spec, dict) else None
-    mpi = policy.get("mpi") if isinstance(policy, dict) else None
-    if not isinstance(mpi, dict) or mpi.get("mpiImplementation") not in _MOVED or mpi.get("variant"):
+    mpi, before = _mpi(runtime), _mpi(old or {})
+    said, variant = mpi.get("mpiImplementation"), mpi.get("variant")
+    was_moved = before.get("mpiImplementation") == "" and variant == before.get("variant")
+    jobs = _within(_within(_within(runtime, "spec"), "template"), "spec").get("replicatedJobs")
+    has_launcher = isinstance(jobs, list) and any(isinstance(one, dict) and one.get("name") == LAUNCHER for one in jobs)
+    if said == "OpenMPI" and variant and was_moved:
+        moved = {key: value for key, value in mpi.items() if key != "variant"}
+    elif said in _MOVED and has_launcher and (not variant or variant == said or was_moved):
+        moved = mpi | {"mpiImplementation": "", "variant": said}
+    else:
         return runtime
-    template = _within(_within(spec, "template"), "spec")
-    jobs = template.get("replicatedJobs")
-    if not isinstance(jobs, list) or not any(isinstance(one, dict) and one.get("name") == LAUNCHER for one in jobs):
-        return runtime
-    moved = mpi | {"mpiImplementation": "OpenMPI", "variant": mpi["mpiImplementation"]}
-    return runtime | {"spec": _within(runtime, "spec") | {"mlPolicy": _within(spec, "mlPolicy") | {"mpi": moved}}}
+    spec = _within(runtime, "spec")
+    return runtime | {"spec": spec | {"mlPolicy": _within(spec, "mlPolicy") | {"mpi": moved}}}
+
+
+def _mpi(runtime: Json) -> Json:
+    return _within(_within(_within(runtime, "spec"), "mlPolicy"), "mpi")
 
 
 def _within(holder: JsonValue, key: str) -> Json:

@@ -74,7 +74,9 @@ class _Hooks:
         )
 
     def default_runtime(self, request: AdmissionRequest) -> Allowed | Denied:
-        return Allowed(admission.default_runtime(request.object)) if request.object else Allowed()
+        if request.object is None:
+            return Allowed()
+        return Allowed(admission.default_runtime(request.object, request.old_object))
 
     def validate_train_job(self, request: AdmissionRequest) -> Allowed | Denied:
         if request.object is None:

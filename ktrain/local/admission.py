@@ -78,7 +78,7 @@ class _Rules:
         kinds = (trainer.TRAINING_RUNTIMES, trainer.CLUSTER_TRAINING_RUNTIMES)
         if request.object is None or not any(is_write(request, kind) for kind in kinds):
             return None
-        return AdmissionResponse(trainer_rules.default_runtime(request.object))
+        return AdmissionResponse(trainer_rules.default_runtime(request.object, request.old_object))
 
     def validate_train_job(self, request: AdmissionRequest) -> AdmissionResponse | None:
         if not is_write(request, trainer.TRAIN_JOBS) or request.object is None:

@@ -11,7 +11,8 @@ label on the pod template, and other names. Both are read here, and nowhere else
 | container of an initializer | the step's name | the step's name; the only one |
 
 The first of these counts. A step that is labelled on its Job template takes no container of another name, although it
-is the only one: Kubeflow Trainer refuses such a runtime, or runs the container without what the TrainJob says.
+is the only one: Kubeflow Trainer refuses such a runtime, or runs the container without what the TrainJob says. Where
+only the pods are labelled, a `node` beside a `trainer` may be either of them, so neither counts.
 """
 
 from __future__ import annotations
@@ -67,9 +68,9 @@ def container_name(step: Step, names: Sequence[str]) -> str | None:
     a trainer.
     """
     known = CONTAINERS.get(step.name) or CONTAINERS[api.ANCESTOR_TRAINER]
-    for name in known:
-        if name in names:
-            return name
+    found = [name for name in known if name in names]
+    if found:
+        return found[0] if len(found) == 1 or not step.on_pods else None
     is_upstreams = step.is_known and not step.on_pods
     return names[0] if len(names) == 1 and not is_upstreams else None
 

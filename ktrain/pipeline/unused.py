@@ -52,9 +52,9 @@ _IDENTITIES: Final = frozenset(("name", "manager", "targetJob", "targetJobs", "m
 _MOST_FIELDS: Final = 64
 """Fields that are tried; what a job says beyond them is not. The largest of ktrain's examples says 14."""
 _MOST_BYTES: Final = 64 << 10
-"""Of a spec that is tried: larger ones have patches that take long to merge."""
-_BUDGET_S: Final = 0.25
-"""The event loop stands still meanwhile; with ktrain's own plugins all takes some milliseconds."""
+"""Of a spec and a runtime that are tried: larger ones take long to plan, and to remember."""
+_BUDGET_S: Final = 0.1
+"""The event loop stands still meanwhile. Most jobs take milliseconds; for large ones and slow plugins it ends early."""
 _AT: Final = datetime(2000, 1, 1, tzinfo=UTC)
 _METADATA: Final = ObjectMeta(name="job", namespace="default", uid="uid")
 
@@ -84,9 +84,10 @@ def unused(registry: Registry, job: api.TrainJob, runtime: api.RuntimeSpec, ctx:
     if not (spec.trainer or spec.initializer or spec.runtime_patches or any(_older(spec))):
         return ()
     encoded = msgspec.json.encode(spec if registry.foreign else _without_values(spec))
-    if len(encoded) > _MOST_BYTES:
+    described = msgspec.json.encode(runtime)
+    if len(encoded) + len(described) > _MOST_BYTES:
         return ()
-    return _unused(registry, encoded, msgspec.json.encode(runtime), ctx.monotonic)
+    return _unused(registry, encoded, described, ctx.monotonic)
 
 
 def _without_values(spec: api.TrainJobSpec) -> api.TrainJobSpec:
@@ -142,8 +143,8 @@ class _Trial:
 
     @property
     def is_over(self) -> bool:
-        """Whether other people's plugins have taken so long that the rest is not tried."""
-        return bool(self._registry.foreign) and self._monotonic() - self._began_s > _BUDGET_S
+        """Whether plans have taken so long that the rest is not tried."""
+        return self._monotonic() - self._began_s > _BUDGET_S
 
     def job(self, spec: Json) -> api.TrainJob:
         decoded = msgspec.json.decode(msgspec.json.encode(spec), type=api.TrainJobSpec)

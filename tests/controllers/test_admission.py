@@ -382,9 +382,25 @@ def test_another_mpi_by_the_proposals_field_is_the_variant(name):
     before = copy.deepcopy(given)
 
     assert default_runtime(given)["spec"] == before["spec"] | {
-        "mlPolicy": {"mpi": {"mpiImplementation": "OpenMPI", "variant": name, "numProcPerNode": 2}}
+        "mlPolicy": {"mpi": {"mpiImplementation": "", "variant": name, "numProcPerNode": 2}}
     }
     assert given == before
+
+
+@pytest.mark.parametrize(
+    ("said", "stored"),
+    [
+        ("Intel", {"mpiImplementation": "", "variant": "Intel"}),
+        ("MPICH", {"mpiImplementation": "", "variant": "MPICH"}),
+        ("OpenMPI", {"mpiImplementation": "OpenMPI"}),
+        ("", {"mpiImplementation": "", "variant": "Intel"}),
+    ],
+)
+def test_an_mpi_that_was_moved_gives_way_to_what_is_said_now(said, stored):
+    old = default_runtime(mpi_runtime("launcher", mpiImplementation="Intel"))
+    merged = mpi_runtime("launcher", mpiImplementation=said, variant="Intel")
+
+    assert default_runtime(merged, old)["spec"]["mlPolicy"]["mpi"] == stored
 
 
 @pytest.mark.parametrize(

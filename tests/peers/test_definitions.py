@@ -19,9 +19,10 @@ KNOWN = (
         OURS,
     ),
     (
-        r"spec\.trainer\.(processesPerNode|x-kubernetes-validations$)|spec\.mlPolicy\.mpi\.x-kubernetes-validations",
+        r"spec\.trainer\.(processesPerNode|x-kubernetes-validations$)|spec\.mlPolicy\.(mpi|torch)\.x-kubernetes-validations",
         OURS,
     ),
+    (r"(.*\.)?template\.spec\.workloadRef", "Kubernetes 1.35's pods have it"),
     (r"spec\.trainer\.numProcPerNode\.(anyOf|type|format|x-kubernetes-int-or-string)", OLDER),
     (r"spec\.mlPolicy\.mpi\.SSHAuthMountPath", "KEP-2170 spells it so"),
     (r"spec\.(annotations|labels|podSpecOverrides|podTemplateOverrides)", OLDER),

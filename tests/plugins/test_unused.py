@@ -41,6 +41,13 @@ def test_what_every_trainer_gets_has_an_effect(found, policy):
     assert found(runtime(policy), f"trainer: {{{fields}, resourcesPerNode: {{requests: {{cpu: 1}}}}}}") == {}
 
 
+def test_a_runtime_that_takes_long_to_plan_is_not_tried(found):
+    others = [UNLABELLED.replace("NAME", f"other-{number}-{'x' * 40}") for number in range(400)]
+
+    assert found(runtime("{}", NODE, *others), "trainer: {numProcPerNode: 2}") == {}
+    assert found(runtime("{}", NODE, *others[:2]), "trainer: {numProcPerNode: 2}") != {}
+
+
 @pytest.mark.parametrize("policy", POLICIES)
 def test_processes_per_node_have_an_effect_where_a_policy_has_them(found, policy):
     has_them = "torch" in policy or "flux" in policy

@@ -42,8 +42,8 @@ class Compared(NamedTuple):
 
 async def compare(client: Client, applies: Sequence[Apply], *, keeps: bool) -> Compared:
     """
-    Compare components with what is there. With `keeps`, what stands beside a JobSet is kept, and so is a JobSet that
-    cannot become ours.
+    Compare components with what is there. A JobSet that cannot become what is built is kept: Kubeflow Trainer made it,
+    or an earlier release of ktrain, which built it otherwise. With `keeps`, so is what stands beside it.
 
     Raises:
         ApiError: One could not be written.
@@ -57,7 +57,7 @@ async def compare(client: Client, applies: Sequence[Apply], *, keeps: bool) -> C
         try:
             written = live if keeps and not is_job_set else await _tried(client, apply, built)
         except ApiError as error:
-            if not (keeps and is_job_set and _is_immutable(error)):
+            if not (is_job_set and _is_immutable(error)):
                 raise
             instead_of = kept.fixed(built)
             written = await _tried(client, apply, kept.adjusted(live, built, apply.patches))

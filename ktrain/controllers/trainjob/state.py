@@ -63,7 +63,8 @@ def with_state(status: api.TrainJobStatus, job: api.TrainJob, job_set: JobSetSta
     nodes, restarts = _nodes(job_set, observed, status.elastic), _restarts(observed)
     if not word:
         is_idle = job_set.spec.suspend
-        word = PENDING if is_idle else _progress(job.status, status.elastic, observed, nodes, restarts)
+        needed = status.elastic.min_nodes if status.elastic else nodes.wanted - _waiting(job_set, observed)
+        word = PENDING if is_idle else _progress(job.status, needed, observed, nodes, restarts)
     return replace(status, state=word, nodes=nodes, restarts=restarts)
 
 
@@ -88,17 +89,17 @@ def _settled(job: api.TrainJob, status: api.TrainJobStatus) -> str:
     return ""
 
 
-def _progress(
-    shown: api.TrainJobStatus, size: api.ElasticStatus | None, status: JobSetStatus, nodes: api.Nodes, restarts: int
-) -> str:
-    # The nodes of an elastic job train as soon as there are enough, and while others join.
-    is_running = 0 < (size.min_nodes if size else nodes.wanted) <= nodes.ready
+def _progress(shown: api.TrainJobStatus, needed: int, status: JobSetStatus, nodes: api.Nodes, restarts: int) -> str:
+    """*needed*: how many nodes have to be ready. Those of an elastic job train while others join."""
     is_restarting = is_condition_true(status.conditions, jobset.CONDITION_RESTARTING)
-    if is_running and not is_restarting:
+    if 0 < needed <= nodes.ready and not is_restarting:
         return RUNNING
     is_restarted = shown.restarts is not None and restarts > shown.restarts
-    if is_restarting or is_restarted or shown.state in (RUNNING, RESTARTING):
+    if is_restarting or is_restarted or shown.state == RESTARTING:
         return RESTARTING
+    if shown.state == RUNNING:
+        # A job whose turn comes later adds nodes that are wanted; only fewer nodes that are ready are a restart.
+        return RUNNING if shown.nodes and shown.nodes.ready <= nodes.ready else RESTARTING
     has_begun = any(one.active or one.ready or one.succeeded for one in status.replicated_jobs_status)
     return STARTING if has_begun else PENDING
 
@@ -115,6 +116,17 @@ def _nodes(job_set: JobSetState, status: JobSetStatus, size: api.ElasticStatus |
             ready += min(done.get(one.name, 0), one.replicas) * pods
             wanted += one.replicas * pods
     return api.Nodes(ready, wanted)
+
+
+def _waiting(job_set: JobSetState, status: JobSetStatus) -> int:
+    """Count the wanted pods whose Jobs wait until others have succeeded."""
+    succeeded = {one.name: one.succeeded for one in status.replicated_jobs_status}
+    left = {one.name for one in job_set.spec.replicated_jobs if succeeded.get(one.name, 0) < one.replicas}
+    return sum(
+        one.replicas * one.pods
+        for one in job_set.spec.replicated_jobs
+        if not one.initializes and any(it.status == "Complete" and it.name in left for it in one.depends_on)
+    )
 
 
 def _restarts(status: JobSetStatus) -> int:

@@ -61,6 +61,7 @@ def stated(child: JobSetState | None, *, suspend: bool = False, shown=None, labe
 
 RUNNING = job_set(node={"ready": 1, "active": 1})
 STARTING = job_set(node={"active": 1})
+AFTER = replace(rjob("evaluate", 1), depends_on=(jobset.DependsOn("node", "Complete"),))
 SHOWN_RUNNING = api.TrainJobStatus(state="Running", restarts=0)
 SHOWN_RESTARTING = api.TrainJobStatus(state="Restarting", restarts=1)
 WAITS = api.Diagnosis("Unschedulable", "no room")
@@ -87,6 +88,14 @@ WAITS = api.Diagnosis("Unschedulable", "no room")
             stated(job_set(rjob("launcher", 1), rjob("node", 2), launcher={"succeeded": 1}, node={"ready": 1})),
         ),
         ("Running", stated(job_set(restarts=2, node={"ready": 1}), shown=SHOWN_RESTARTING)),
+        ("Running", stated(job_set(NODE, AFTER, node={"ready": 1, "active": 1}, evaluate={}))),
+        (
+            "Running",
+            stated(
+                job_set(NODE, AFTER, node={"succeeded": 1}, evaluate={"active": 1}),
+                shown=replace(SHOWN_RUNNING, nodes=api.Nodes(4, 5)),
+            ),
+        ),
         ("Restarting", stated(STARTING, shown=SHOWN_RUNNING)),
         ("Restarting", stated(job_set(restarts=1, node={}), shown=api.TrainJobStatus(state="Starting", restarts=0))),
         ("Restarting", stated(job_set(restarts=1, node={"active": 1}), shown=SHOWN_RESTARTING)),

@@ -58,11 +58,14 @@ class Cluster(World):
 
     async def made_by_another(self, policies: list[dict]) -> None:
         """Have the JobSet made anew, with other claims than ktrain would build."""
+        await self.made_anew((await self.stored())["spec"] | {"volumeClaimPolicies": policies})
+
+    async def made_anew(self, spec: dict) -> None:
+        """Have the JobSet made anew with another spec."""
         stored = await self.stored()
         await self.user.delete(JOB_SETS, Key(NS, "job"))
         metadata = {key: value for key, value in stored["metadata"].items() if key in ("name", "namespace")}
         metadata["ownerReferences"] = stored["metadata"]["ownerReferences"]
-        spec = stored["spec"] | {"volumeClaimPolicies": policies}
         await self.user.create(JOB_SETS, stored | {"metadata": metadata, "spec": spec})
 
     async def change(self, **spec) -> None:
@@ -116,6 +119,26 @@ def test_a_job_that_was_created_suspended_is_resumed(case, restarted):
         await world.is_resumed()
 
     play({"replicatedJobs": [node()], **TEMPLATES[case]}, scenario)
+
+
+def test_a_jobset_that_an_earlier_release_built_otherwise_is_resumed_as_it_is():
+    """Its Jobs have none of the TrainJob's labels, and their metadata cannot change."""
+
+    async def scenario(world: Cluster) -> None:
+        async with world.operator():
+            await world.job(suspend=True, labels={"team": "a"})
+        stored = await world.stored()
+        del stored["spec"]["replicatedJobs"][0]["template"]["metadata"]["labels"]["team"]
+        await world.made_anew(stored["spec"])
+        async with world.operator():
+            await world.settle(5)
+            await world.change(suspend=False)
+            await world.is_resumed()
+
+        labels = (await world.stored())["spec"]["replicatedJobs"][0]["template"]["metadata"]["labels"]
+        assert "team" not in labels
+
+    play({"replicatedJobs": [node()]}, scenario)
 
 
 @pytest.mark.parametrize("file", [file for file in assets.runtime_files() if "torchtune" in file.name], ids=str)
