@@ -1,7 +1,7 @@
 """
 The pipeline: four phases that turn a TrainJob and its runtime into objects, through plugins.
 
-- `points` what a plugin may implement and what it is given; `registry` finds plugins and puts them in order
+- `points` what a plugin may implement; `context` what it is given; `registry` finds plugins and puts them in order
 - `watches` what a plugin watches: kinds, whom their changes concern, and indexes
 - `slots` `mlPolicy.plugin` and `podGroupPolicy.plugin`: whose they are, and what may be in them
 - `gang` members and resources of all pods together

@@ -8,6 +8,7 @@ answers.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -41,8 +42,9 @@ class Indexes:
         for index in dict.fromkeys(indexes):
             self._names[index] = name = f"plugin index {id(index.values):x}"
             informer = informers.get(index.resource)
-            if informer is not None and not informer.has_index(name):  # the webhooks share caches with the controller
-                informer.add_index(name, _Guarded(index.values))
+            if informer is not None:
+                with suppress(ValueError):  # it is there: the webhooks share caches with the controller
+                    informer.add_index(name, _Guarded(index.values))
 
     def lookup(self, resource: Resource[T], key: Key) -> T | None:
         """Return an object, or None."""

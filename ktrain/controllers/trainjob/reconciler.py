@@ -208,20 +208,8 @@ class Reconciler:
         runtime = self._lookup(resource, where) if resource and where else None
         shared, shares = self._shared.of(job, job_set), self._shared.for_new_jobs and job_set is None
         memory, kinds, taken = self._memory(job), self._informers, self._own.taken(job.metadata.uid)
-        return Observed(
-            job,
-            runtime,
-            snapshot,
-            job_set,
-            memory,
-            context,
-            kinds,
-            checked,
-            shared,
-            taken,
-            shares=shares,
-            shows_state=self._shows_state,
-        )
+        known = (runtime, snapshot, job_set, memory, context, kinds, checked, shared, taken)
+        return Observed(job, *known, shares=shares, shows_state=self._shows_state)
 
     async def _decide(self, job: api.TrainJob) -> tuple[Decision | None, ApiError | PlanError | None]:
         """

@@ -117,10 +117,6 @@ class Informer(Generic[T]):
         """Add an index by a pure function of the object. ValueError if the name is taken."""
         self._store.add_index(name, function)
 
-    def has_index(self, name: str) -> bool:
-        """Whether there is an index of this name."""
-        return self._store.has_index(name)
-
     def __len__(self) -> int:
         return len(self._store)
 

@@ -94,10 +94,6 @@ class Store(Generic[T]):
         """The objects with this value of the index. KeyError if there is no such index."""
         return [self._objects[key] for key in self._indexes[name].keys(value)]
 
-    def has_index(self, name: str) -> bool:
-        """Whether there is an index of this name."""
-        return name in self._indexes
-
     def add_index(self, name: str, function: IndexFunction[T]) -> None:
         """Add an index and build it from the content. ValueError if the name is taken."""
         if name in self._indexes:
