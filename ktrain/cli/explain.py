@@ -112,7 +112,8 @@ def hint(ended: ContainerStateTerminated, log: Sequence[str]) -> str | None:
 
 def nothing_ran(job: TrainJob) -> list[str]:
     """What to say of a job that is Complete because it had nothing to do."""
-    if job.spec.trainer is None or job.spec.trainer.num_nodes != 0:
+    # For torch, 0 is one node on its own.
+    if job.spec.trainer is None or job.spec.trainer.num_nodes != 0 or (job.status.nodes and job.status.nodes.ready):
         return []
     return [f"TrainJob {job.metadata.name} had no nodes: its spec.trainer.numNodes is 0. Is it meant to be?"]
 

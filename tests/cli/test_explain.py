@@ -5,7 +5,7 @@ import pytest
 
 from ktrain.api.core import ContainerState, ContainerStateTerminated, ContainerStatus, Pod, PodStatus
 from ktrain.api.meta import Condition, ObjectMeta
-from ktrain.api.trainer import Trainer, TrainJob, TrainJobSpec, TrainJobStatus
+from ktrain.api.trainer import Nodes, Trainer, TrainJob, TrainJobSpec, TrainJobStatus
 from ktrain.cli.explain import (
     CREDENTIALS_HINT,
     KILLED_HINT,
@@ -83,10 +83,11 @@ def test_a_missing_module_is_answered_with_where_to_install_it(said, advice):
 
 
 def test_a_job_without_nodes_is_told_to_have_done_nothing():
-    def of_size(size):
-        return nothing_ran(TrainJob(spec=TrainJobSpec(trainer=Trainer(num_nodes=size))))
+    def of_size(size, ready=0):
+        status = TrainJobStatus(nodes=Nodes(ready, ready))
+        return nothing_ran(TrainJob(spec=TrainJobSpec(trainer=Trainer(num_nodes=size)), status=status))
 
-    assert [of_size(None), of_size(2), nothing_ran(FAILED)] == [[], [], []]
+    assert [of_size(None), of_size(2), of_size(0, ready=1), nothing_ran(FAILED)] == [[], [], [], []]
     assert "spec.trainer.numNodes is 0" in of_size(0)[0]
 
 
