@@ -49,6 +49,8 @@ _UNSTEADY = ("uid", "resourceVersion", "creationTimestamp", "generation", "manag
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)")
 _UID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _AMOUNTS = ("limits", "requests", "minResources")
+OWN_WARNING = ": no effect, because "
+"""Part of the warnings that only ktrain gives: of fields that change nothing."""
 
 
 class Plane:
@@ -149,6 +151,7 @@ class Run:
     def _said(self, kind: str, name: str, answer: tuple[int, Json, list[str]]) -> list[Any]:
         """Code, reason, warnings and the parts of the message in any order, without the values that it quotes."""
         code, body, warnings = answer
+        warnings = [one for one in warnings if OWN_WARNING not in one]
         if code < 400 and not warnings:
             return []
         causes = (body.get("details") or {}).get("causes") or []

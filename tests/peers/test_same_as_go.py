@@ -24,7 +24,17 @@ DECODER = (
 )
 LATER = "a release after 2.3.0 does as ktrain does"
 RANDOM = "the order of XGBoost's and the user's variables is that of a hash in Go"
+NO_NODES = "KEP-2170: 0 nodes of torch are one standalone; of other frameworks they are refused"
+_NONE = r"0 answers.*without nodes nothing would run|0/\w+/(none|n0)[/:-]"
 KNOWN = {
+    "torch-nodes": ("0/(JobSet|TrainJob)/none/", NO_NODES),
+    "jax": (_NONE, NO_NODES),
+    "mpi": (_NONE, NO_NODES),
+    "mpi-separate": (_NONE, NO_NODES),
+    "mpi-unusual": (
+        r"0/JobSet/names/.*/containers\[0\]/(env|volumeMounts): Go null",
+        "KEP-2170: the launcher's only container is its own, whatever its name",
+    ),
     "layout-containers": ("./(TrainJob|JobSet)/ports", "Go makes two ports of one number the same, and is refused"),
     "layout-groups": (
         (
@@ -47,7 +57,7 @@ KNOWN = {
     "volcano": ("1/VolcanoPodGroup/patched/spec/queue", "a resumed job's PodGroup follows it"),
 }
 SOMETIMES = {
-    **{name: (r"\d/JobSet/.*/env", RANDOM) for name in CASES if name.startswith("xgboost")},
+    **{name: (rf"{_NONE}|\d/JobSet/.*/env", RANDOM) for name in CASES if name.startswith("xgboost")},
     "jobset-edited": ("1/JobSet/job/status/conditions: .*ResumeJobs.* null", "who resumes at once, resumes unseen"),
 }
 """What differs, as the beginning of its place, and why."""

@@ -91,6 +91,17 @@ async def test_pods_of_a_job_are_not_restarted_always(apply, control_plane, runn
         assert 'restartPolicy: Required value: valid values: "OnFailure", "Never"' in job.status.diagnosis.message
 
 
+async def test_a_gpu_that_is_requested_has_a_limit_or_the_job_says_that_it_needs_one(apply, control_plane, running):
+    """The documents request GPUs without a limit; Kubernetes takes no such pod."""
+    await apply(MULTI_NODE)
+    async with running("trainjob", "jobset"):
+        await apply("trainer/torch-ddp.yaml")
+        job = await control_plane.wait_for(TRAIN_JOBS, "torch-ddp", lambda found: found.status.diagnosis is not None)
+
+        assert "limits" in job.status.diagnosis.message
+        assert "Limit must be set for non overcommitable resources" in job.status.diagnosis.message
+
+
 def test_a_file_of_the_documents_version_is_told_the_one_that_is_served(tmp_path):
     file = tmp_path / "job.yaml"
     file.write_text("apiVersion: trainer.kubeflow.org/v2alpha1\nkind: TrainJob\nmetadata: {name: job}\n")
