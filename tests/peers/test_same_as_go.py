@@ -58,7 +58,7 @@ KNOWN = {
 }
 SOMETIMES = {
     **{name: (rf"{_NONE}|\d/JobSet/.*/env", RANDOM) for name in CASES if name.startswith("xgboost")},
-    "jobset-edited": ("1/JobSet/job/status/conditions: .*ResumeJobs.* null", "who resumes at once, resumes unseen"),
+    "jobset-edited": ("[12]/JobSet/job/status/conditions: .*ResumeJobs.* null", "who resumes at once, resumes unseen"),
 }
 """What differs, as the beginning of its place, and why."""
 
