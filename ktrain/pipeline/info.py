@@ -163,6 +163,7 @@ class PodSet:
     __slots__ = (
         "_journal",
         "_path",
+        "ancestor",
         "containers",
         "count",
         "endpoints",
@@ -171,6 +172,7 @@ class PodSet:
         "least",
         "pod",
         "step",
+        "step_container",
     )
 
     def __init__(self, replicated_job: Json, count: int, journal: Journal) -> None:
@@ -181,11 +183,15 @@ class PodSet:
         self._path = f"replicatedJobs[{self.name}].template.spec.template"
         self._journal = journal
         self.step = step_of(replicated_job)
+        self.ancestor: str = self.step.name
+        """The step of a TrainJob that this is; empty if none (`steps`)."""
         self.count = count
         self.least: int | None = None
         """Fewest pods with which an elastic job works: a gang waits for these. None: for all of `count`."""
         self.containers = self._views("containers")
         self.init_containers = self._views("initContainers")
+        self.step_container = self._step_container()
+        """The main container that the step runs in, which gets what the TrainJob says of the step (`steps`)."""
         self.endpoints: Callable[[], Iterator[str]] = lambda: iter(())
         """
         Short host names of the pods, in order; set in the PodNetwork phase. Lazy: a job may have 10,000.
@@ -204,14 +210,7 @@ class PodSet:
         replicas = self.job.get("replicas")
         return 1 if replicas is None else int(replicas)
 
-    @property
-    def ancestor(self) -> str:
-        """The step of a TrainJob that this is; empty if none (`steps`)."""
-        return self.step.name
-
-    @property
-    def step_container(self) -> Container | None:
-        """The main container that the step runs in, which gets what the TrainJob says of the step (`steps`)."""
+    def _step_container(self) -> Container | None:
         name = container_name(self.step, [container.name for container in self.containers])
         return self.main_container(name) if name is not None else None
 
