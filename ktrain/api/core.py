@@ -141,7 +141,7 @@ class Job(Object, frozen=True):
 
 
 class LimitRangeItem(Struct, frozen=True):
-    """What a LimitRange says of containers, of pods or of claims; amounts are quantities by resource."""
+    """One limit of a LimitRange: for containers, pods or claims; amounts are quantities by resource."""
 
     type: str = ""
     min: dict[str, str] = {}
@@ -157,13 +157,13 @@ class LimitRangeSpec(Struct, frozen=True):
 
 
 class LimitRange(Object, frozen=True):
-    """What pods of a namespace request if they do not say."""
+    """The limits and default requests of a namespace."""
 
     spec: LimitRangeSpec = LimitRangeSpec()
 
 
 class Overhead(Struct, frozen=True):
-    """What a pod needs besides its containers: quantities by resource."""
+    """The resources that a pod needs besides its containers: quantities by resource."""
 
     pod_fixed: dict[str, str] = {}
 

@@ -183,7 +183,7 @@ class Reported(Struct, frozen=True):
 
 
 class TrainJobStatus(Struct, frozen=True):
-    """What was observed of a TrainJob. Only the status server writes `trainerStatus`."""
+    """The observed state of a TrainJob. Only the status server writes `trainerStatus`."""
 
     conditions: tuple[Condition, ...] = ()
     jobs_status: Alike[tuple[JobStatus, ...]] = ()

@@ -51,7 +51,7 @@ _SYSTEM: Final = "system-"
 
 @dataclass(frozen=True, slots=True)
 class OfflinePlan:
-    """What an operator would make of a TrainJob."""
+    """The objects that an operator would build for a TrainJob."""
 
     objects: tuple[Json, ...]
     """In the order in which they would be written."""
@@ -88,7 +88,7 @@ async def make_plan(
         client = Client(transport, env, field_manager=FIELD_MANAGER)
         await install(client)
         transport.texts.clear()
-        # Of kinds in several versions the one that this server has.
+        # A kind in several versions is watched in the version that this server has.
         registry = await without_unserved(registry, client)
         job = await submit(client, submission, is_local=True)
         planned = await _Planner(client, env, registry, StoreReader.of(server)).plan(job)

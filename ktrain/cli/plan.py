@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from .offline import OfflinePlan
 
 _LOG_LEVEL: Final = "error"
-"""What plugins and the server log besides is for operators."""
+"""Warnings in the log of plugins and of the server are for operators."""
 _HIDDEN: Final = "(not shown)"
 """In place of the values of Secrets: each TrainJob draws its own."""
 

@@ -1,5 +1,5 @@
 """
-What is asked of a runtime's steps before it is stored: that each can be told from the others, and its container too.
+Checks of a runtime's steps before it is stored: each step, and its container, can be told from the others.
 
 The texts on Job templates that are labelled as Kubeflow Trainer reads them are Kubeflow Trainer's. What it stored and
 then ignored (labels of the pod templates, KEP-2170's form) works here, or is refused in our own words.

@@ -20,14 +20,14 @@ class Find(Protocol):
     """Reads one object of the server's store."""
 
     def __call__(self, group: str, version: str, plural: str, key: Key) -> Json | None:
-        """Return an object, which nobody may change, or None."""
+        """Return an object, which the caller must not change, or None."""
 
 
 class Objects(Protocol):
     """Reads all objects of a kind in the server's store."""
 
     def __call__(self, resource: Resource[Any], namespace: str) -> Iterator[Json]:
-        """Yield the objects, which nobody may change; of all namespaces if none is named."""
+        """Yield the objects, which the caller must not change; of all namespaces if none is named."""
 
 
 class StoreReader:

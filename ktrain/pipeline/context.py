@@ -1,4 +1,4 @@
-"""What hooks are given beside their inputs: the caches, time, randomness, the log, configuration."""
+"""The context of a hook: the caches, time, randomness, the log, configuration."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class Context:
     kinds: Container[Resource[Any]] | None = None
     """What `lookup` can know about; None: every kind."""
     merged: Merged = field(default_factory=Merged)
-    """What the phases of one pass have in common."""
+    """The patched template, which the phases of one reconcile share."""
     find: Find = _nothing
     """Reads the indexes that watches declare; for objects whose names are not known."""
 

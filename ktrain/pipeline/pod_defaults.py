@@ -1,5 +1,5 @@
 """
-What admission adds to what pods request: defaults of LimitRanges, and the overhead of a RuntimeClass.
+Amounts that admission adds to the requests of pods: defaults of LimitRanges, and the overhead of a RuntimeClass.
 
 Pods that a Job makes pass through the API server's LimitRanger and RuntimeClass plugins, so they request more than the
 runtime's template says, and a gang has to reserve that. Kubeflow's Trainer 2.3 wakes suspended TrainJobs when these
@@ -35,10 +35,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class PodDefaults:
-    """What admission adds to the pods of one namespace."""
+    """The amounts that admission adds to the pods of one namespace."""
 
     requests: Mapping[str, str]
-    """What a container requests of a resource of which it says nothing, by resource."""
+    """Requests of a container that names none, by resource."""
     context: Context
 
     @classmethod

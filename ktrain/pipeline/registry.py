@@ -72,7 +72,7 @@ class Registry:
         self.failures: tuple[LoadFailure, ...] = (*failures, *refusals)
         self.watches: tuple[Watch, ...] = tuple(watch for _, theirs in told for watch in theirs.watches)
         self.indexes: tuple[Index[Any], ...] = _indexes(self.watches)
-        """What they find objects by, also of kinds that are not served: those find nothing."""
+        """The indexes of all watches; those of kinds that are not served find nothing."""
         self.slots = Slots(
             {plugin.name: theirs.schemas for plugin, theirs in told},
             {failure.name: failure.reason for failure in self.failures},

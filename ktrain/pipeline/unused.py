@@ -52,7 +52,7 @@ _IDENTITIES: Final = frozenset(("name", "manager", "targetJob", "targetJobs", "m
 _MOST_FIELDS: Final = 64
 """Fields that are tried; what a job says beyond them is not. The largest of ktrain's examples says 14."""
 _MOST_BYTES: Final = 64 << 10
-"""Of a spec and a runtime that are tried: larger ones take long to plan, and to remember."""
+"""The most that a spec and its runtime may have to be tried: larger ones take long to plan, and to remember."""
 _BUDGET_S: Final = 0.1
 """The event loop stands still meanwhile. Most jobs take milliseconds; for large ones and slow plugins it ends early."""
 _AT: Final = datetime(2000, 1, 1, tzinfo=UTC)

@@ -1,5 +1,5 @@
 """
-What a plugin watches: kinds, the TrainJobs that their changes concern, and indexes to find objects by.
+The watches of a plugin: kinds, the TrainJobs that their changes concern, and indexes to find objects by.
 
 Go's Trainer lets a plugin register reconciler builders: a kind, a handler that maps its events to TrainJobs, and
 predicates. Here a `Watch` says the same as data, so that the same plugin works on a cluster, offline and in a
@@ -25,7 +25,7 @@ class Index(Generic[T]):
     """
     Finds cached objects of a kind by texts, without looking at all of them.
 
-    Make one once, as a constant: the same index is built once, whoever declares it.
+    Make one once, as a constant: the same index is built once, however many plugins declare it.
     """
 
     resource: Resource[T]
@@ -93,7 +93,7 @@ class Watch:
     """
     A kind that a plugin needs in the caches, and whose changes may concern TrainJobs.
 
-    What is looked up is kept in memory, in the shape of `resource.type`: declare what is read, and no more. That is all
+    Watched objects are kept in memory, in the shape of `resource.type`: declare what is read, and no more. That is all
     objects of the kind that the label selector matches; of an `Owned` kind, those that any TrainJob controls. Of the
     others of it only names are kept: passes ask the API server if they look one up, admission does not see them. What
     the selector leaves out cannot be looked up at all, so select only what you do not build.

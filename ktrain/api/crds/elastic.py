@@ -46,7 +46,7 @@ def elastic_policy(processes: Json) -> Json:
             "rdzvId": text(1, 63, description="Identity of the rendezvous; default: the TrainJob's UID."),
             "rdzvPort": integer(1, maximum=65535, description="Port where the nodes meet; default 29500."),
             "standalone": flag(
-                description="Whether the job has one node, whose torchrun meets nobody else (--standalone); default"
+                description="Whether the job has one node, whose torchrun meets no other node (--standalone); default"
                 " false."
             ),
         },

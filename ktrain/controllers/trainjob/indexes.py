@@ -97,7 +97,7 @@ class _Guarded:
             found = _limited(self.values, lambda: tuple(self.values(obj)))
             if isinstance(found, str) or not all(isinstance(value, str) for value in found):
                 raise TypeError(f"it returned {found!r:.100}, where texts are expected")  # noqa: TRY301 -- reported below
-        except Exception as error:  # noqa: BLE001 -- somebody else's code must not cost the cache an object
+        except Exception as error:  # noqa: BLE001 -- a plugin's code must not cost the cache an object
             log.warning("index.failed", index=_name(self.values), object=str(metadata_of(obj).key), reason=repr(error))
             return ()
         return found

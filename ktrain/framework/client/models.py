@@ -83,7 +83,7 @@ def _plain(value: Any) -> Any:  # noqa: ANN401 -- JSON
 
 
 class _Text:
-    """What the package's deserializer reads an answer from."""
+    """The answer as the package's deserializer reads it."""
 
     def __init__(self, data: str) -> None:
         self.data = data

@@ -36,14 +36,14 @@ class Load:
 
     name: str
     used: int | None
-    """What it uses; None: not known, or the pod is not ready."""
+    """CPU that the pod uses; None: not known, or the pod is not ready."""
     requested: int | None
-    """What all of its containers request together; None: one of them requests no CPU."""
+    """CPU that its containers request together; None: one of them requests none."""
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """What pods should use on average: `percent` of what they request, or an `amount` each."""
+    """The use that pods should have on average: `percent` of what they request, or an `amount` each."""
 
     percent: int | None = None
     amount: int | None = None
@@ -67,7 +67,7 @@ class Recommendation:
 
     replicas: int
     average: int
-    """What the measured pods use on average, in thousandths of a core."""
+    """CPU that the measured pods use on average, in thousandths of a core."""
     percent: int | None = None
     """The same as a share of their requests, where the target is one."""
 

@@ -32,7 +32,7 @@ class Moment:
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """What happened to one autoscaler in the last hour. It is kept in memory: a restart forgets it."""
+    """Recommendations and changes of one autoscaler in the last hour. It is kept in memory: a restart forgets it."""
 
     recommendations: tuple[Moment, ...] = ()
     changes: tuple[Moment, ...] = ()

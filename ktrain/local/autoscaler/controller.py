@@ -58,7 +58,7 @@ def make_controller(client: Client, cache: Cache, env: Env, recorder: EventRecor
 
 @dataclass(slots=True)
 class _Memory:
-    """What is remembered of one autoscaler; a restart forgets it."""
+    """The memory of one autoscaler; a restart forgets it."""
 
     uid: str
     history: History = field(default_factory=History)

@@ -29,7 +29,7 @@ _CPU: Final = "cpu"
 
 @dataclass(frozen=True, slots=True)
 class Observed:
-    """What a reconcile decides on."""
+    """The input of a decision."""
 
     autoscaler: Autoscaler
     wanted: int
@@ -42,7 +42,7 @@ class Observed:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What is to be written."""
+    """The writes of one reconcile."""
 
     replicas: int | None
     """The target's new size; None: it stays as it is."""

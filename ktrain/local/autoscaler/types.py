@@ -33,7 +33,7 @@ class Behavior(Struct, frozen=True):
 
 
 class MetricTarget(Struct, frozen=True):
-    """What a metric should be: a share of the requests in percent, or an amount of each pod."""
+    """The target of a metric: a share of the requests in percent, or an amount of each pod."""
 
     type: str = ""
     average_utilization: int | None = None
@@ -41,7 +41,7 @@ class MetricTarget(Struct, frozen=True):
 
 
 class ResourceMetric(Struct, frozen=True):
-    """What pods use of a resource."""
+    """A metric of a resource that pods use."""
 
     name: str = ""
     target: MetricTarget = MetricTarget()
@@ -63,7 +63,7 @@ class ScaleTarget(Struct, frozen=True):
 
 
 class AutoscalerSpec(Struct, frozen=True):
-    """What is to be scaled, by which metrics, within which bounds."""
+    """The target, the metrics and the bounds."""
 
     scale_target_ref: ScaleTarget = ScaleTarget()
     min_replicas: int = 1
@@ -73,7 +73,7 @@ class AutoscalerSpec(Struct, frozen=True):
 
 
 class AutoscalerStatus(Struct, frozen=True):
-    """What of the status the next reconcile needs; conditions stay as they are written."""
+    """The part of the status that the next reconcile needs; conditions stay as they are written."""
 
     last_scale_time: datetime | None = None
     current_replicas: int = 0

@@ -22,7 +22,7 @@ NODE_RANK: Final = "PET_NODE_RANK"
 MASTER_ADDR: Final = "PET_MASTER_ADDR"
 MASTER_PORT: Final = "PET_MASTER_PORT"
 STANDALONE: Final = "PET_STANDALONE"
-"""torchrun's `--standalone`: one node, which needs nobody's address. A flag: torchrun reads 0 or 1 (`check_env`)."""
+"""torchrun's `--standalone`: one node, which needs no address. A flag: torchrun reads 0 or 1 (`check_env`)."""
 RESERVED: Final = frozenset((NNODES, NPROC_PER_NODE, NODE_RANK, MASTER_ADDR, MASTER_PORT))
 AUTO: Final = "auto"
 """One process for each GPU; also the name that torchrun has for it."""
