@@ -19,3 +19,14 @@ def namespace_name(_ctx: click.Context, _param: click.Parameter, value: str) -> 
     if not re.fullmatch(r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?", value):
         raise click.BadParameter(f"{value!r} is no namespace: at most 63 of a-z, 0-9 and -")
     return value
+
+
+namespace_option = click.option(
+    "-n",
+    "--namespace",
+    default="default",
+    show_default=True,
+    callback=namespace_name,
+    help="Namespace for objects that name none.",
+)
+"""`--namespace` of the commands that read files."""

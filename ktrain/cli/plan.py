@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from .checks import namespace_name, not_empty
+from .checks import namespace_option, not_empty
 from .files import load_objects
 from .options import Outcome
 
@@ -28,14 +28,7 @@ _HIDDEN: Final = "(not shown)"
 @click.option(
     "-o", "--output", type=click.Choice(["yaml", "json"]), default="yaml", show_default=True, help="How to print."
 )
-@click.option(
-    "-n",
-    "--namespace",
-    default="default",
-    show_default=True,
-    callback=namespace_name,
-    help="Namespace for objects that name none.",
-)
+@namespace_option
 @click.option(
     "--kubeconfig",
     type=click.Path(exists=True, dir_okay=False),

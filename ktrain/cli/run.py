@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from .checks import namespace_name, not_empty
+from .checks import namespace_option, not_empty
 from .durations import Duration
 from .feature_gates import FeatureGates, feature_gates_option
 from .files import load_objects
@@ -69,14 +69,7 @@ def _env_pair(_ctx: click.Context, _param: click.Parameter, values: Sequence[str
     "--env", multiple=True, callback=_env_pair, metavar="K=V", help="Script: environment variable; repeatable."
 )
 @click.option("--print", "show", is_flag=True, help="Script: print the TrainJob it stands for, and stop.")
-@click.option(
-    "-n",
-    "--namespace",
-    default="default",
-    show_default=True,
-    callback=namespace_name,
-    help="Namespace for objects that name none.",
-)
+@namespace_option
 @click.option(
     "--pods",
     type=click.Choice(["auto", "ns", "host"]),
