@@ -41,25 +41,30 @@ async def check(cluster: Cluster) -> AsyncIterator[Finding]:
         (MUTATING_WEBHOOK_CONFIGURATIONS, (MUTATING_WEBHOOKS, *jobsets)),
         (VALIDATING_WEBHOOK_CONFIGURATIONS, (VALIDATING_WEBHOOKS, *jobsets)),
     ):
+        registrations = await cluster.some(resource)
         for name in names:
-            subject = f"{resource.kind} {name}"
-            registration = await cluster.find(resource, name)
-            if registration is None:
-                if expected:
-                    what = "is missing: the operator serves webhooks, and the API server does not call them"
-                    yield _report.warning(
-                        subject, what, "install it (chart: webhook.enabled), or set webhook.enable: false"
-                    )
-                continue
-            problems = [one async for one in _problems(cluster, subject, registration)]
-            for problem in problems:
-                yield problem
-            if not problems:
-                yield _report.ok(subject, f"{len(registration.get('webhooks') or ())} webhooks are reachable")
+            found = [one for one in registrations if _is_called(one, name)]
+            if expected and not found:
+                what = "is missing: the operator serves webhooks, and the API server does not call them"
+                fix = "install it (chart: webhook.enabled), or set webhook.enable: false"
+                yield _report.warning(f"{resource.kind} {name}", what, fix)
+            for registration in found:
+                subject = f"{resource.kind} {registration['metadata']['name']}"
+                problems = [one async for one in _problems(cluster, subject, registration)]
+                for problem in problems:
+                    yield problem
+                if not problems:
+                    yield _report.ok(subject, f"{len(registration.get('webhooks') or ())} webhooks are reachable")
     if expected:
         yield await _dry_run(cluster)
     elif cluster.is_installed:
         yield _report.ok("webhooks", "are off: the reconciler checks TrainJobs, users see refusals in their status")
+
+
+def _is_called(registration: Json, name: str) -> bool:
+    """Whether a configuration has this name; in the namespaced mode the release's namespace and name follow it."""
+    found: str = registration["metadata"]["name"]
+    return found == name or found.startswith(f"{name}.")
 
 
 async def _problems(cluster: Cluster, subject: str, registration: Json) -> AsyncIterator[Finding]:
