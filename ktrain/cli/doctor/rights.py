@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable
 
     from ktrain.api.meta import Json
+    from ktrain.api.rbac import Right
 
     from .cluster import Cluster
     from .finding import Finding
@@ -72,7 +73,7 @@ async def check(cluster: Cluster) -> AsyncIterator[Finding]:
         if not is_allowed:
             where = f" in {access.namespace}" if access.namespace else ""
             kind = f"{access.resource}.{access.group}" if access.group else access.resource
-            lacking.setdefault((kind, where, right.reason), []).append(access.verb)
+            lacking.setdefault((kind, where, right.rule.reason), []).append(access.verb)
     for (kind, where, reason), verbs in lacking.items():
         what = f"{account} may not {', '.join(dict.fromkeys(verbs))} {kind}{where}, which it needs: {reason}"
         yield _report.error(
@@ -82,7 +83,7 @@ async def check(cluster: Cluster) -> AsyncIterator[Finding]:
         yield _report.ok(account, f"may do all {len(asked)} things that this configuration needs")
 
 
-def _accesses(cluster: Cluster, right: declared.Right) -> Iterable[Access]:
+def _accesses(cluster: Cluster, right: Right) -> Iterable[Access]:
     configuration, rule = cluster.installation.configuration, right.rule
     places: tuple[str, ...] = ("",)
     if right.scope == "own":
