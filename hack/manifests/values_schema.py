@@ -1,4 +1,4 @@
-"""values.schema.json of the chart: the hand-written part, and manager.config as the configuration file's settings say."""
+"""values.schema.json of the chart: the hand-written part, and manager.config, made from the typed settings."""
 
 from __future__ import annotations
 
