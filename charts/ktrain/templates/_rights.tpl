@@ -1,6 +1,6 @@
 {{/*
 The rules that the operator needs, of files/rights.yaml, as the rules of a role. Arguments: root, scopes (a list of
-cluster, watched, own), perhaps feature (only the rules of this one) and without (not the rules of this one).
+cluster, watched, own), perhaps feature (only the rules of this one) and without (features whose rules are left out).
 */}}
 {{- define "ktrain.rules" -}}
 {{- $root := .root -}}
@@ -9,7 +9,7 @@ cluster, watched, own), perhaps feature (only the rules of this one) and without
 {{- range $root.Files.Get "files/rights.yaml" | fromYamlArray -}}
 {{- $plugin := hasPrefix "plugin:" .feature -}}
 {{- $wanted := or (has .feature $features) (and $plugin (not (has (trimPrefix "plugin:" .feature) $root.Values.rbac.excludePlugins))) -}}
-{{- if and $wanted (has .scope $.scopes) (or (not $.feature) (eq .feature $.feature)) (or (not $.without) (ne .feature $.without)) -}}
+{{- if and $wanted (has .scope $.scopes) (or (not $.feature) (eq .feature ($.feature | default ""))) (not (has .feature ($.without | default list))) -}}
 {{- $rule := pick . "apiGroups" "resources" "verbs" "resourceNames" -}}
 {{- if and (eq .feature "certManagement") (has "secrets" .resources) .resourceNames -}}
 {{- $rule = merge (dict "resourceNames" (list (include "ktrain.secret" $root))) $rule -}}
