@@ -84,12 +84,8 @@ async def check(cluster: Cluster) -> AsyncIterator[Finding]:
 
 
 def _accesses(cluster: Cluster, right: Right) -> Iterable[Access]:
-    configuration, rule = cluster.installation.configuration, right.rule
-    places: tuple[str, ...] = ("",)
-    if right.scope == "own":
-        places = (cluster.installation.namespace,)
-    elif right.scope == "watched":
-        places = tuple(configuration.watch_namespaces) or ("",)
+    rule = right.rule
+    places = (cluster.installation.namespace if right.scope == "own" else "",)
     names = rule.resource_names or ("",)
     for parts in product(rule.api_groups, rule.resources, rule.verbs, places, names):
         yield Access(*parts)
