@@ -40,7 +40,11 @@ log: FilteringBoundLogger = structlog.get_logger("ktrain.framework.events")
 
 RIGHTS: Final = (right("watched", EVENTS, "create", "patch", reason="events for users"),)
 QUEUE_SIZE: Final = 1000
+"""Events that wait to be sent; further ones are dropped and counted."""
+
 MAX_ATTEMPTS: Final = 4
+"""How often an event is sent that the API server refuses."""
+
 AWAY_ATTEMPTS: Final = 12
 RETRY_CAP_S: Final = 10.0
 NOTE_BYTES: Final = 1024

@@ -336,7 +336,7 @@ class Operator:
             task_status: Reports when everything has started.
 
         Raises:
-            What `setup` and `Manager.run` raise.
+            Exception: As `setup` and `Manager.run`.
         """
         if self.startup.began:
             raise RuntimeError(f"the operator {self.name} ran before: make another one")
