@@ -7,8 +7,8 @@ MPICH  := $(VENV)-mpich
 LLM    := $(VENV)-llm
 UV     ?= $(shell command -v uv)
 
-.PHONY: help demo examples test test-real test-gang test-peers test-sdk check check-format check-lint check-types check-layers \
-  bench dist docs clean
+.PHONY: help demo examples test test-real test-gang test-peers test-chart test-sdk check check-format check-lint check-types \
+  check-layers bench dist docs clean
 help:
 	@echo "make demo       train a real model with one command (installs PyTorch into $(VENV))"
 	@echo "make examples   run all of examples/: torch, elastic torch, JAX, XGBoost, MPI, S3, order, language models (into $(VENV), $(MPICH) and $(LLM))"
@@ -17,6 +17,7 @@ help:
 	@echo "make test-real  the tests of tests/controlplane and tests/seeds on a real kube-apiserver, built with Go if need be, and kubectl's"
 	@echo "make test-gang  gangs of two jobs on the real kube-schedulers of Kubernetes 1.36 and 1.35"
 	@echo "make test-peers beside the real Kubeflow Trainer, JobSet and Kueue, built with Go if need be"
+	@echo "make test-chart the chart, config/, images, dashboards and rules, with helm, built with Go if need be, on a real kube-apiserver"
 	@echo "make test-sdk   Kubeflow's SDK on ktrain up: its objects, and functions on PyTorch, JAX and MPI (into $(VENV))"
 	@echo "make bench      the benchmarks of benchmarks/"
 	@echo "make docs       the documentation site, into build/docs"
@@ -82,7 +83,7 @@ check-layers: $(VENV)/.installed-dev
 test: check $(VENV)/.installed-demo
 	@rm -f $(VENV)/*.exit; \
 	  $(BIN)/python -m pytest tests/e2e -o cache_dir=.pytest_cache/e2e >$(VENV)/e2e.log 2>&1 & programs=$$!; \
-	  $(BIN)/python -m pytest --ignore tests/e2e; echo $$? >$(VENV)/rest.exit; \
+	  $(BIN)/python -m pytest --ignore tests/e2e --ignore tests/chart; echo $$? >$(VENV)/rest.exit; \
 	  wait $$programs; echo $$? >$(VENV)/e2e.exit; cat $(VENV)/e2e.log; \
 	  [ "$$(cat $(VENV)/rest.exit $(VENV)/e2e.exit | tr '\n' ' ')" = "0 0 " ]
 
@@ -113,6 +114,15 @@ test-peers: $(VENV)/.installed-dev
 	if [ -z "$$KUBEBUILDER_ASSETS" ]; then KUBEBUILDER_ASSETS=$$(hack/controlplane/build) || exit; export KUBEBUILDER_ASSETS; fi; \
 	KTRAIN_PEERS=$$(hack/peers/build) && hack/peers/kueue/build >/dev/null || exit; export KTRAIN_PEERS; \
 	$(BIN)/python -m pytest -rs tests/peers
+
+# With helm and kubeconform as Go modules have them, and promtool and prometheus where Debian's package is installed.
+test-chart: $(VENV)/.installed-dev
+	@if [ -z "$$KUBEBUILDER_ASSETS" ] || [ -z "$$KTRAIN_TOOLS" ]; then \
+	  command -v go >/dev/null || { echo "set KUBEBUILDER_ASSETS (kube-apiserver) and KTRAIN_TOOLS (helm), or install Go" >&2; exit 1; }; \
+	fi; \
+	if [ -z "$$KUBEBUILDER_ASSETS" ]; then KUBEBUILDER_ASSETS=$$(hack/controlplane/build) || exit; export KUBEBUILDER_ASSETS; fi; \
+	if [ -z "$$KTRAIN_TOOLS" ]; then KTRAIN_TOOLS=$$(hack/tools/build) || exit; export KTRAIN_TOOLS; fi; \
+	$(BIN)/python -m pytest -rs tests/chart
 
 # With what the functions train on: PyTorch, JAX and MPI.
 test-sdk: $(VENV)/.installed-sdk $(VENV)/.installed-examples $(VENV)/.installed-demo
