@@ -133,7 +133,7 @@ async def test_a_service_that_the_registrations_do_not_name_is_reported(
     port, namespace = unused_tcp_port_factory(), control_plane.namespace
     async with with_service("renamed", f"--health-probe-bind-address=127.0.0.1:{port}"):
         said = await until(
-            partial(asyncio.to_thread, readiness, port), lambda text: "calls Service" in text, within_s=60
+            partial(asyncio.to_thread, readiness, port), lambda text: text.count("calls Service") == 2, within_s=60
         )
 
     for kind, name in registrations:

@@ -41,6 +41,7 @@ def test_the_operator_is_configured_as_its_service_and_webhooks_say(tmp_path):
     ports = {port["name"]: port["containerPort"] for port in container["ports"]}
 
     assert service["metadata"]["name"] == configuration.cert_management.webhook_service_name
+    assert of_kind("Secret")[0]["metadata"]["name"] == configuration.cert_management.webhook_secret_name
     assert ports["webhooks"] == configuration.webhook.port
     assert f":{ports['metrics']}" == configuration.metrics.bind_address
     assert f":{ports['health']}" == configuration.health.health_probe_bind_address
@@ -65,7 +66,8 @@ def test_its_account_has_the_rights():
         roles.remove((binding["roleRef"]["kind"], binding["roleRef"]["name"]))
     assert not roles
     (secrets,) = [rule for rule in of_kind("Role")[0]["rules"] if rule["resources"] == ["secrets"]]
-    assert of_kind("Service")[0]["metadata"]["name"] in secrets["resourceNames"]
+    (secret,) = of_kind("Secret")
+    assert secrets["resourceNames"] == [secret["metadata"]["name"]]
 
 
 async def test_every_user_reads_the_version_as_kubeflows_sdk_does(control_plane):

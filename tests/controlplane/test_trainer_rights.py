@@ -57,7 +57,8 @@ def configured(plane, port):
         "leaderElection": {"leaderElect": True, "resourceNamespace": plane.namespace},
         "snapshots": "shared",
         "webhook": {"enable": True, "host": "127.0.0.1", "port": port},
-        "certManagement": {"enable": True},
+        # The Secret of Kubeflow Trainer, which the Role names.
+        "certManagement": {"enable": True, "webhookSecretName": "kubeflow-trainer-webhook-cert"},
     }
 
 

@@ -337,7 +337,7 @@ class Operator:
         Run until a signal, `stop` or cancellation; each way in order. Once.
 
         Raises:
-            What `Manager.run` raises.
+            Exception: As `Manager.run`.
         """
         self._must_not_run("a second run")
         main, others = self.main, self._clusters[1:]
