@@ -191,8 +191,8 @@ def test_only_the_namespaces_are_asked_for_and_own_writes_are_awaited_in_these_o
             nodes = cache.informer(NODES)
             await cache.wait_for_sync(10)
             with recording() as writes:
-                await user.create(SECRETS, secret("b", "new", ""))
                 await user.create(SECRETS, secret("c", "new", ""))
+                await user.create(SECRETS, secret("b", "new", ""))
             before, shown = cache.behind(writes), await cache.wait_for_writes(writes)
             content = [str(obj.metadata.key) for obj in informer.list()]
             return sorted(set(paths)), before, shown, content, nodes.synced, str(informer), set(cache.statistics())

@@ -51,8 +51,8 @@ class Settings:
     """Owner of the fields that the operator writes. Default: the operator's name."""
 
     watch_namespaces: tuple[str, ...] = ()
-    """The namespaces to which informers of namespaced kinds are limited, each by a list and a watch of its own: Roles in
-    these namespaces are enough. Default: all namespaces. See `Cache`."""
+    """The namespaces to which informers of namespaced kinds are limited, each by a list and a watch of its own: Roles
+    in these namespaces are enough. Default: all namespaces. See `Cache`."""
 
     leader_election: str = ""
     """Name of the Lease by which one of several replicas works. Default: none; then every replica works, so leave it
