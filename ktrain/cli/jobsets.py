@@ -50,7 +50,8 @@ async def add_jobsets(operator: Operator, configuration: Configuration) -> None:
         FrameworkError: The API server cannot be asked.
     """
     await _check_served(operator.client)
-    await _check_alone(operator.client, operator.env)
+    if not configuration.watch_namespaces:
+        await _check_alone(operator.client, operator.env)
     gates = jobset.Gates.of(configuration.jobset.feature_gates)
     pods = jobset.JobSetPods(operator.cache)
     component = jobset.COMPONENT

@@ -20,7 +20,7 @@ from ktrain.framework.telemetry.tracing import Tracing
 from ktrain.pipeline import PipelineError, Registry
 from ktrain.plugins.workload import Workload
 
-from . import kubeflow
+from . import kubeflow, namespaces
 from .certificates import manage_certificates
 from .durations import parse_duration
 from .jobsets import add_jobsets
@@ -53,9 +53,10 @@ async def _operate(configuration: Configuration, kubeconfig: str | None, logs: k
     tracing = Tracing.from_environment(SERVICE_NAME)
     async with Operator(trainjob.COMPONENT, _settings(configuration, kubeconfig, logs), tracing=tracing) as operator:
         kubeflow.warn(configuration, logs)
+        namespaces.warn(configuration)
         client, cache, env, metrics = operator.client, operator.cache, operator.env, operator.metrics
         managed = manage_certificates(operator, configuration) if configuration.cert_management.enable else None
-        registry = await trainjob.without_unserved(_plugins(configuration), client)
+        registry = await trainjob.without_unserved(_plugins(configuration), client, configuration.watch_namespaces)
         registry.calls.expose(metrics)
         concurrency = configuration.controller.group_kind_concurrency
         workers = concurrency.get(TRAIN_JOB_KIND, TRAIN_JOB_CONCURRENCY)
@@ -100,6 +101,7 @@ def _settings(configuration: Configuration, kubeconfig: str | None, logs: kubefl
     return Settings(
         kubeconfig=kubeconfig,
         field_manager=FIELD_MANAGER,
+        watch_namespaces=configuration.watch_namespaces,
         leader_election=election.resource_name if election.leader_elect else "",
         namespace=election.resource_namespace,
         timing=Timing(

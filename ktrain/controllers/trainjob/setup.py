@@ -11,9 +11,11 @@ from ktrain.api import trainer as api
 from ktrain.framework.controller.controller import Controller
 from ktrain.framework.controller.predicates import Matching
 from ktrain.framework.errors import Forbidden, FrameworkError, NotFound
+from ktrain.framework.parallel import run_all
 from ktrain.pipeline import Owned, Watch
 from ktrain.plugins.jobset import JOB_SET_STATES
 
+from ..scope import LIMITED, is_watched
 from .indexes import Indexes
 from .lookups import informers_of
 from .missing import tell_of_missing
@@ -23,7 +25,7 @@ from .shared import Collector, SharedSnapshots, is_shared
 from .waking import wake_by_changes
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from ktrain.api.meta import Json, Resource
     from ktrain.framework.cache.cache import Cache
@@ -40,6 +42,8 @@ NAME: Final = "trainjob_controller"
 """Go's name; dashboards select by it."""
 COMPONENT: Final = "trainer-trainjob-controller"
 """For the event recorder: who reports. Go's name, too."""
+CALLS_AT_ONCE: Final = 16
+"""So many namespaces are asked about one kind at a time."""
 _NEVER: Final[Matching[Any]] = Matching(lambda _: False)
 
 
@@ -69,6 +73,7 @@ def make_controller(
     shared = shared or SharedSnapshots(client, cache)
     # Beside what plugins watch: jobs, runtimes, and snapshots by their metadata.
     kinds: tuple[Resource[Any], ...] = (api.TRAIN_JOBS, *RUNTIMES.values())
+    kinds = tuple(kind for kind in kinds if is_watched(cache, kind))
     informers = informers_of(cache, kinds, (Watch(SNAPSHOT_METADATA, Owned()), *registry.watches))
     indexes = Indexes(informers, registry.indexes)
     reconciler = Reconciler(
@@ -115,19 +120,21 @@ def make_collector(
     return controller
 
 
-async def without_unserved(registry: Registry, client: Client) -> Registry:
+async def without_unserved(registry: Registry, client: Client, namespaces: Sequence[str] = ()) -> Registry:
     """
     Return the registry with nothing watched of kinds that the API server does not serve, or does not let us list.
 
     A plugin for a scheduler that this cluster does not have must not keep everybody's jobs from running, as a cache
     that never fills would. JobSets are not asked about: without them nothing runs. Asked once, at the start.
+
+    With *namespaces*, only these are asked for, and kinds that are in no namespace are left out.
     """
     answers: dict[Resource[Any], str] = {JOB_SET_STATES: ""}
     for watch in registry.watches:
         reasons: list[str] = []
         for version in watch.chain:
             if version.resource not in answers:
-                answers[version.resource] = await _reason_to_leave_out(version.resource, client)
+                answers[version.resource] = await _reason_to_leave_out(version.resource, client, namespaces)
             reasons.append(answers[version.resource])
             if not reasons[-1]:
                 break
@@ -136,10 +143,16 @@ async def without_unserved(registry: Registry, client: Client) -> Registry:
     return registry.without_kinds({resource for resource, reason in answers.items() if reason})
 
 
-async def _reason_to_leave_out(resource: Resource[Any], client: Client) -> str:
+async def _reason_to_leave_out(resource: Resource[Any], client: Client, namespaces: Sequence[str]) -> str:
     """Return why nobody can watch a kind here; nothing if one can."""
+    if namespaces and not resource.namespaced:
+        return LIMITED.format(resource.qualified_name)
+
+    async def ask(namespace: str) -> None:
+        await client.raw("GET", resource.path(namespace), query=[("limit", "1")])
+
     try:
-        await client.raw("GET", resource.path(), query=[("limit", "1")])
+        await run_all([partial(ask, namespace) for namespace in namespaces or ("",)], limit=CALLS_AT_ONCE)
     except (NotFound, Forbidden) as error:
         return f"{resource.api_version}: {error}"
     except FrameworkError as error:

@@ -15,11 +15,12 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, Literal, get_args
 
+from ktrain.framework.cache.scope import namespaces_problem
 from ktrain.framework.election.election import Timing
 from ktrain.framework.serving.address import parse_address
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
 LogFormat = Literal["auto", "json", "text"]
 
@@ -27,10 +28,6 @@ OFF: Final = "0"
 _NAME: Final = re.compile(r"(?=.{1,253}$)[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 """A DNS subdomain (RFC 1123): what the API server takes as the name of an object."""
 CERT_DIR: Final = Path("/tmp/k8s-webhook-server/serving-certs")  # noqa: S108 - where charts of other runtimes mount it
-_NAMESPACE: Final = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
-"""A DNS label (RFC 1123): what the API server takes as the name of a namespace."""
-MAX_NAMESPACES: Final = 100
-"""Each watched namespace costs a connection for each kind that the operator follows."""
 _LEVELS: Final = ("debug", "info", "warning", "error")
 
 
@@ -132,18 +129,6 @@ class Settings:
             raise ValueError(f"log_level: {self.log_level!r} is not one of {', '.join(_LEVELS)}")
         if self.log_format not in get_args(LogFormat):
             raise ValueError(f"log_format: {self.log_format!r} is not one of {', '.join(get_args(LogFormat))}")
-
-
-def namespaces_problem(namespaces: Sequence[str]) -> str:
-    """Return why an operator cannot be limited to these namespaces; empty if it can."""
-    for namespace in namespaces:
-        if not _NAMESPACE.fullmatch(namespace):
-            return f"{namespace!r} is no name of a namespace: at most 63 of a-z, 0-9 and -"
-        if namespaces.count(namespace) > 1:
-            return f"{namespace!r} is there more than once"
-    if len(namespaces) > MAX_NAMESPACES:
-        return f"at most {MAX_NAMESPACES} namespaces can be watched one by one, not {len(namespaces)}"
-    return ""
 
 
 def _is_loopback(host: str) -> bool:
