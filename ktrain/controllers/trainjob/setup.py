@@ -25,7 +25,7 @@ from .shared import Collector, SharedSnapshots, is_shared
 from .waking import wake_by_changes
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from ktrain.api.meta import Json, Resource
     from ktrain.framework.cache.cache import Cache
@@ -42,8 +42,10 @@ NAME: Final = "trainjob_controller"
 """Go's name; dashboards select by it."""
 COMPONENT: Final = "trainer-trainjob-controller"
 """For the event recorder: who reports. Go's name, too."""
-CALLS_AT_ONCE: Final = 16
+NAMESPACES_AT_ONCE: Final = 16
 """So many namespaces are asked about one kind at a time."""
+DISCOVERY_TIMEOUT_S: Final = 5.0
+"""For the answer whether a kind may be listed."""
 _NEVER: Final[Matching[Any]] = Matching(lambda _: False)
 
 
@@ -125,22 +127,30 @@ async def without_unserved(registry: Registry, client: Client, namespaces: Seque
     Return the registry with nothing watched of kinds that the API server does not serve, or does not let us list.
 
     A plugin for a scheduler that this cluster does not have must not keep everybody's jobs from running, as a cache
-    that never fills would. JobSets are not asked about: without them nothing runs. Asked once, at the start.
+    that never fills would. JobSets are not asked about: without them nothing runs. Asked once, at the start, for all
+    kinds side by side, so that an API server that never answers costs `DISCOVERY_TIMEOUT_S` for each version of a kind.
 
     With *namespaces*, only these are asked for, and kinds that are in no namespace are left out.
     """
     answers: dict[Resource[Any], str] = {JOB_SET_STATES: ""}
+
+    async def ask(resource: Resource[Any]) -> None:
+        answers[resource] = await _reason_to_leave_out(resource, client, namespaces)
+
+    while unknown := dict.fromkeys(each for watch in registry.watches for each in _next_to_ask(watch, answers)):
+        await run_all([partial(ask, resource) for resource in unknown], limit=len(unknown))
     for watch in registry.watches:
-        reasons: list[str] = []
-        for version in watch.chain:
-            if version.resource not in answers:
-                answers[version.resource] = await _reason_to_leave_out(version.resource, client, namespaces)
-            reasons.append(answers[version.resource])
-            if not reasons[-1]:
-                break
-        else:
+        reasons = [answers[version.resource] for version in watch.chain if version.resource in answers]
+        if all(reasons):
             log.warning("plugin.kind_left_out", kind=watch.resource.qualified_name, reason="; ".join(reasons))
     return registry.without_kinds({resource for resource, reason in answers.items() if reason})
+
+
+def _next_to_ask(watch: Watch, answers: Mapping[Resource[Any], str]) -> Iterator[Resource[Any]]:
+    """Yield the first version of a kind that may be the one to watch, if it was not asked about yet."""
+    first = next((one.resource for one in watch.chain if not answers.get(one.resource)), None)
+    if first is not None and first not in answers:
+        yield first
 
 
 async def _reason_to_leave_out(resource: Resource[Any], client: Client, namespaces: Sequence[str]) -> str:
@@ -149,10 +159,10 @@ async def _reason_to_leave_out(resource: Resource[Any], client: Client, namespac
         return LIMITED.format(resource.qualified_name)
 
     async def ask(namespace: str) -> None:
-        await client.raw("GET", resource.path(namespace), query=[("limit", "1")])
+        await client.raw("GET", resource.path(namespace), query=[("limit", "1")], timeout_s=DISCOVERY_TIMEOUT_S)
 
     try:
-        await run_all([partial(ask, namespace) for namespace in namespaces or ("",)], limit=CALLS_AT_ONCE)
+        await run_all([partial(ask, namespace) for namespace in namespaces or ("",)], limit=NAMESPACES_AT_ONCE)
     except (NotFound, Forbidden) as error:
         return f"{resource.api_version}: {error}"
     except FrameworkError as error:
