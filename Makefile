@@ -5,29 +5,36 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 MPICH  := $(VENV)-mpich
 LLM    := $(VENV)-llm
+UV     ?= $(shell command -v uv)
 
-.PHONY: help demo examples test test-real test-gang test-peers test-chart test-sdk check bench docs clean
+.PHONY: help demo examples test test-real test-gang test-peers test-chart test-sdk check check-format check-lint check-types \
+  check-layers bench dist docs clean
 help:
 	@echo "make demo       train a real model with one command (installs PyTorch into $(VENV))"
 	@echo "make examples   run all of examples/: torch, elastic torch, JAX, XGBoost, MPI, S3, order, language models (into $(VENV), $(MPICH) and $(LLM))"
-	@echo "make test       format, lint, types, layers and tests"
+	@echo "make check      format, lint, types and layers"
+	@echo "make test       make check, and the tests"
 	@echo "make test-real  the tests of tests/controlplane and tests/seeds on a real kube-apiserver, built with Go if need be, and kubectl's"
 	@echo "make test-gang  gangs of two jobs on the real kube-schedulers of Kubernetes 1.36 and 1.35"
 	@echo "make test-peers beside the real Kubeflow Trainer, JobSet and Kueue, built with Go if need be"
 	@echo "make test-chart the chart, config/, images, dashboards and rules, with helm, built with Go if need be, on a real kube-apiserver"
 	@echo "make test-sdk   Kubeflow's SDK on ktrain up: its objects, and functions on PyTorch, JAX and MPI (into $(VENV))"
 	@echo "make bench      the benchmarks of benchmarks/"
-	@echo "make docs       the API reference, from the docstrings, into build/docs"
+	@echo "make docs       the documentation site, into build/docs"
+	@echo "make dist       sdist and wheel, into build/dist, and what is inside the wheel"
 	@echo "make clean      remove $(VENV) and caches"
 	@echo "Any of them on another Python: make test PYTHON=python3.13 VENV=.venv-3.13"
+	@echo "Where uv is installed, packages have the versions of uv.lock; make UV= takes pip and the newest ones"
 
 $(BIN)/python:
 	$(PYTHON) -c 'import sys; sys.exit("ktrain needs Python 3.11 or newer" if sys.version_info < (3, 11) else 0)'
 	$(PYTHON) -m venv $(VENV)
 
-# A stamp per extra: installing again is skipped until pyproject.toml changes.
-$(VENV)/.installed-%: pyproject.toml | $(BIN)/python
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[$*]'
+# A stamp per extra: installing again is skipped until pyproject.toml or the lock changes. uv takes the versions of
+# uv.lock and leaves packages of other extras in place; pip, for those without uv, takes the newest versions.
+$(VENV)/.installed-%: pyproject.toml uv.lock | $(BIN)/python
+	$(if $(UV),UV_PROJECT_ENVIRONMENT=$(VENV) $(UV) sync --quiet --locked --inexact --python $(BIN)/python --extra $*,\
+	  $(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[$*]')
 	@touch $@
 
 demo: $(VENV)/.installed-demo
@@ -55,12 +62,21 @@ $(LLM)/.installed: pyproject.toml
 	$(LLM)/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[examples-llm,examples-mpi]'
 	@touch $@
 
-check: $(VENV)/.installed-dev
+# The hooks of .pre-commit-config.yaml are these four.
+check: check-format check-lint check-types check-layers
+
+check-format: $(VENV)/.installed-dev
 	$(BIN)/ruff format --check .
+
+check-lint: $(VENV)/.installed-dev
 	$(BIN)/ruff check .
+
+check-types: $(VENV)/.installed-dev
 	$(BIN)/mypy
 	PYRIGHT_PYTHON_IGNORE_WARNINGS=1 PYTHONPATH=$(CURDIR) VIRTUAL_ENV=$(abspath $(VENV)) PATH="$(abspath $(BIN)):$$PATH" \
 	  pyright --verifytypes ktrain.framework --ignoreexternal >$(VENV)/verifytypes || { cat $(VENV)/verifytypes; exit 1; }
+
+check-layers: $(VENV)/.installed-dev
 	$(BIN)/lint-imports
 
 # Two at a time: those of whole programs mostly wait. Their output comes when the others are done.
@@ -115,8 +131,18 @@ test-sdk: $(VENV)/.installed-sdk $(VENV)/.installed-examples $(VENV)/.installed-
 bench: $(VENV)/.installed-dev
 	$(BIN)/python -m benchmarks
 
+# Strict: a broken link, an anchor that is not there and a page without a place in the navigation fail.
 docs: $(VENV)/.installed-docs
-	$(BIN)/python hack/apidocs.py build/docs
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
+	@echo build/docs/index.html
+
+# The wheel is built from the sdist, as PyPI's users would.
+dist: $(VENV)/.installed-dev
+	rm -rf build/dist
+	$(BIN)/python -m hatchling build --target sdist --directory build/dist
+	rm -rf build/sdist && mkdir -p build/sdist && tar -xzf build/dist/*.tar.gz --strip-components 1 -C build/sdist
+	cd build/sdist && $(abspath $(BIN))/python -m hatchling build --target wheel --directory $(CURDIR)/build/dist
+	@$(BIN)/python -m zipfile --list build/dist/*.whl
 
 clean:
 	rm -rf $(VENV) $(MPICH) $(LLM) build .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -3,8 +3,6 @@
 import ast
 import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -27,19 +25,12 @@ from ktrain.pipeline.points import EXTENSION_POINTS
 
 ROOT = Path(__file__).parent.parent
 PAGES = [
-    ROOT / "README.md",
-    ROOT / "CHANGELOG.md",
+    *sorted(ROOT.glob("*.md")),
     *sorted((ROOT / "docs").rglob("*.md")),
     ROOT / "examples/README.md",
     *sorted(ROOT.glob("examples/*/README.md")),
 ]
 EXAMPLES = sorted(path for path in ROOT.glob("examples/*") if path.is_dir())
-
-
-def test_the_api_reference_is_built_without_a_warning(tmp_path):
-    subprocess.run([sys.executable, ROOT / "hack" / "apidocs.py", tmp_path], check=True, cwd=ROOT, timeout=300)
-
-    assert (tmp_path / "ktrain" / "framework" / "controller.html").exists()
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

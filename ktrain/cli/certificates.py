@@ -6,11 +6,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from ktrain.api.meta import Key
+from ktrain.api.rbac import Right, Rule
 from ktrain.framework.election.lease import own_namespace
 from ktrain.framework.webhook import Registrations, SelfManagedCertificates, SharedCertificates, WebhookAddress
 from ktrain.framework.webhook.injection import REGISTRATIONS_CHECK
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from ktrain.framework.operator.operator import Operator
 
     from .config import Configuration
@@ -19,6 +22,21 @@ MUTATING_WEBHOOKS: Final = "defaulter.trainer.kubeflow.org"
 VALIDATING_WEBHOOKS: Final = "validator.trainer.kubeflow.org"
 JOBSET_WEBHOOKS: Final = "ktrain-jobset"
 """Names of the configurations in config/trainer and config/jobset."""
+_INJECTED: Final = ("get", "patch")
+
+ADMISSION: Final = "admissionregistration.k8s.io"
+
+
+def rights(secrets: Sequence[str], *, jobsets: bool) -> tuple[Right, ...]:
+    """Return the rights of managed certificates, which are kept in Secrets of these names."""
+    why = "the CA of the webhooks"
+    more = (JOBSET_WEBHOOKS,) if jobsets else ()
+    rules = (
+        Rule((ADMISSION,), ("validatingwebhookconfigurations",), _INJECTED, (VALIDATING_WEBHOOKS, *more), why),
+        Rule((ADMISSION,), ("mutatingwebhookconfigurations",), _INJECTED, (MUTATING_WEBHOOKS, *more), why),
+    )
+    kept = Rule(("",), ("secrets",), ("get", "update"), tuple(secrets), "the certificate of the webhooks")
+    return (*(Right("cluster", rule) for rule in rules), Right("own", kept))
 
 
 @dataclass(frozen=True, slots=True)

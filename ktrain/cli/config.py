@@ -224,22 +224,36 @@ def load(path: str) -> Configuration:
     try:
         if file.stat().st_size > MAX_BYTES:
             raise ConfigError(f"{path}: larger than {MAX_BYTES} bytes; that is no operator configuration")
-        document: JsonValue = yaml.safe_load(file.read_text())
+        text = file.read_text()
     except OSError as error:
         raise ConfigError(f"{path}: {error.strerror}") from error
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
+    except UnicodeDecodeError as error:
         raise ConfigError(f"{path}: not YAML: {error}") from error
+    return parse(text, path)
+
+
+def parse(text: str, source: str) -> Configuration:
+    """
+    Read a file's content; `source` names it in errors.
+
+    Raises:
+        ConfigError: As `load` does.
+    """
+    try:
+        document: JsonValue = yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        raise ConfigError(f"{source}: not YAML: {error}") from error
     document = _without_nulls(document or {})
     try:
         configuration = msgspec.convert(document, Configuration)
     except msgspec.ValidationError as error:
-        raise ConfigError(f"{path}: {error}{_suggestion(str(error))}") from error
+        raise ConfigError(f"{source}: {error}{_suggestion(str(error))}") from error
     if "webhook" in document or configuration.cert_management.enable:
         # Kubeflow's files cannot say it: its webhooks are always on.
         enable = document.get("webhook", {}).get("enable", True)
         webhook = msgspec.structs.replace(configuration.webhook, enable=enable)
         configuration = msgspec.structs.replace(configuration, webhook=webhook)
-    check(configuration, path)
+    check(configuration, source)
     return configuration
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from ktrain.api import trainer as api
+from ktrain.api.rbac import right
 from ktrain.framework.controller.controller import Controller
 from ktrain.framework.errors import Conflict, NotFound
 
@@ -25,6 +26,11 @@ if TYPE_CHECKING:
     from ktrain.framework.metrics import Metrics
     from ktrain.framework.telemetry.tracing import Tracing
 
+_WHY: Final = "runtimes; patched only to take off the finalizer of Kubeflow Trainer 2.0 to 2.2"
+RIGHTS: Final = (
+    right("watched", api.TRAINING_RUNTIMES, "list", "watch", "patch", reason=_WHY),
+    right("cluster", api.CLUSTER_TRAINING_RUNTIMES, "list", "watch", "patch", reason=_WHY),
+)
 _NAMES: Final = (
     (api.TRAINING_RUNTIMES, "trainingruntime_controller"),
     (api.CLUSTER_TRAINING_RUNTIMES, "clustertrainingruntime_controller"),

@@ -169,6 +169,6 @@ WATCHES: Final = (
 )
 """Constants, so that two plugins that watch the same are one watch."""
 RULES: Final = (
-    Rule((LIMIT_RANGES.group,), (LIMIT_RANGES.plural,), WATCHED),
-    Rule((RUNTIME_CLASSES.group,), (RUNTIME_CLASSES.plural,), WATCHED),
+    Rule((LIMIT_RANGES.group,), (LIMIT_RANGES.plural,), WATCHED, reason="requests of a gang's pods"),
+    Rule((RUNTIME_CLASSES.group,), (RUNTIME_CLASSES.plural,), WATCHED, reason="overhead of a gang's pods"),
 )

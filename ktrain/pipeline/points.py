@@ -23,6 +23,9 @@ from enum import Enum
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 from ktrain.api.meta import owner_reference
+from ktrain.api.rbac import BUILT as BUILT  # noqa: PLC0414 -- plugins import it from here
+from ktrain.api.rbac import WATCHED as WATCHED  # noqa: PLC0414 -- and this
+from ktrain.api.rbac import Rule as Rule  # noqa: PLC0414 -- and this
 from ktrain.api.trainer import API_VERSION
 
 from .context import Context as Context  # noqa: PLC0414, TC001 -- plugins import it from here
@@ -39,11 +42,6 @@ if TYPE_CHECKING:
     from .info import Info
 
 T = TypeVar("T")
-
-WATCHED: Final = ("list", "watch")
-"""The verbs of a rule for what is only looked up."""
-BUILT: Final = ("get", *WATCHED, "create", "patch")
-"""The verbs of a rule for what is built."""
 
 PATIENCE_S: Final = 5.0
 """How long pods are on the way in any case."""
@@ -86,20 +84,6 @@ class Component:
         metadata: Json = {"name": name or meta.name, "namespace": meta.namespace, "ownerReferences": [owner]}
         head: Json = {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": metadata}
         return cls(resource, head | content)
-
-
-@dataclass(frozen=True, slots=True)
-class Rule:
-    """
-    What a plugin needs the operator's role to allow; one rule of a ClusterRole.
-
-    A kind that is watched wants `list` and `watch`, one that is built also `get`, `create` and `patch`.
-    """
-
-    api_groups: tuple[str, ...]
-    resources: tuple[str, ...]
-    """Plurals."""
-    verbs: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)

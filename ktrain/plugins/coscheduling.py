@@ -70,7 +70,7 @@ class CoScheduling:
     before: Final = ("JobSet",)
     """Pods whose PodGroup is not there are unschedulable, and tried again after a back-off."""
     rbac: Final = (
-        Rule((POD_GROUPS.group,), (POD_GROUPS.plural,), BUILT),
+        Rule((POD_GROUPS.group,), (POD_GROUPS.plural,), BUILT, reason="gangs of scheduler-plugins"),
         *RULES,
     )
 

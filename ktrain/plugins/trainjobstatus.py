@@ -50,12 +50,7 @@ class TrainJobStatus:
     before: Final = ("JobSet",)
     """Pods wait for their volumes, but not for long without saying so: what is mounted is written first."""
 
-    rbac: Final = (
-        Rule(("",), (CONFIG_MAP_METADATA.plural,), BUILT),
-        # Of the server that takes the reports.
-        Rule(("authentication.k8s.io",), ("tokenreviews",), ("create",)),
-        Rule((api.GROUP,), ("trainjobs/status",), ("patch",)),
-    )
+    rbac: Final = (Rule(("",), (CONFIG_MAP_METADATA.plural,), BUILT, reason="the CA that reporting pods trust"),)
 
     def watches(self) -> Sequence[Watch]:
         """What it builds, by metadata only."""

@@ -73,8 +73,8 @@ class Volcano:
     before: Final = ("JobSet",)
     """Volcano makes a PodGroup of its own for pods whose group is not there."""
     rbac: Final = (
-        Rule((POD_GROUPS.group,), (POD_GROUPS.plural,), BUILT),
-        Rule((PRIORITY_CLASSES.group,), (PRIORITY_CLASSES.plural,), WATCHED),
+        Rule((POD_GROUPS.group,), (POD_GROUPS.plural,), BUILT, reason="gangs of Volcano"),
+        Rule((PRIORITY_CLASSES.group,), (PRIORITY_CLASSES.plural,), WATCHED, reason="priorities of gangs"),
         *RULES,
     )
 

@@ -26,6 +26,7 @@ from .errors import Undecidable as Undecidable
 from .gates import ELASTIC_TRAIN_JOBS as ELASTIC_TRAIN_JOBS
 from .gates import Gates as Gates
 from .pods import JobSetPods as JobSetPods
+from .rights import RIGHTS as RIGHTS
 from .setup import COMPONENT as COMPONENT
 from .setup import CONCURRENCY as CONCURRENCY
 from .setup import FIELD_MANAGER as FIELD_MANAGER

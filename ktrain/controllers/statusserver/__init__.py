@@ -11,6 +11,7 @@ It runs in every replica, leader or not.
 """
 
 from .authority import Authority as Authority
+from .rights import RIGHTS as RIGHTS
 from .server import StatusServer as StatusServer
 from .tokens import Tokens as Tokens
 from .writer import BURST as BURST

@@ -13,6 +13,8 @@ The TrainJob controller: observe, decide, act.
   `telling` users of it; `missing` tells them while no pass can run
 """
 
+from .rights import RIGHTS as RIGHTS
+from .rights import SHARED_SNAPSHOTS as SHARED_SNAPSHOTS
 from .setup import COMPONENT as COMPONENT
 from .setup import make_collector as make_collector
 from .setup import make_controller as make_controller

@@ -166,7 +166,7 @@ class Cache:
         Raises:
             CacheSyncTimeout: Some have not; the text names each with the last error it met.
         """
-        awaited = self._informers() if informers is None else list(informers)
+        awaited = self.informers() if informers is None else list(informers)
         try:
             async with asyncio.timeout(timeout_s):
                 for informer in awaited:
@@ -200,7 +200,7 @@ class Cache:
         for write in writes:
             if write.cluster != self._client.cluster:
                 continue
-            for informer in self._informers():
+            for informer in self.informers():
                 resource = informer.resource
                 concerned = resource.plural == write.plural and resource.group == write.group
                 if concerned and not informer.shows(write):
@@ -209,12 +209,13 @@ class Cache:
     def statistics(self) -> dict[str, InformerStatistics]:
         """A look at every informer, by resource and scope."""
         looks: dict[str, InformerStatistics] = {}
-        for informer in self._informers():
+        for informer in self.informers():
             name = str(informer)
             looks[f"{name} as {informer.resource.type.__name__}" if name in looks else name] = informer.statistics()
         return looks
 
-    def _informers(self) -> list[AnyInformer]:
+    def informers(self) -> list[AnyInformer]:
+        """Return all informers there are now."""
         return [entry.informer for entry in self._entries.values()]
 
     def _start(self, entry: _Entry) -> None:
@@ -241,7 +242,7 @@ class Cache:
             await reflector.run()
 
     def _warn_of_twins(self, informer: AnyInformer) -> None:
-        for other in self._informers():
+        for other in self.informers():
             same = (other.resource.group, other.resource.plural) == (informer.resource.group, informer.resource.plural)
             if same and (other.scope.covers(informer.scope) or informer.scope.covers(other.scope)):
                 log.warning(

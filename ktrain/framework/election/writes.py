@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from ktrain.api.core import LEASES, Lease
 from ktrain.api.meta import Json, Key, Resource
+from ktrain.api.rbac import right
 from ktrain.framework.errors import Forbidden
 
 if TYPE_CHECKING:
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
     from ktrain.framework.client.client import Client
 
+RIGHTS: Final = (right("own", LEASES, "get", "list", "watch", "create", "patch", reason="the lease of the election"),)
 _WHOLE: Final[Resource[Json]] = Resource(
     LEASES.group, LEASES.version, LEASES.kind, LEASES.plural, namespaced=True, type=dict
 )

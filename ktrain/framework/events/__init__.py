@@ -8,4 +8,5 @@ Events for people (events.k8s.io/v1): what a controller did, shown by `kubectl d
 
 from .recorder import MAX_ATTEMPTS as MAX_ATTEMPTS
 from .recorder import QUEUE_SIZE as QUEUE_SIZE
+from .recorder import RIGHTS as RIGHTS
 from .recorder import EventRecorder as EventRecorder

@@ -18,6 +18,7 @@ import structlog
 
 from ktrain.api.core import EVENTS
 from ktrain.api.meta import Json, Key, Resource, format_micro_time
+from ktrain.api.rbac import right
 from ktrain.framework.backoff import Backoff
 from ktrain.framework.client.codec import metadata_of
 from ktrain.framework.errors import AlreadyExists, ApiError, FrameworkError, NotFound, TransportError
@@ -37,8 +38,13 @@ if TYPE_CHECKING:
 
 log: FilteringBoundLogger = structlog.get_logger("ktrain.framework.events")
 
+RIGHTS: Final = (right("watched", EVENTS, "create", "patch", reason="events for users"),)
 QUEUE_SIZE: Final = 1000
+"""Events that wait to be sent; further ones are dropped and counted."""
+
 MAX_ATTEMPTS: Final = 4
+"""How often an event is sent that the API server refuses."""
+
 AWAY_ATTEMPTS: Final = 12
 RETRY_CAP_S: Final = 10.0
 NOTE_BYTES: Final = 1024

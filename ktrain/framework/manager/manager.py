@@ -118,9 +118,10 @@ class Manager:
         `started` is reported when the controllers work, or, with an election, when everything is ready to lead.
 
         Raises:
-            The first error of any part, as it was raised, not in a group: CacheSyncTimeout, LeadershipLost, a port
-            that is taken; ShutdownTimeout if passes had to be cancelled at the end. If both happened, an
-            ExceptionGroup of the two. Errors of parts that come while everything stops are logged only.
+            Exception: The first error of any part, as the part raised it, not in a group: CacheSyncTimeout,
+                LeadershipLost, a port that is in use.
+            ShutdownTimeout: If reconciles had to be cancelled at the end.
+            ExceptionGroup: If both happened. Errors of parts while everything stops are only logged.
         """
         try:
             async with anyio.create_task_group() as tasks:

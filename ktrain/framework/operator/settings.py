@@ -13,13 +13,16 @@ import ssl
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Final, Literal, get_args
+from typing import TYPE_CHECKING, Final, Literal, TypedDict, get_args
 
 from ktrain.framework.election.election import Timing
 from ktrain.framework.serving.address import parse_address
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from ktrain.api.meta import Key
+    from ktrain.framework.workqueue.limiters import Limiter
 
 LogFormat = Literal["auto", "json", "text"]
 
@@ -122,6 +125,18 @@ class Settings:
             raise ValueError(f"log_level: {self.log_level!r} is not one of {', '.join(_LEVELS)}")
         if self.log_format not in get_args(LogFormat):
             raise ValueError(f"log_format: {self.log_format!r} is not one of {', '.join(get_args(LogFormat))}")
+
+
+class ControllerOptions(TypedDict, total=False):
+    """What `Operator.controller` passes on to `Controller`."""
+
+    max_concurrent_reconciles: int
+    reconcile_timeout_s: float | None
+    sync_timeout_s: float
+    limiter: Limiter[Key] | None
+    ageing_s: float | None
+    stuck_after_s: float | None
+    needs_leader: bool
 
 
 def _is_loopback(host: str) -> bool:

@@ -19,6 +19,7 @@ import msgspec
 import structlog
 
 from ktrain.api.meta import Struct
+from ktrain.api.rbac import Right, Rule
 from ktrain.framework.backoff import Backoff
 from ktrain.framework.errors import ApiError, FrameworkError, TooManyRequests
 
@@ -42,6 +43,11 @@ MAX_TOKEN_CHARS: Final = 16 << 10
 ATTEMPTS: Final = 5
 REVIEW_TIMEOUT_S: Final = 10.0
 _BEARER: Final = "bearer "
+TOKEN_REVIEWS: Final = Rule(("authentication.k8s.io",), ("tokenreviews",), ("create",), reason="who a token belongs to")
+_ACCESS_RULE: Final = Rule(
+    ("authorization.k8s.io",), ("subjectaccessreviews",), ("create",), reason="whether its user may read metrics"
+)
+RIGHTS: Final = (Right("cluster", TOKEN_REVIEWS), Right("cluster", _ACCESS_RULE))
 _TOKENREVIEWS: Final = "/apis/authentication.k8s.io/v1/tokenreviews"
 _ACCESSREVIEWS: Final = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
 

@@ -137,6 +137,7 @@ class Denied:
 
 
 Verdict = Allowed | Denied
+"""The answer of an admission handler."""
 
 AdmissionHandler = Callable[[AdmissionRequest], Verdict | Awaitable[Verdict]]
 """Plain functions run on the event loop and must not wait; coroutine functions may, for `HANDLER_LIMIT_S`."""

@@ -107,6 +107,25 @@ def split_bundle(bundle: bytes) -> list[bytes]:
     return [_pem(one) for one in x509.load_pem_x509_certificates(bundle)] if bundle.strip() else []
 
 
+def is_signed(certificate: bytes, bundle: bytes) -> bool:
+    """Whether a CA of a bundle signed the first certificate of a PEM document, or the bundle holds it itself."""
+    from cryptography import x509
+    from cryptography.exceptions import InvalidSignature
+
+    try:
+        found = x509.load_pem_x509_certificate(certificate)
+        authorities = x509.load_pem_x509_certificates(bundle)
+    except ValueError:
+        return False
+    for one in authorities:
+        try:
+            found.verify_directly_issued_by(one)
+        except (ValueError, TypeError, InvalidSignature):
+            continue
+        return True
+    return found in authorities
+
+
 def fits(pair: KeyPair) -> bool:
     """Whether the key is the certificate's."""
     from cryptography import x509

@@ -40,7 +40,7 @@ class Flux:
     before: Final = ("JobSet",)
     """Pods wait for their volumes, but not for long without saying so: what is mounted is written first."""
 
-    rbac: Final = (Rule(("",), (SECRETS.plural, CONFIG_MAP_METADATA.plural), BUILT),)
+    rbac: Final = (Rule(("",), (SECRETS.plural, CONFIG_MAP_METADATA.plural), BUILT, reason="keys and scripts of Flux"),)
 
     def watches(self) -> Sequence[Watch]:
         """What it builds, by metadata only."""

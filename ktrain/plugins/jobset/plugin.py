@@ -34,7 +34,7 @@ class JobSet:
     """Builds the JobSet of a TrainJob and reports how it does."""
 
     name: Final = "JobSet"
-    rbac: Final = (Rule((jobset.GROUP,), ("jobsets",), (*BUILT, "delete")),)
+    rbac: Final = (Rule((jobset.GROUP,), ("jobsets",), (*BUILT, "delete"), reason="JobSets of TrainJobs"),)
 
     def watches(self) -> Sequence[Watch]:
         """JobSets of TrainJobs, without their templates."""

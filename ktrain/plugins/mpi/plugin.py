@@ -37,7 +37,9 @@ class MPI:
     name: Final = "MPI"
     before: Final = ("JobSet",)
     """Pods wait for their volumes, but not for long without saying so: what is mounted is written first."""
-    rbac: Final = (Rule(("",), (SECRETS.plural, CONFIG_MAP_METADATA.plural), BUILT),)
+    rbac: Final = (
+        Rule(("",), (SECRETS.plural, CONFIG_MAP_METADATA.plural), BUILT, reason="keys and host files of MPI"),
+    )
 
     def watches(self) -> Sequence[Watch]:
         """What it builds, by metadata only: keys and host files are never kept in memory."""

@@ -54,8 +54,8 @@ class ElasticTorch:
     name: Final = "ElasticTorch"
     before: Final = ("JobSet",)
     rbac: Final = (
-        Rule((NODE_JOBS.group,), (NODE_JOBS.plural,), ("list", "watch")),
-        Rule((AUTOSCALERS.group,), (AUTOSCALERS.plural,), (*BUILT, "delete")),
+        Rule((NODE_JOBS.group,), (NODE_JOBS.plural,), ("list", "watch"), reason="nodes of elastic jobs"),
+        Rule((AUTOSCALERS.group,), (AUTOSCALERS.plural,), (*BUILT, "delete"), reason="elastic jobs with metrics"),
     )
 
     def watches(self) -> Sequence[Watch]:

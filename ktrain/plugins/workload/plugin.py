@@ -55,7 +55,14 @@ class Workload:
 
     name: Final = "Workload"
     before: Final = ("JobSet",)
-    rbac: Final = (Rule((versions.GROUP,), (versions.WORKLOADS, versions.POD_GROUPS), (*BUILT, "delete")),)
+    rbac: Final = (
+        Rule(
+            (versions.GROUP,),
+            (versions.WORKLOADS, versions.POD_GROUPS),
+            (*BUILT, "delete"),
+            reason="gangs of Kubernetes",
+        ),
+    )
 
     def __init__(self, *, enabled: bool = True) -> None:
         """Make the plugin; if the feature gate is not *enabled*, it watches nothing and refuses its policy."""

@@ -1,0 +1,132 @@
+"""The rights of the operator's account; before an installation, those of the user who wants to install."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from itertools import product
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from ktrain.cli import rights as declared
+from ktrain.pipeline import Registry
+
+from .finding import Reporter
+from .installation import asking_account
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Iterable
+
+    from ktrain.api.meta import Json
+    from ktrain.api.rbac import Right
+
+    from .cluster import Cluster
+    from .finding import Finding
+
+REVIEWS: Final = "/apis/authorization.k8s.io/v1"
+AT_ONCE: Final = 8
+INSTALLS: Final = (
+    ("apiextensions.k8s.io", "customresourcedefinitions"),
+    ("rbac.authorization.k8s.io", "clusterroles"),
+    ("rbac.authorization.k8s.io", "clusterrolebindings"),
+    ("admissionregistration.k8s.io", "validatingwebhookconfigurations"),
+    ("admissionregistration.k8s.io", "mutatingwebhookconfigurations"),
+    ("apps", "deployments"),
+)
+"""What `helm install` creates; without the cluster-scoped ones only the namespaced mode can be installed."""
+
+_report: Final = Reporter("rights")
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """One request that the API server is asked about."""
+
+    group: str
+    resource: str
+    verb: str
+    namespace: str = ""
+    name: str = ""
+
+    @property
+    def attributes(self) -> Json:
+        """`resourceAttributes` of an access review."""
+        resource, _, subresource = self.resource.partition("/")
+        found = {"group": self.group, "resource": resource, "subresource": subresource, "verb": self.verb}
+        return {**found, "namespace": self.namespace, "name": self.name}
+
+
+async def check(cluster: Cluster) -> AsyncIterator[Finding]:
+    """Ask the API server what the operator's account may do, and report what it lacks."""
+    if not cluster.is_installed:
+        async for finding in _installer(cluster):
+            yield finding
+        return
+    installation = cluster.installation
+    account = installation.account
+    needed = declared.needed(installation.configuration, Registry.load())
+    asked = [(right, access) for right in needed for access in _accesses(cluster, right)]
+    allowed = await _review(cluster, account, [access for _, access in asked])
+    lacking: dict[tuple[str, str, str], list[str]] = {}
+    for (right, access), is_allowed in zip(asked, allowed, strict=True):
+        if not is_allowed:
+            where = f" in {access.namespace}" if access.namespace else ""
+            kind = f"{access.resource}.{access.group}" if access.group else access.resource
+            lacking.setdefault((kind, where, right.rule.reason), []).append(access.verb)
+    for (kind, where, reason), verbs in lacking.items():
+        what = f"{account} may not {', '.join(dict.fromkeys(verbs))} {kind}{where}, which it needs: {reason}"
+        yield _report.error(
+            kind, what, "upgrade the chart's release (its roles are generated), or extend your own role"
+        )
+    if not lacking:
+        yield _report.ok(account, f"may do all {len(asked)} things that this configuration needs")
+
+
+def _accesses(cluster: Cluster, right: Right) -> Iterable[Access]:
+    rule = right.rule
+    places = (cluster.installation.namespace if right.scope == "own" else "",)
+    names = rule.resource_names or ("",)
+    for parts in product(rule.api_groups, rule.resources, rule.verbs, places, names):
+        yield Access(*parts)
+
+
+async def _installer(cluster: Cluster) -> AsyncIterator[Finding]:
+    accesses = [Access(group, resource, "create") for group, resource in INSTALLS]
+    allowed = await _review(cluster, "", accesses)
+    refused = [one.resource for one, is_allowed in zip(accesses, allowed, strict=True) if not is_allowed]
+    if refused:
+        what = f"this user may not create {', '.join(refused)}, which the chart installs"
+        fix = "install as an administrator; the namespaced mode (watchNamespaces, crds.install=false) needs less"
+        yield _report.warning("installation", what, fix)
+    else:
+        yield _report.ok("installation", "this user may create what the chart installs")
+
+
+async def _review(cluster: Cluster, account: str, accesses: list[Access]) -> list[bool]:
+    """Return for each request whether the account may make it; an empty account is the one that asks."""
+    turns = asyncio.Semaphore(AT_ONCE)
+    kind = (
+        "SubjectAccessReview"
+        if account and account != await asking_account(cluster.client)
+        else "SelfSubjectAccessReview"
+    )
+    subject = _subject(account) if kind == "SubjectAccessReview" else {}
+
+    async def ask(access: Access) -> bool:
+        spec = {"resourceAttributes": access.attributes, **subject}
+        body = {"apiVersion": "authorization.k8s.io/v1", "kind": kind, "spec": spec}
+        async with turns:
+            answer = await cluster.client.raw("POST", f"{REVIEWS}/{kind.lower()}s", body=body)
+        return bool(msgspec.json.decode(answer.body)["status"].get("allowed"))
+
+    async with asyncio.TaskGroup() as tasks:
+        answers = [tasks.create_task(ask(access)) for access in accesses]
+    return [answer.result() for answer in answers]
+
+
+def _subject(account: str) -> Json:
+    """Return user and groups of a service account, as the API server knows it."""
+    _, _, namespace, _ = account.split(":")
+    groups = ["system:serviceaccounts", f"system:serviceaccounts:{namespace}", "system:authenticated"]
+    return {"user": account, "groups": groups}

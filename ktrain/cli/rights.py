@@ -1,0 +1,88 @@
+"""
+The rights of `ktrain operator`: all that its parts and plugins declare, and those that one configuration needs.
+
+The roles of the chart and of `config/` are rendered from here (`hack/manifests`), and `ktrain doctor` asks the API
+server for them.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from ktrain.api.rbac import Right
+from ktrain.controllers import jobset, runtimes, trainjob
+from ktrain.controllers.statusserver.rights import RIGHTS as STATUS_SERVER
+from ktrain.framework.election.writes import RIGHTS as ELECTION
+from ktrain.framework.serving.authorization import RIGHTS as METRICS_AUTH
+
+from . import certificates
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from ktrain.api.rbac import Rule, Scope
+    from ktrain.pipeline import Registry
+
+    from .config import CertManagement, Configuration
+
+CERT_MANAGEMENT: Final = "certManagement"
+PLUGIN: Final = "plugin:"
+"""Features that begin so are plugins, by their name."""
+FEATURES_OF_PLUGINS: Final = {"JobSet": "", "TrainJobStatus": "statusServer", "Workload": "genericWorkload"}
+"""Our own plugins that no feature, or another one than their name, switches on."""
+
+
+def all_rights(registry: Registry, secrets: Sequence[str]) -> tuple[Right, ...]:
+    """Return the rights of every feature, with managed certificates in Secrets of these names."""
+    found = [
+        *trainjob.RIGHTS,
+        *runtimes.RIGHTS,
+        *_of_plugins(registry),
+        *(one.for_feature("sharedSnapshots") for one in trainjob.SHARED_SNAPSHOTS),
+        *(one.for_feature("leaderElection") for one in ELECTION),
+        *(one.for_feature(CERT_MANAGEMENT) for one in certificates.rights(secrets, jobsets=True)),
+        *(one.for_feature("statusServer") for one in STATUS_SERVER),
+        *(one.for_feature("metricsAuth") for one in METRICS_AUTH),
+        *(one.for_feature("jobset") for one in jobset.RIGHTS),
+    ]
+    return tuple(dict.fromkeys(found))
+
+
+def needed(configuration: Configuration, registry: Registry) -> tuple[Right, ...]:
+    """Return the rights that an operator with this configuration and these plugins uses."""
+    management = configuration.cert_management
+    features = {
+        "": True,
+        "sharedSnapshots": configuration.snapshots == "shared",
+        "leaderElection": configuration.leader_election.leader_elect,
+        "statusServer": configuration.takes_reports,
+        "metricsAuth": configuration.metrics.authorized,
+        "jobset": configuration.jobset.enable,
+        "genericWorkload": configuration.has_native_gangs,
+    }
+    found = [
+        right
+        for right in all_rights(registry, _secrets(management))
+        if features.get(right.feature, right.feature.startswith(PLUGIN))
+    ]
+    if management.enable:
+        managed = certificates.rights(_secrets(management), jobsets=configuration.jobset.enable)
+        found += [right.for_feature(CERT_MANAGEMENT) for right in managed]
+    return tuple(found)
+
+
+def _secrets(management: CertManagement) -> tuple[str, ...]:
+    return (management.webhook_secret_name or management.service,)
+
+
+def _of_plugins(registry: Registry) -> Iterable[Right]:
+    cluster_scoped = {
+        (watch.resource.group, watch.resource.plural) for watch in registry.watches if not watch.resource.namespaced
+    }
+    for plugin in registry.plugins:
+        feature = FEATURES_OF_PLUGINS.get(plugin.name, f"{PLUGIN}{plugin.name}")
+        rules: tuple[Rule, ...] = getattr(plugin, "rbac", ())
+        for rule in rules:
+            kinds = {(group, plural) for group in rule.api_groups for plural in rule.resources}
+            scope: Scope = "cluster" if kinds <= cluster_scoped else "watched"
+            yield Right(scope, rule, feature)
