@@ -25,8 +25,16 @@ if TYPE_CHECKING:
     from mkdocs.structure.files import Files
     from mkdocs.structure.pages import Page
 
-PACKAGES: Final = ("ktrain.framework", "ktrain.testing", "ktrain.pipeline", "ktrain.api.meta", "ktrain.api.core")
-"""The public packages."""
+PACKAGES: Final = (
+    "ktrain.framework",
+    "ktrain.testing",
+    "ktrain.pipeline",
+    "ktrain.api.meta",
+    "ktrain.api.core",
+    "ktrain.api.trainer",
+    "ktrain.api.rbac",
+)
+"""The public packages, and the types of the wire that they speak of."""
 
 ROOT: Final = Path(__file__).parent.parent
 BESIDE: Final = {
