@@ -79,3 +79,16 @@ def test_what_publishes_waits_for_what_is_tested_and_only_pypi_s_job_may_ask_for
     assert "make test" in [step.get("run") for step in JOBS["build"]["steps"]]
     assert JOBS["pypi"]["permissions"] == {"id-token": "write"}
     assert not any("secrets." in str(job) or "password" in str(job.get("with", "")) for job in JOBS.values())
+
+
+def test_the_chart_pulls_the_image_that_the_workflow_pushes():
+    image = yaml.safe_load((ROOT / "charts/ktrain/values.yaml").read_text())["image"]
+    job = yaml.safe_load((ROOT / ".github/workflows/images.yaml").read_text())["jobs"]["image"]
+    push = next(step["run"] for step in job["steps"] if step.get("id") == "push")
+
+    assert image["repository"].split("/")[-1] in [each["name"] for each in job["strategy"]["matrix"]["include"]]
+    assert job["env"]["IMAGE"].startswith(image["registry"])
+    assert (image["tag"], '--tag "$IMAGE:v$VERSION"' in push) == ("", True)  # which stands for v and the appVersion
+    for each in job["strategy"]["matrix"]["include"]:
+        stages = (ROOT / each["file"]).read_text()
+        assert f" AS {each['target']}\n" in stages or each["target"] == ""
