@@ -11,6 +11,7 @@ from ktrain.api import trainer as api
 from ktrain.framework.controller.controller import Controller
 from ktrain.framework.controller.predicates import Matching
 from ktrain.framework.errors import Forbidden, FrameworkError, NotFound
+from ktrain.framework.parallel import run_all
 from ktrain.pipeline import Owned, Watch
 from ktrain.plugins.jobset import JOB_SET_STATES
 
@@ -23,7 +24,7 @@ from .shared import Collector, SharedSnapshots, is_shared
 from .waking import wake_by_changes
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from ktrain.api.meta import Json, Resource
     from ktrain.framework.cache.cache import Cache
@@ -40,6 +41,8 @@ NAME: Final = "trainjob_controller"
 """Go's name; dashboards select by it."""
 COMPONENT: Final = "trainer-trainjob-controller"
 """For the event recorder: who reports. Go's name, too."""
+DISCOVERY_TIMEOUT_S: Final = 5.0
+"""For the answer whether a kind may be listed."""
 _NEVER: Final[Matching[Any]] = Matching(lambda _: False)
 
 
@@ -120,26 +123,34 @@ async def without_unserved(registry: Registry, client: Client) -> Registry:
     Return the registry with nothing watched of kinds that the API server does not serve, or does not let us list.
 
     A plugin for a scheduler that this cluster does not have must not keep everybody's jobs from running, as a cache
-    that never fills would. JobSets are not asked about: without them nothing runs. Asked once, at the start.
+    that never fills would. JobSets are not asked about: without them nothing runs. Asked once, at the start, for all
+    kinds side by side, so that an API server that never answers costs `DISCOVERY_TIMEOUT_S` for each version of a kind.
     """
     answers: dict[Resource[Any], str] = {JOB_SET_STATES: ""}
+
+    async def ask(resource: Resource[Any]) -> None:
+        answers[resource] = await _reason_to_leave_out(resource, client)
+
+    while unknown := dict.fromkeys(each for watch in registry.watches for each in _next_to_ask(watch, answers)):
+        await run_all([partial(ask, resource) for resource in unknown], limit=len(unknown))
     for watch in registry.watches:
-        reasons: list[str] = []
-        for version in watch.chain:
-            if version.resource not in answers:
-                answers[version.resource] = await _reason_to_leave_out(version.resource, client)
-            reasons.append(answers[version.resource])
-            if not reasons[-1]:
-                break
-        else:
+        reasons = [answers[version.resource] for version in watch.chain if version.resource in answers]
+        if all(reasons):
             log.warning("plugin.kind_left_out", kind=watch.resource.qualified_name, reason="; ".join(reasons))
     return registry.without_kinds({resource for resource, reason in answers.items() if reason})
+
+
+def _next_to_ask(watch: Watch, answers: Mapping[Resource[Any], str]) -> Iterator[Resource[Any]]:
+    """Yield the first version of a kind that may be the one to watch, if it was not asked about yet."""
+    first = next((one.resource for one in watch.chain if not answers.get(one.resource)), None)
+    if first is not None and first not in answers:
+        yield first
 
 
 async def _reason_to_leave_out(resource: Resource[Any], client: Client) -> str:
     """Return why nobody can watch a kind here; nothing if one can."""
     try:
-        await client.raw("GET", resource.path(), query=[("limit", "1")])
+        await client.raw("GET", resource.path(), query=[("limit", "1")], timeout_s=DISCOVERY_TIMEOUT_S)
     except (NotFound, Forbidden) as error:
         return f"{resource.api_version}: {error}"
     except FrameworkError as error:

@@ -13,13 +13,16 @@ import ssl
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Final, Literal, get_args
+from typing import TYPE_CHECKING, Final, Literal, TypedDict, get_args
 
 from ktrain.framework.election.election import Timing
 from ktrain.framework.serving.address import parse_address
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
+
+    from ktrain.api.meta import Key
+    from ktrain.framework.workqueue.limiters import Limiter
 
 LogFormat = Literal["auto", "json", "text"]
 
@@ -27,6 +30,10 @@ OFF: Final = "0"
 _NAME: Final = re.compile(r"(?=.{1,253}$)[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 """A DNS subdomain (RFC 1123): what the API server takes as the name of an object."""
 CERT_DIR: Final = Path("/tmp/k8s-webhook-server/serving-certs")  # noqa: S108 - where charts of other runtimes mount it
+_NAMESPACE: Final = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
+"""A DNS label (RFC 1123): what the API server takes as the name of a namespace."""
+MAX_NAMESPACES: Final = 100
+"""Each watched namespace costs a connection for each kind that the operator follows."""
 _LEVELS: Final = ("debug", "info", "warning", "error")
 
 
@@ -45,6 +52,10 @@ class Settings:
     """Context in the kubeconfig. Default: its current one."""
     field_manager: str = ""
     """Owner of the fields that the operator writes. Default: the operator's name."""
+
+    watch_namespaces: tuple[str, ...] = ()
+    """The namespaces to which informers of namespaced kinds are limited, each by a list and a watch of its own: Roles
+    in these namespaces are enough. Default: all namespaces. See `Cache`."""
 
     leader_election: str = ""
     """Name of the Lease by which one of several replicas works. Default: none; then every replica works, so leave it
@@ -108,6 +119,8 @@ class Settings:
                 raise ValueError(f"{name}: {error}") from None
             if name == "debug_address" and address is not None and not _is_loopback(address[0]):
                 raise ValueError(f"debug_address: {self.debug_address!r} is not loopback (127.0.0.1:PORT, [::1]:PORT)")
+        if problem := namespaces_problem(self.watch_namespaces):
+            raise ValueError(f"watch_namespaces: {problem}")
         if self.leader_election and not _NAME.fullmatch(self.leader_election):
             raise ValueError(
                 f"leader_election: no Lease can be named {self.leader_election!r}; lower case, digits, - and . are fine"
@@ -122,6 +135,30 @@ class Settings:
             raise ValueError(f"log_level: {self.log_level!r} is not one of {', '.join(_LEVELS)}")
         if self.log_format not in get_args(LogFormat):
             raise ValueError(f"log_format: {self.log_format!r} is not one of {', '.join(get_args(LogFormat))}")
+
+
+class ControllerOptions(TypedDict, total=False):
+    """What `Operator.controller` passes on to `Controller`."""
+
+    max_concurrent_reconciles: int
+    reconcile_timeout_s: float | None
+    sync_timeout_s: float
+    limiter: Limiter[Key] | None
+    ageing_s: float | None
+    stuck_after_s: float | None
+    needs_leader: bool
+
+
+def namespaces_problem(namespaces: Sequence[str]) -> str:
+    """Return why an operator cannot be limited to these namespaces; empty if it can."""
+    for namespace in namespaces:
+        if not _NAMESPACE.fullmatch(namespace):
+            return f"{namespace!r} is no name of a namespace: at most 63 of a-z, 0-9 and -"
+        if namespaces.count(namespace) > 1:
+            return f"{namespace!r} is there more than once"
+    if len(namespaces) > MAX_NAMESPACES:
+        return f"at most {MAX_NAMESPACES} namespaces can be watched one by one, not {len(namespaces)}"
+    return ""
 
 
 def _is_loopback(host: str) -> bool:
