@@ -23,7 +23,7 @@ from ktrain.framework.telemetry.tracing import Tracing
 from ktrain.pipeline import PipelineError, Registry
 from ktrain.plugins.workload import Workload
 
-from . import kubeflow
+from . import kubeflow, namespaces
 from .certificates import manage_certificates
 from .durations import parse_duration
 from .jobsets import add_jobsets
@@ -71,6 +71,7 @@ def _in_words(error: BaseException) -> str:
 async def _operate(configuration: Configuration, kubeconfig: str | None, logs: kubeflow.Logs) -> None:
     announce(configuration)
     kubeflow.warn(configuration, logs)
+    namespaces.warn(configuration)
     tracing = Tracing.from_environment(SERVICE_NAME)
     async with Operator(trainjob.COMPONENT, _settings(configuration, kubeconfig, logs), tracing=tracing) as operator:
         await operator.run(setup=partial(_set_up, operator, configuration))
@@ -86,7 +87,7 @@ async def _set_up(operator: Operator, configuration: Configuration) -> None:
     controls_jobsets = configuration.jobset.enable
     operator.ready_check("kinds", kinds_check(cache, operator.main.unguarded, with_jobset_controller=controls_jobsets))
     managed = manage_certificates(operator, configuration) if configuration.cert_management.enable else None
-    registry = await trainjob.without_unserved(_plugins(configuration), client)
+    registry = await trainjob.without_unserved(_plugins(configuration), client, configuration.watch_namespaces)
     registry.calls.expose(metrics)
     concurrency = configuration.controller.group_kind_concurrency
     shared = trainjob.SharedSnapshots(client, cache, for_new_jobs=configuration.snapshots == "shared")
@@ -129,6 +130,7 @@ def _settings(configuration: Configuration, kubeconfig: str | None, logs: kubefl
     return Settings(
         kubeconfig=kubeconfig,
         field_manager=FIELD_MANAGER,
+        watch_namespaces=configuration.watch_namespaces,
         leader_election=election.resource_name if election.leader_elect else "",
         namespace=election.resource_namespace,
         timing=Timing(

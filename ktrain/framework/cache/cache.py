@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from ktrain.framework.writes import Write
 
     from .intake import Holds, Transform
+    from .partition import Partition
 
 T = TypeVar("T")
 
@@ -54,7 +55,8 @@ class _Entry:
     overlaps: bool
     """Whether somebody knows that others hold the same objects."""
     users: int = 0
-    following: anyio.CancelScope = field(default_factory=anyio.CancelScope)
+    reflectors: list[anyio.CancelScope] = field(default_factory=list)
+    """What ends each reflector that runs."""
 
 
 class Cache:
@@ -65,6 +67,12 @@ class Cache:
         metrics: Where each informer's count, memory, age and relists are shown.
         watch_timeout_s: See `Reflector`; shorter watches notice dead connections sooner.
         warns_of_overlaps: Whether to say that two informers hold the same objects.
+        namespaces: Limits every informer of a namespaced kind to these; each has a list and a watch of its own, so
+            that Roles in these namespaces are all it takes. Default: all namespaces, in one list and one watch.
+            Kinds that are in no namespace are not limited.
+
+    Raises:
+        ValueError: A namespace is empty or given twice.
     """
 
     def __init__(
@@ -75,7 +83,12 @@ class Cache:
         metrics: Metrics | None = None,
         watch_timeout_s: tuple[int, int] = WATCH_TIMEOUT_S,
         warns_of_overlaps: bool = True,
+        namespaces: Sequence[str] = (),
     ) -> None:
+        if "" in namespaces or len(set(namespaces)) < len(namespaces):
+            raise ValueError(f"the namespaces of a cache must be names, each once, not {list(namespaces)}")
+        self.namespaces: tuple[str, ...] = tuple(namespaces)
+        """Those that informers are limited to; empty: none is limited."""
         self._client = client
         self._warns_of_overlaps = warns_of_overlaps
         self._env = env
@@ -99,10 +112,11 @@ class Cache:
         """
         Return the informer of a resource in a scope; the same arguments give the same informer.
 
-        Selectors and namespace limit what the server sends, so memory follows them; a transform may drop what nobody
-        reads. Where no selector can tell which objects matter, `holds` says it of each: of the others only the names
-        are kept (`Informer.leaves_out`), nine bytes each. Held is what any user of the informer wants; without `holds`
-        that is everything.
+        Without a namespace it is of all namespaces, or of those that the cache is limited to. Selectors and namespaces
+        limit what the server sends, so memory follows them; a transform may drop what nobody reads. Where no selector
+        can tell which objects matter, `holds` says it of each: of the others only the names are kept
+        (`Informer.leaves_out`), nine bytes each. Held is what any user of the informer wants; without `holds` that is
+        everything.
 
         `overlaps`: the caller knows that others hold the same objects in another form, as controllers do that could be
         programs of their own; then nothing warns of it.
@@ -112,7 +126,8 @@ class Cache:
 
         Raises:
             ValueError: There is one already, with another transform, or it runs and holds less than is wanted now; a
-                namespace of a kind that is in none; or a type that is a model of kubernetes_asyncio.
+                namespace of a kind that is in none, or to which the cache is not limited; or a type that is a model of
+                kubernetes_asyncio.
         """
         if is_model(resource.type):
             raise ValueError(
@@ -121,7 +136,7 @@ class Cache:
             )
         if namespace and not resource.namespaced:
             raise ValueError(f"a {resource.kind} is in no namespace: an informer cannot be for those in {namespace!r}")
-        scope = Scope(namespace, label_selector, field_selector)
+        scope = Scope(self._namespaces(resource, namespace), label_selector, field_selector)
         entry = self._entries.get((resource, scope))
         if entry is None:
             entry = _Entry(Informer(resource, scope), transform, [holds], overlaps)
@@ -153,7 +168,8 @@ class Cache:
         entry.users -= 1
         if entry.users == 0:
             del self._entries[informer.resource, informer.scope]
-            entry.following.cancel()
+            for reflector in entry.reflectors:
+                reflector.cancel()
             informer.release()
 
     async def run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
@@ -182,7 +198,7 @@ class Cache:
                     await informer.wait_for_decision()
         except TimeoutError:
             late = [informer for informer in awaited if not (informer.synced or informer.missing)]
-            reasons = "; ".join(f"{informer} ({informer.last_error or 'no answer yet'})" for informer in late)
+            reasons = "; ".join(f"{one} ({one.statistics().last_error or 'no answer yet'})" for one in late)
             raise CacheSyncTimeout(f"no content after {timeout_s:g} s of {reasons}") from None
 
     def shows(self, writes: Sequence[Write]) -> bool:
@@ -227,28 +243,39 @@ class Cache:
         """Return all informers there are now."""
         return [entry.informer for entry in self._entries.values()]
 
-    def _start(self, entry: _Entry) -> None:
-        if self._tasks is not None:
-            entry.following = anyio.CancelScope()
-            self._tasks.start_soon(self._follow, entry, name=f"reflector {entry.informer}")
+    def _namespaces(self, resource: Resource[Any], namespace: str) -> tuple[str, ...]:
+        if not namespace:
+            return self.namespaces if resource.namespaced else ()
+        if self.namespaces and namespace not in self.namespaces:
+            raise ValueError(
+                f"an informer of {resource.qualified_name} cannot be for those in {namespace!r}: the cache is limited"
+                f" to the namespaces {', '.join(self.namespaces)}"
+            )
+        return (namespace,)
 
-    async def _follow(self, entry: _Entry) -> None:
-        informer, scope = entry.informer, entry.informer.scope
+    def _start(self, entry: _Entry) -> None:
+        if self._tasks is None:
+            return
+        entry.reflectors = [anyio.CancelScope() for _ in entry.informer.partitions]
+        for partition, scope in zip(entry.informer.partitions, entry.reflectors, strict=True):
+            self._tasks.start_soon(self._follow, entry, partition, scope, name=f"reflector {partition}")
+
+    async def _follow(self, entry: _Entry, partition: Partition[Any], scope: anyio.CancelScope) -> None:
         reflector = Reflector(
             self._client,
-            informer.resource,
-            informer,
+            partition.resource,
+            partition,
             self._env,
-            namespace=scope.namespace,
-            label_selector=scope.label_selector,
-            field_selector=scope.field_selector,
+            namespace=partition.scope.namespace,
+            label_selector=partition.scope.label_selector,
+            field_selector=partition.scope.field_selector,
             transform=entry.transform,
             holds=_any_of(entry.wanted),
             watch_timeout_s=self._watch_timeout_s,
-            record=informer.record,
+            record=partition.record,
             on_unauthorized=self._unauthorized,
         )
-        with entry.following:
+        with scope:
             await reflector.run()
 
     def _unauthorized(self, error: Unauthorized) -> None:

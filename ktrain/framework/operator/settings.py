@@ -15,6 +15,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, Literal, TypedDict, get_args
 
+from ktrain.framework.cache.scope import namespaces_problem
 from ktrain.framework.election.election import Timing
 from ktrain.framework.serving.address import parse_address
 
@@ -48,6 +49,10 @@ class Settings:
     """Context in the kubeconfig. Default: its current one."""
     field_manager: str = ""
     """Owner of the fields that the operator writes. Default: the operator's name."""
+
+    watch_namespaces: tuple[str, ...] = ()
+    """The namespaces to which informers of namespaced kinds are limited, each by a list and a watch of its own: Roles
+    in these namespaces are enough. Default: all namespaces. See `Cache`."""
 
     leader_election: str = ""
     """Name of the Lease by which one of several replicas works. Default: none; then every replica works, so leave it
@@ -111,6 +116,8 @@ class Settings:
                 raise ValueError(f"{name}: {error}") from None
             if name == "debug_address" and address is not None and not _is_loopback(address[0]):
                 raise ValueError(f"debug_address: {self.debug_address!r} is not loopback (127.0.0.1:PORT, [::1]:PORT)")
+        if problem := namespaces_problem(self.watch_namespaces):
+            raise ValueError(f"watch_namespaces: {problem}")
         if self.leader_election and not _NAME.fullmatch(self.leader_election):
             raise ValueError(
                 f"leader_election: no Lease can be named {self.leader_election!r}; lower case, digits, - and . are fine"

@@ -178,7 +178,7 @@ def test_a_name_that_is_free_by_the_time_of_the_question_is_taken():
             informer = next(one for one in cache.informers() if one.resource.plural == jobset.JOBSETS.plural)
             await world.user.delete(JOBSETS, KEY)
             await world.settle()
-            informer.leave_out(KEY, 0)
+            informer.partitions[0].leave_out(KEY, 0)
             await world.job()
 
             assert (await world.job_set()).metadata.controller.name == "job"
