@@ -22,10 +22,11 @@ from ktrain.framework.errors import ApiError, Forbidden, FrameworkError, NotFoun
 from .doctor.finding import Finding, Reporter
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from ktrain.framework.cache.cache import Cache
     from ktrain.framework.client.client import Client
+    from ktrain.framework.serving.health import Check as Check
 
 TIMEOUT_S: Final = 5.0
 """For one answer of the API server during the start."""
@@ -149,7 +150,7 @@ async def _versions(client: Client, group: str) -> tuple[str, ...]:
     return tuple(one.version for one in msgspec.json.decode(answer.body, type=_Group).versions)
 
 
-def kinds_check(cache: Cache, client: Client, *, with_jobset_controller: bool) -> Callable[[], object]:
+def kinds_check(cache: Cache, client: Client, *, with_jobset_controller: bool) -> Check:
     """
     Return the check `kinds` of `/readyz`: whether all needed kinds that the cache follows are served.
 
