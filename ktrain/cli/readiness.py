@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from ktrain.framework.cache.cache import Cache
     from ktrain.framework.client.client import Client
-    from ktrain.framework.serving.health import Check as Check
+    from ktrain.framework.serving.health import Check
 
 TIMEOUT_S: Final = 5.0
 """For one answer of the API server during the start."""
