@@ -76,7 +76,7 @@ def test_every_metric_that_is_asked_for_is_reported_by_somebody():
 
 
 def test_names_of_metrics_are_found_in_queries():
-    expr = 'histogram_quantile(0.9, sum by (le, a) (rate(x_seconds_bucket{b=~"up"}[5m]))) > 0 and on (job) z or vector(0)'
+    expr = 'histogram_quantile(0.9, sum by (le, a) (rate(x_seconds_bucket{b=~"up"}[5m]))) > 0 and on (j) z or vector(0)'
 
     assert names(expr) == {"x_seconds", "z"}
     assert names("1 - rec:a:b / (sum(rate(c_total[$__rate_interval])) > 14.4 * 0.01)") == {"rec:a:b", "c_total"}
