@@ -1,9 +1,11 @@
 """
-Hooks of the documentation site (mkdocs.yml): pages of the API reference, and links to files of the repository.
+Hooks of the documentation site (mkdocs.yml): pages of the API reference, pages from outside `docs/`, and links.
 
 The reference has one page for each module that is meant for others: the framework, the plugins' extension points, the
-test kit, the types of the wire. mkdocstrings fills the pages from the docstrings. Guides link to files beside `docs/`
-by relative paths, as readers of the repository need them; on the site these become links to the repository.
+test kit, the types of the wire. mkdocstrings fills the pages from the docstrings. Pages for contributors and those of
+the examples stand where readers of the repository look for them, and are pages of the site, too. All link to each other
+and to files by relative paths of the repository. On the site, a link to a public module leads to its page of the
+reference, and a link to another file that is no page leads to the repository.
 """
 
 from __future__ import annotations
@@ -24,10 +26,27 @@ if TYPE_CHECKING:
     from mkdocs.structure.files import Files
     from mkdocs.structure.pages import Page
 
-PACKAGES: Final = ("ktrain.framework", "ktrain.testing", "ktrain.pipeline", "ktrain.api.meta", "ktrain.api.core")
-"""The public packages."""
+PACKAGES: Final = (
+    "ktrain.framework",
+    "ktrain.testing",
+    "ktrain.pipeline",
+    "ktrain.api.meta",
+    "ktrain.api.core",
+    "ktrain.api.trainer",
+    "ktrain.api.rbac",
+)
+"""The public packages, and the types of the wire that they speak of."""
 
 ROOT: Final = Path(__file__).parent.parent
+BESIDE: Final = {
+    f"{name.lower().replace('_', '-')}.md": f"{name}.md"
+    for name in ("CONTRIBUTING", "SECURITY", "CODE_OF_CONDUCT", "CHANGELOG")
+} | {
+    f"examples/{'index' if path.parent.name == 'examples' else path.parent.name}.md": path.relative_to(ROOT).as_posix()
+    for path in (*ROOT.glob("examples/README.md"), *sorted(ROOT.glob("examples/*/README.md")))
+}
+"""Pages of the site from outside `docs/`, and their files in the repository."""
+
 LINK: Final = re.compile(r"(?P<text>\]\()(?P<path>[^)#:\s]+)(?P<fragment>#[^)\s]*)?\)")
 FENCE: Final = re.compile(r"^( *```.*?^ *```)", re.MULTILINE | re.DOTALL)
 
@@ -36,9 +55,11 @@ log = get_plugin_logger("ktrain")
 
 @event_priority(100)  # before the plugin that sorts the pages into the navigation
 def on_files(files: Files, *, config: MkDocsConfig) -> Files:
-    """Add the pages of the reference, unless `extra.reference` is false: its pages take most of a build's time."""
-    for path, text in reference() if config.extra.get("reference", True) else ():
-        files.append(File.generated(config, path, content=text))
+    """Add the pages from outside `docs/` and of the reference, unless `extra.generated` is false (tests)."""
+    if config.extra.get("generated", True):
+        beside = ((path, (ROOT / source).read_text()) for path, source in BESIDE.items())
+        for path, text in (*beside, *reference()):
+            files.append(File.generated(config, path, content=text))
     return files
 
 
@@ -99,7 +120,7 @@ def summary(found: griffe.Object) -> str:
 
 
 def on_page_markdown(markdown: str, *, page: Page, config: MkDocsConfig, files: Files) -> str:
-    """Turn links to files of the repository into links to the repository's pages."""
+    """Turn links between files of the repository into links of the site, or to the repository's pages."""
 
     def replaced(link: re.Match[str]) -> str:
         return f"{link['text']}{target(link['path'], page.file.src_uri, config, files)}{link['fragment'] or ''})"
@@ -108,14 +129,18 @@ def on_page_markdown(markdown: str, *, page: Page, config: MkDocsConfig, files: 
     return "".join(part if FENCE.fullmatch(part) else LINK.sub(replaced, part) for part in parts)
 
 
-def target(path: str, source: str, config: MkDocsConfig, files: Files) -> str:
-    """Return where a link of the page `source` leads: into the site as it is, or to the repository."""
-    inside = posixpath.normpath(posixpath.join(posixpath.dirname(source), path))
-    if files.get_file_from_path(inside) is not None:
-        return path
-    found = ROOT / posixpath.normpath(posixpath.join("docs", inside))
-    if not found.exists():
+def target(path: str, page: str, config: MkDocsConfig, files: Files) -> str:
+    """Return where a link leads that stands on a page of the site: to another page, or to the repository."""
+    source = BESIDE.get(page, f"docs/{page}")
+    found = posixpath.normpath(posixpath.join(posixpath.dirname(source), path))
+    beside = {repository: site for site, repository in BESIDE.items()}
+    module = re.sub(r"(/__init__)?\.py$", "", found)
+    places = (beside.get(found), found.removeprefix("docs/") if found.startswith("docs/") else None)
+    for there in (*places, f"reference/{module}.md", f"reference/{module}/index.md"):
+        if there is not None and files.get_file_from_path(there) is not None:
+            return posixpath.relpath(there, posixpath.dirname(page) or ".")
+    if not (ROOT / found).exists():
         log.warning("%s links to %s, which is neither a page nor a file of the repository", source, path)
         return path
-    kind = "tree" if found.is_dir() else "blob"
-    return f"{config.repo_url}/{kind}/main/{found.relative_to(ROOT).as_posix()}"
+    kind = "tree" if (ROOT / found).is_dir() else "blob"
+    return f"{config.repo_url}/{kind}/main/{found}"

@@ -1,6 +1,8 @@
 """What contributors and their robots rely on: the Makefile, the hooks before a commit, the workflows."""
 
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -90,3 +92,25 @@ def test_no_script_of_a_workflow_has_text_from_outside_put_into_it():
     scripts = [step["run"] for path in WORKFLOWS for step in steps_of(path) if "run" in step]
 
     assert [script for script in scripts if "${{" in script and "matrix.target" not in script] == []
+
+
+def promises(*options, listed=None):
+    """Run hack/promises.py, on another list if there is one; returns exit code and errors."""
+    script = "import pathlib, sys, promises; promises.LISTED = pathlib.Path(sys.argv.pop(1)); promises.main()"
+    command = [sys.executable, "-c", script, str(listed or ROOT / "hack/promises.txt"), *options]
+    done = subprocess.run(command, cwd=ROOT / "hack", capture_output=True, text=True, timeout=60, check=False)
+    return done.returncode, done.stderr
+
+
+def test_no_name_that_was_promised_is_gone():
+    """Options, settings, values of the chart, metrics, hooks, exported names: docs/stability.md."""
+    assert promises("--check") == (0, "")
+
+
+def test_a_promised_name_that_is_gone_is_named(tmp_path):
+    listed = tmp_path / "promises.txt"
+    listed.write_text("command ktrain run --nodes\ncommand ktrain run --hover\nmetric ktrain_hovers_total\n")
+
+    code, said = promises("--check", listed=listed)
+    assert code == 1
+    assert said.splitlines()[1:] == ["  command ktrain run --hover", "  metric ktrain_hovers_total"]

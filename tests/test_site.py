@@ -40,11 +40,22 @@ def test_every_page_is_in_the_navigation(site):
     assert [str(page) for page in pages if page.name != "index" and f'href="{page}/"' not in first] == []
 
 
-def test_links_to_files_of_the_repository_lead_to_the_repository(site):
+def test_links_to_files_lead_to_the_repository_and_those_to_modules_to_the_reference(site):
     framework = (site / "framework/index.html").read_text()
 
     assert f'href="{REPOSITORY}/blob/main/examples/framework/backups.py"' in framework
+    assert 'href="../reference/ktrain/framework/operator/settings/"' in framework
     assert 'href="../running/"' in (site / "local/index.html").read_text()
+
+
+def test_pages_from_outside_docs_are_pages_of_the_site(site):
+    contributing = (site / "contributing/index.html").read_text()
+
+    assert 'href="../architecture/"' in contributing
+    assert 'href="../security/"' in contributing
+    assert f'href="{REPOSITORY}/blob/main/tests/plugins/test_rights.py"' in contributing
+    assert 'href="../digits/"' in (site / "examples/plain/index.html").read_text()  # by the navigation
+    assert 'href="examples/"' in (site / "index.html").read_text()
 
 
 @pytest.mark.parametrize("package", ["framework", "pipeline", "testing"])
@@ -103,6 +114,6 @@ def small_site(directory, pages):
         (directory / "docs" / name).write_text(text)
     config = directory / "mkdocs.yml"
     config.write_text(
-        f"INHERIT: {ROOT}/mkdocs.yml\nwatch: []\nextra: {{reference: false}}\nhooks: [{ROOT}/hack/site.py]\n"
+        f"INHERIT: {ROOT}/mkdocs.yml\nwatch: []\nextra: {{generated: false}}\nhooks: [{ROOT}/hack/site.py]\n"
     )
     return config

@@ -25,8 +25,10 @@ def render() -> str:
     schema: Json = yaml.safe_load(HAND_WRITTEN.read_text())
     (settings,), sections = msgspec.json.schema_components([Configuration], ref_template="#/$defs/config.{name}")
     schema["$defs"] |= {f"config.{name}": _bare(section) for name, section in sections.items()}
-    schema["$defs"]["config.ControllerSection"]["properties"]["groupKindConcurrency"] |= {
-        "propertyNames": {"enum": [*KUBEFLOW_KINDS, *RECONCILED_KINDS]}
+    schema["$defs"]["config.ControllerSection"]["properties"]["groupKindConcurrency"] = {
+        "type": "object",
+        "additionalProperties": False,
+        "properties": {kind: {"type": "integer", "minimum": 1} for kind in (*KUBEFLOW_KINDS, *RECONCILED_KINDS)},
     }
     schema["properties"]["manager"]["properties"]["config"] = settings
     return json.dumps(schema, indent=2) + "\n"

@@ -2,8 +2,8 @@
 JobSets in `ktrain operator`: the controller that stands in for the JobSet operator, where it is asked for.
 
 Two controllers on the same JobSets would delete and create against each other, so one that is at work already, which
-its Lease shows, is an error at the start. So is a cluster without the kind: its absence later would only look like
-waiting.
+its Lease shows, is an error at the start. A cluster without the kind is none: the controllers wait for its CRD, and
+`/readyz` says so.
 """
 
 from __future__ import annotations
@@ -15,10 +15,9 @@ from typing import TYPE_CHECKING, Final
 import structlog
 
 from ktrain.api.core import LEASES
-from ktrain.api.jobset import JOBSETS
 from ktrain.controllers import jobset
 from ktrain.controllers.jobset import webhooks
-from ktrain.framework.errors import ApiError, FrameworkError, NotFound
+from ktrain.framework.errors import ApiError, FrameworkError
 from ktrain.framework.events import EventRecorder
 
 if TYPE_CHECKING:
@@ -46,11 +45,11 @@ async def add_jobsets(operator: Operator, configuration: Configuration) -> None:
     Add the controllers of JobSets to an operator, and their webhooks if there are to be any.
 
     Raises:
-        Unfit: The cluster has no JobSets, or another controller for them.
+        Unfit: The cluster has another controller for them.
         FrameworkError: The API server cannot be asked.
     """
-    await _check_served(operator.client)
-    await _check_alone(operator.client, operator.env)
+    if not configuration.watch_namespaces:
+        await _check_alone(operator.client, operator.env)
     gates = jobset.Gates.of(configuration.jobset.feature_gates)
     pods = jobset.JobSetPods(operator.cache)
     component = jobset.COMPONENT
@@ -81,17 +80,6 @@ async def add_jobsets(operator: Operator, configuration: Configuration) -> None:
     else:
         for path, handler in webhooks.make_handlers(operator.main.unguarded, gates, pods).items():
             operator.admission(path, handler)
-
-
-async def _check_served(client: Client) -> None:
-    group = f"/apis/{JOBSETS.group}/{JOBSETS.version}"
-    try:
-        await client.raw("GET", group)
-    except NotFound as error:
-        raise Unfit(
-            f"the API server does not serve JobSets ({group}): install the definition with `kubectl apply --server-side"
-            " -f config/crd`, or leave jobset.enable off"
-        ) from error
 
 
 async def _check_alone(client: Client, env: Env) -> None:

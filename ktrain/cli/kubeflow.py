@@ -88,6 +88,19 @@ def logs(options: dict[str, Any]) -> Logs:
     )
 
 
+def fail(message: str, logs: Logs, code: int) -> int:
+    """Write in one line why the operator cannot run, as JSON where the log is JSON; returns the exit code."""
+    from ktrain.framework.telemetry.logging import AS_JSON, configure, is_json
+
+    as_json = AS_JSON[logs.format]
+    if is_json() if as_json is None else as_json:
+        configure(level=logs.level, json=True)
+        log.error("operator.failed", error=message, exit_code=code)
+    else:
+        click.echo(f"ktrain: {message}", err=True)
+    return code
+
+
 def gates(text: str) -> dict[str, bool]:
     """
     Read `--feature-gates` of the operator.

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import anyio
-import click
+import structlog
 
 from ktrain.api.trainer import FIELD_MANAGER
 from ktrain.controllers import runtimes, trainjob, webhooks
@@ -16,18 +17,27 @@ from ktrain.framework.errors import FrameworkError
 from ktrain.framework.operator.operator import Operator
 from ktrain.framework.operator.settings import Settings
 from ktrain.framework.parallel import first_cause
+from ktrain.framework.telemetry import foreign
+from ktrain.framework.telemetry.logging import AS_JSON, configure
 from ktrain.framework.telemetry.tracing import Tracing
 from ktrain.pipeline import PipelineError, Registry
 from ktrain.plugins.workload import Workload
 
-from . import kubeflow
+from . import kubeflow, namespaces
 from .certificates import manage_certificates
 from .durations import parse_duration
 from .jobsets import add_jobsets
+from .kubeflow import fail
+from .readiness import kinds_check
+from .startup import announce, connected
 from .statuses import add_status_server
 
 if TYPE_CHECKING:
+    from structlog.typing import FilteringBoundLogger
+
     from .config import Configuration
+
+log: FilteringBoundLogger = structlog.get_logger("ktrain.operator")
 
 TRAIN_JOB_KIND: Final = "TrainJob.trainer.kubeflow.org"
 TRAIN_JOB_CONCURRENCY: Final = 16
@@ -38,55 +48,73 @@ SERVICE_NAME: Final = "ktrain-operator"
 
 def operate(configuration: Configuration, kubeconfig: str | None, logs: kubeflow.Logs) -> int:
     """Run until SIGTERM or SIGINT; returns the exit code."""
-    try:
-        anyio.run(_operate, configuration, kubeconfig, logs)
-    except Exception as error:
-        cause = first_cause(error)
-        if not isinstance(cause, FrameworkError | PipelineError | OSError | ValueError):
-            raise
-        click.echo(f"ktrain: {cause}", err=True)
-        return EXIT_ERROR
+    configure(level=logs.level, json=AS_JSON[logs.format])
+    with foreign.adopted(logs.level):
+        try:
+            anyio.run(_operate, configuration, kubeconfig, logs)
+        except Exception as error:  # the boundary of the process
+            cause = first_cause(error)
+            if isinstance(cause, FrameworkError | PipelineError | OSError | ValueError):
+                return fail(_in_words(cause), logs, EXIT_ERROR)
+            log.exception("operator.crashed")
+            return EXIT_ERROR
     return 0
 
 
+def _in_words(error: BaseException) -> str:
+    """Write an error without the number that Python puts before those of the operating system."""
+    if isinstance(error, OSError) and error.strerror:
+        return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
+    return str(error) or repr(error)
+
+
 async def _operate(configuration: Configuration, kubeconfig: str | None, logs: kubeflow.Logs) -> None:
+    announce(configuration)
+    kubeflow.warn(configuration, logs)
+    namespaces.warn(configuration)
     tracing = Tracing.from_environment(SERVICE_NAME)
     async with Operator(trainjob.COMPONENT, _settings(configuration, kubeconfig, logs), tracing=tracing) as operator:
-        kubeflow.warn(configuration, logs)
-        client, cache, env, metrics = operator.client, operator.cache, operator.env, operator.metrics
-        managed = manage_certificates(operator, configuration) if configuration.cert_management.enable else None
-        registry = await trainjob.without_unserved(_plugins(configuration), client)
-        registry.calls.expose(metrics)
-        concurrency = configuration.controller.group_kind_concurrency
-        workers = concurrency.get(TRAIN_JOB_KIND, TRAIN_JOB_CONCURRENCY)
-        shared = trainjob.SharedSnapshots(client, cache, for_new_jobs=configuration.snapshots == "shared")
-        operator.add(trainjob.make_collector(shared, cache, env, metrics=metrics, tracing=tracing))
-        operator.add(
-            trainjob.make_controller(
-                client,
-                cache,
-                env,
-                operator.recorder,
-                registry,
-                shared=shared,
-                config=add_status_server(operator, configuration, managed),
-                shows_state=configuration.shows_state,
-                max_concurrent_reconciles=workers,
-                metrics=metrics,
-                tracing=tracing,
-            )
+        await operator.run(setup=partial(_set_up, operator, configuration))
+
+
+async def _set_up(operator: Operator, configuration: Configuration) -> None:
+    """Register all parts, once the API server says which kinds there are."""
+    await connected(operator)
+    client, cache, env = operator.client, operator.cache, operator.env
+    metrics, tracing = operator.metrics, operator.tracing
+    controls_jobsets = configuration.jobset.enable
+    operator.ready_check("kinds", kinds_check(cache, operator.main.unguarded, with_jobset_controller=controls_jobsets))
+    managed = manage_certificates(operator, configuration) if configuration.cert_management.enable else None
+    registry = await trainjob.without_unserved(_plugins(configuration), client, configuration.watch_namespaces)
+    registry.calls.expose(metrics)
+    concurrency = configuration.controller.group_kind_concurrency
+    shared = trainjob.SharedSnapshots(client, cache, for_new_jobs=configuration.snapshots == "shared")
+    operator.add(trainjob.make_collector(shared, cache, env, metrics=metrics, tracing=tracing))
+    operator.add(
+        trainjob.make_controller(
+            client,
+            cache,
+            env,
+            operator.recorder,
+            registry,
+            shared=shared,
+            config=add_status_server(operator, configuration, managed),
+            shows_state=configuration.shows_state,
+            max_concurrent_reconciles=concurrency.get(TRAIN_JOB_KIND, TRAIN_JOB_CONCURRENCY),
+            metrics=metrics,
+            tracing=tracing,
         )
-        for controller in runtimes.make_controllers(
-            client, cache, env, concurrency=concurrency, metrics=metrics, tracing=tracing
-        ):
-            operator.add(controller)
-        if configuration.jobset.enable:
-            await add_jobsets(operator, configuration)
-        if configuration.webhook.enable:
-            rules = StartupRulesCheck(client, cache, env, controls_jobsets=configuration.jobset.enable)
-            for path, handler in webhooks.make_handlers(cache, env, registry).items():
-                operator.admission(path, (handler, rules) if path == webhooks.VALIDATE_TRAIN_JOB else handler)
-        await operator.run()
+    )
+    for controller in runtimes.make_controllers(
+        client, cache, env, concurrency=concurrency, metrics=metrics, tracing=tracing
+    ):
+        operator.add(controller)
+    if controls_jobsets:
+        await add_jobsets(operator, configuration)
+    if configuration.webhook.enable:
+        rules = StartupRulesCheck(client, cache, env, controls_jobsets=controls_jobsets)
+        for path, handler in webhooks.make_handlers(cache, env, registry).items():
+            operator.admission(path, (handler, rules) if path == webhooks.VALIDATE_TRAIN_JOB else handler)
 
 
 def _plugins(configuration: Configuration) -> Registry:
@@ -100,6 +128,7 @@ def _settings(configuration: Configuration, kubeconfig: str | None, logs: kubefl
     return Settings(
         kubeconfig=kubeconfig,
         field_manager=FIELD_MANAGER,
+        watch_namespaces=configuration.watch_namespaces,
         leader_election=election.resource_name if election.leader_elect else "",
         namespace=election.resource_namespace,
         timing=Timing(

@@ -47,13 +47,12 @@ def command(config: str | None, kubeconfig: str | None, **options: object) -> No
     Example:
       ktrain operator --kubeconfig ~/.kube/config --no-leader-elect --metrics-bind-address 127.0.0.1:8080
     """
+    logs = kubeflow.logs(options)
     try:
         configuration = _with_options(load(config) if config else Configuration(), options)
         check(configuration, config or "options")
-        logs = kubeflow.logs(options)
     except ConfigError as error:
-        click.echo(f"ktrain: {error}", err=True)
-        sys.exit(EXIT_USAGE)
+        sys.exit(kubeflow.fail(str(error), logs, EXIT_USAGE))
     from .operating import operate
 
     sys.exit(operate(configuration, kubeconfig, logs))

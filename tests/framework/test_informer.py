@@ -167,21 +167,21 @@ def test_who_holds_a_kind_twice_is_warned_with_both_names(script):
 
 async def test_a_subscriber_gets_what_is_there_and_then_changes_merged_by_key():
     informer = Informer(SECRETS, Scope())
-    await informer.replace({Key("", "a"): made("a", 1), Key("", "b"): made("b", 2)}, 2)
+    await informer.partitions[0].replace({Key("", "a"): made("a", 1), Key("", "b"): made("b", 2)}, 2)
 
     with informer.subscribe() as changes:
-        informer.put(Key("", "a"), made("a", 3), 3)
-        informer.put(Key("", "a"), made("a", 4), 4)
-        informer.put(Key("", "c"), made("c", 5), 5)
-        informer.remove(Key("", "c"), None, 6)
+        informer.partitions[0].put(Key("", "a"), made("a", 3), 3)
+        informer.partitions[0].put(Key("", "a"), made("a", 4), 4)
+        informer.partitions[0].put(Key("", "c"), made("c", 5), 5)
+        informer.partitions[0].remove(Key("", "c"), None, 6)
         assert len(changes) == 2
         first = [await anext(changes), await anext(changes)]
-        informer.put(Key("", "a"), made("a", 7), 7)
-        informer.put(Key("", "a"), made("a", 8), 8)
-        informer.remove(Key("", "b"), made("b", 9), 9)
-        informer.put(Key("", "b"), made("b", 10, uid="second"), 10)
+        informer.partitions[0].put(Key("", "a"), made("a", 7), 7)
+        informer.partitions[0].put(Key("", "a"), made("a", 8), 8)
+        informer.partitions[0].remove(Key("", "b"), made("b", 9), 9)
+        informer.partitions[0].put(Key("", "b"), made("b", 10, uid="second"), 10)
         then = [await anext(changes) for _ in range(3)]
-        informer.remove(Key("", "a"), made("a", 11), 11)
+        informer.partitions[0].remove(Key("", "a"), made("a", 11), 11)
         informer.release()
         rest = [change async for change in changes]
 
@@ -198,7 +198,7 @@ async def test_a_subscriber_whose_wait_is_cancelled_misses_nothing_and_one_who_l
     changes = informer.subscribe()
     waiting = asyncio.ensure_future(anext(changes))
     await asyncio.sleep(0)
-    informer.put(Key("", "a"), made("a", 1), 1)
+    informer.partitions[0].put(Key("", "a"), made("a", 1), 1)
     waiting.cancel()
     await asyncio.gather(waiting, return_exceptions=True)
 
@@ -206,7 +206,7 @@ async def test_a_subscriber_whose_wait_is_cancelled_misses_nothing_and_one_who_l
 
     changes.close()
     changes.close()
-    informer.put(Key("", "b"), made("b", 2), 2)
+    informer.partitions[0].put(Key("", "b"), made("b", 2), 2)
     assert len(changes) == 0
     with pytest.raises(StopAsyncIteration):
         await anext(changes)
@@ -216,7 +216,7 @@ async def test_ten_thousand_changes_of_one_key_are_one_pending_change():
     informer = Informer(SECRETS, Scope())
     with informer.subscribe() as changes:
         for number in range(1, 10_001):
-            informer.put(Key("", "a"), made("a", number), number)
+            informer.partitions[0].put(Key("", "a"), made("a", number), number)
 
         assert len(changes) == 1
         assert (await anext(changes)).new.metadata.resource_version == "10000"

@@ -37,7 +37,7 @@ class Followed:
 
     def __init__(self):
         self.informer = Informer(SECRETS, Scope())
-        self.intake = Intake(SECRETS, self.informer, self.informer.record, holds=is_mine)
+        self.intake = Intake(SECRETS, self.informer.partitions[0], self.informer.partitions[0].record, holds=is_mine)
         self.mirror = Mirror()
         self.informer.add_handler(self.mirror)
         self.there = {}
@@ -69,7 +69,7 @@ class Followed:
             self.take(event("ADDED", obj))
         assert self.take(bookmark(self.version, end=True)) is Taken.INITIAL_END
         content = self.intake.content
-        await self.informer.replace(content.objects, self.version, content.left_out)
+        await self.informer.partitions[0].replace(content.objects, self.version, content.left_out)
         self.intake.version = str(self.version)
         self.intake.begin(resumed=True)
 

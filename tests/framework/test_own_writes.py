@@ -98,7 +98,7 @@ def test_who_waits_for_a_write_is_let_go_when_the_informer_ends(ending):
         await asyncio.sleep(1)
         before = waiting.done()
         if ending == "missing":
-            informer.failed(KindMissing("gone"))
+            informer.partitions[0].failed(KindMissing("gone"))
         else:
             cache.release(informer)
         await asyncio.wait([waiting, deleted], timeout=1)
@@ -109,9 +109,9 @@ def test_who_waits_for_a_write_is_let_go_when_the_informer_ends(ending):
 
 def test_after_the_server_went_back_old_versions_prove_nothing():
     async def scenario(client, cache, informer):
-        await informer.replace({}, 5_000)
+        await informer.partitions[0].replace({}, 5_000)
         before = informer.shows(write(4_000))
-        await informer.replace({}, 3_000)
+        await informer.partitions[0].replace({}, 3_000)
         return before, informer.shows(write(4_000))
 
     assert on_a_server(scenario) == (True, False)
@@ -158,7 +158,7 @@ def test_who_gave_up_waiting_leaves_nothing_behind_in_an_informer_that_hears_not
         for _ in range(300):
             assert not await cache.wait_for_writes(late[:1], timeout_s=0.001)
             assert not await cache.wait_for_writes(late[1:], timeout_s=0.001)
-        return len(informer._waiters._by_version) < 150, informer._waiters._by_key
+        return len(informer.partitions[0]._waiters._by_version) < 150, informer.partitions[0]._waiters._by_key
 
     assert on_a_server(scenario) == (True, {})
 

@@ -8,7 +8,8 @@ import msgspec
 
 from ktrain.api.core import PODS
 from ktrain.api.meta import Key
-from ktrain.framework.cache.informer import OBJECTS_PER_TURN, Informer, Scope
+from ktrain.framework.cache.informer import Informer, Scope
+from ktrain.framework.cache.partition import OBJECTS_PER_TURN
 from ktrain.framework.cache.reflector import PRODUCTIVE_S, Reflector
 from ktrain.framework.client.client import Client
 from ktrain.framework.client.transport import Stream
@@ -94,7 +95,7 @@ async def cancelled_at(step, env):
     informer, mirror = Informer(PODS, Scope()), Mirror()
     informer.add_index("name", lambda obj: (obj.metadata.name,))
     informer.add_handler(mirror)
-    reflector = Reflector(Client(History(), env, field_manager="test"), PODS, informer, env)
+    reflector = Reflector(Client(History(), env, field_manager="test"), PODS, informer.partitions[0], env)
     steps = Steps(reflector.run(), step)
 
     async def first():
@@ -128,7 +129,7 @@ async def test_while_a_long_list_is_taken_in_others_have_turns_and_readers_see_a
     informer, mirror, seen = Informer(PODS, Scope()), Mirror(), []
     informer.add_index("ns", lambda obj: (obj.metadata.namespace,))
     informer.add_handler(mirror)
-    replacing = asyncio.create_task(informer.replace(objects, 5_000))
+    replacing = asyncio.create_task(informer.partitions[0].replace(objects, 5_000))
 
     while not replacing.done():
         seen.append((len(informer), len(informer.by_index("ns", "ns")), len(mirror.objects), informer.synced))
@@ -145,7 +146,7 @@ async def test_who_joins_while_a_list_is_told_hears_of_each_object_once():
     objects = {Key("ns", f"p{n}"): msgspec.convert(pod(f"p{n}", n + 1), PODS.type) for n in range(1_000)}
     informer, early, late = Informer(PODS, Scope()), Mirror(), Mirror()
     informer.add_handler(early)
-    replacing = asyncio.create_task(informer.replace(objects, 1_000))
+    replacing = asyncio.create_task(informer.partitions[0].replace(objects, 1_000))
     while not 0 < early.told < 1_000:  # noqa: ASYNC110 - turn by turn
         await asyncio.sleep(0)
 

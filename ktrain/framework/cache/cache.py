@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import anyio
 import structlog
 
 from ktrain.framework.client.models import is_model
-from ktrain.framework.errors import CacheSyncTimeout
+from ktrain.framework.errors import CacheSyncTimeout, Unauthorized
 from ktrain.framework.metrics import Metrics
 
 from .informer import Informer, InformerStatistics, Scope
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from ktrain.framework.writes import Write
 
     from .intake import Holds, Transform
+    from .partition import Partition
 
 T = TypeVar("T")
 
@@ -42,6 +43,8 @@ AnyInformer = Informer[Any]
 
 log: FilteringBoundLogger = structlog.get_logger("ktrain.framework.cache")
 
+UNAUTHORIZED_EVERY_S: Final = 60.0
+
 
 @dataclass(slots=True)
 class _Entry:
@@ -49,8 +52,11 @@ class _Entry:
     transform: Transform[Any] | None
     wanted: list[Holds[Any] | None]
     """What each user wants held: all that a predicate says, or everything."""
+    overlaps: bool
+    """Whether somebody knows that others hold the same objects."""
     users: int = 0
-    following: anyio.CancelScope = field(default_factory=anyio.CancelScope)
+    reflectors: list[anyio.CancelScope] = field(default_factory=list)
+    """What ends each reflector that runs."""
 
 
 class Cache:
@@ -61,6 +67,12 @@ class Cache:
         metrics: Where each informer's count, memory, age and relists are shown.
         watch_timeout_s: See `Reflector`; shorter watches notice dead connections sooner.
         warns_of_overlaps: Whether to say that two informers hold the same objects.
+        namespaces: Limits every informer of a namespaced kind to these; each has a list and a watch of its own, so
+            that Roles in these namespaces are all it takes. Default: all namespaces, in one list and one watch.
+            Kinds that are in no namespace are not limited.
+
+    Raises:
+        ValueError: A namespace is empty or given twice.
     """
 
     def __init__(
@@ -71,7 +83,12 @@ class Cache:
         metrics: Metrics | None = None,
         watch_timeout_s: tuple[int, int] = WATCH_TIMEOUT_S,
         warns_of_overlaps: bool = True,
+        namespaces: Sequence[str] = (),
     ) -> None:
+        if "" in namespaces or len(set(namespaces)) < len(namespaces):
+            raise ValueError(f"the namespaces of a cache must be names, each once, not {list(namespaces)}")
+        self.namespaces: tuple[str, ...] = tuple(namespaces)
+        """Those that informers are limited to; empty: none is limited."""
         self._client = client
         self._warns_of_overlaps = warns_of_overlaps
         self._env = env
@@ -79,6 +96,7 @@ class Cache:
         self._watch_timeout_s = watch_timeout_s
         self._entries: dict[tuple[Resource[Any], Scope], _Entry] = {}
         self._tasks: TaskGroup | None = None
+        self._unauthorized_due_s = float("-inf")
 
     def informer(
         self,
@@ -89,21 +107,27 @@ class Cache:
         namespace: str = "",
         transform: Transform[T] | None = None,
         holds: Holds[T] | None = None,
+        overlaps: bool = False,
     ) -> Informer[T]:
         """
         Return the informer of a resource in a scope; the same arguments give the same informer.
 
-        Selectors and namespace limit what the server sends, so memory follows them; a transform may drop what nobody
-        reads. Where no selector can tell which objects matter, `holds` says it of each: of the others only the names
-        are kept (`Informer.leaves_out`), nine bytes each. Held is what any user of the informer wants; without `holds`
-        that is everything.
+        Without a namespace it is of all namespaces, or of those that the cache is limited to. Selectors and namespaces
+        limit what the server sends, so memory follows them; a transform may drop what nobody reads. Where no selector
+        can tell which objects matter, `holds` says it of each: of the others only the names are kept
+        (`Informer.leaves_out`), nine bytes each. Held is what any user of the informer wants; without `holds` that is
+        everything.
+
+        `overlaps`: the caller knows that others hold the same objects in another form, as controllers do that could be
+        programs of their own; then nothing warns of it.
 
         Asked for while the cache runs, it starts at once. Whoever is done with it before the cache ends gives it back
         by `release`, as often as it was asked for.
 
         Raises:
             ValueError: There is one already, with another transform, or it runs and holds less than is wanted now; a
-                namespace of a kind that is in none; or a type that is a model of kubernetes_asyncio.
+                namespace of a kind that is in none, or to which the cache is not limited; or a type that is a model of
+                kubernetes_asyncio.
         """
         if is_model(resource.type):
             raise ValueError(
@@ -112,11 +136,11 @@ class Cache:
             )
         if namespace and not resource.namespaced:
             raise ValueError(f"a {resource.kind} is in no namespace: an informer cannot be for those in {namespace!r}")
-        scope = Scope(namespace, label_selector, field_selector)
+        scope = Scope(self._namespaces(resource, namespace), label_selector, field_selector)
         entry = self._entries.get((resource, scope))
         if entry is None:
-            entry = _Entry(Informer(resource, scope), transform, [holds])
-            if self._warns_of_overlaps:
+            entry = _Entry(Informer(resource, scope), transform, [holds], overlaps)
+            if self._warns_of_overlaps and not overlaps:
                 self._warn_of_twins(entry.informer)
             entry.informer.cache = self
             entry.informer.observe(self._env.clock, self._metrics, self._client.cluster)
@@ -144,7 +168,8 @@ class Cache:
         entry.users -= 1
         if entry.users == 0:
             del self._entries[informer.resource, informer.scope]
-            entry.following.cancel()
+            for reflector in entry.reflectors:
+                reflector.cancel()
             informer.release()
 
     async def run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
@@ -166,14 +191,14 @@ class Cache:
         Raises:
             CacheSyncTimeout: Some have not; the text names each with the last error it met.
         """
-        awaited = self._informers() if informers is None else list(informers)
+        awaited = self.informers() if informers is None else list(informers)
         try:
             async with asyncio.timeout(timeout_s):
                 for informer in awaited:
                     await informer.wait_for_decision()
         except TimeoutError:
             late = [informer for informer in awaited if not (informer.synced or informer.missing)]
-            reasons = "; ".join(f"{informer} ({informer.last_error or 'no answer yet'})" for informer in late)
+            reasons = "; ".join(f"{one} ({one.statistics().last_error or 'no answer yet'})" for one in late)
             raise CacheSyncTimeout(f"no content after {timeout_s:g} s of {reasons}") from None
 
     def shows(self, writes: Sequence[Write]) -> bool:
@@ -200,7 +225,7 @@ class Cache:
         for write in writes:
             if write.cluster != self._client.cluster:
                 continue
-            for informer in self._informers():
+            for informer in self.informers():
                 resource = informer.resource
                 concerned = resource.plural == write.plural and resource.group == write.group
                 if concerned and not informer.shows(write):
@@ -209,39 +234,64 @@ class Cache:
     def statistics(self) -> dict[str, InformerStatistics]:
         """A look at every informer, by resource and scope."""
         looks: dict[str, InformerStatistics] = {}
-        for informer in self._informers():
+        for informer in self.informers():
             name = str(informer)
             looks[f"{name} as {informer.resource.type.__name__}" if name in looks else name] = informer.statistics()
         return looks
 
-    def _informers(self) -> list[AnyInformer]:
+    def informers(self) -> list[AnyInformer]:
+        """Return all informers there are now."""
         return [entry.informer for entry in self._entries.values()]
 
-    def _start(self, entry: _Entry) -> None:
-        if self._tasks is not None:
-            entry.following = anyio.CancelScope()
-            self._tasks.start_soon(self._follow, entry, name=f"reflector {entry.informer}")
+    def _namespaces(self, resource: Resource[Any], namespace: str) -> tuple[str, ...]:
+        if not namespace:
+            return self.namespaces if resource.namespaced else ()
+        if self.namespaces and namespace not in self.namespaces:
+            raise ValueError(
+                f"an informer of {resource.qualified_name} cannot be for those in {namespace!r}: the cache is limited"
+                f" to the namespaces {', '.join(self.namespaces)}"
+            )
+        return (namespace,)
 
-    async def _follow(self, entry: _Entry) -> None:
-        informer, scope = entry.informer, entry.informer.scope
+    def _start(self, entry: _Entry) -> None:
+        if self._tasks is None:
+            return
+        entry.reflectors = [anyio.CancelScope() for _ in entry.informer.partitions]
+        for partition, scope in zip(entry.informer.partitions, entry.reflectors, strict=True):
+            self._tasks.start_soon(self._follow, entry, partition, scope, name=f"reflector {partition}")
+
+    async def _follow(self, entry: _Entry, partition: Partition[Any], scope: anyio.CancelScope) -> None:
         reflector = Reflector(
             self._client,
-            informer.resource,
-            informer,
+            partition.resource,
+            partition,
             self._env,
-            namespace=scope.namespace,
-            label_selector=scope.label_selector,
-            field_selector=scope.field_selector,
+            namespace=partition.scope.namespace,
+            label_selector=partition.scope.label_selector,
+            field_selector=partition.scope.field_selector,
             transform=entry.transform,
             holds=_any_of(entry.wanted),
             watch_timeout_s=self._watch_timeout_s,
-            record=informer.record,
+            record=partition.record,
+            on_unauthorized=self._unauthorized,
         )
-        with entry.following:
+        with scope:
             await reflector.run()
 
+    def _unauthorized(self, error: Unauthorized) -> None:
+        """Log one line for all kinds, at most every `UNAUTHORIZED_EVERY_S`: it is one problem, of one identity."""
+        now_s = self._env.clock.monotonic()
+        if now_s >= self._unauthorized_due_s:
+            self._unauthorized_due_s = now_s + UNAUTHORIZED_EVERY_S
+            log.warning(
+                "identity.refused",
+                cluster=self._client.cluster,
+                error=str(error),
+                advice="renew the token or certificate of the kubeconfig or of the service account",
+            )
+
     def _warn_of_twins(self, informer: AnyInformer) -> None:
-        for other in self._informers():
+        for other in [entry.informer for entry in self._entries.values() if not entry.overlaps]:
             same = (other.resource.group, other.resource.plural) == (informer.resource.group, informer.resource.plural)
             if same and (other.scope.covers(informer.scope) or informer.scope.covers(other.scope)):
                 log.warning(

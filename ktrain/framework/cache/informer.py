@@ -13,34 +13,30 @@ What must never be seen half done, and how that is kept without locks:
 
 An informer may be told which objects to hold. To readers and handlers the others are not there, and one that is held
 no more is deleted; only its name is known to be taken.
+
+An informer of some namespaces has a `Partition` for each of them, with a list and a watch of its own: a user may be
+allowed to read namespaces one by one, and not all at once. Objects of two namespaces never share a key, so all of the
+above holds for each partition by itself. The informer is synced when all partitions are. (One informer for each
+namespace was rejected: every user would have to join their indexes, handlers and states.)
 """
 
 from __future__ import annotations
 
-import asyncio
-from typing import TYPE_CHECKING, Final, Generic, TypeVar
+from itertools import chain, islice
+from typing import TYPE_CHECKING, Generic, TypeVar
 
-import structlog
-
-from ktrain.api.selectors import LabelSelector
-from ktrain.framework.client.codec import BadObject, metadata_of
-from ktrain.framework.errors import Forbidden, KindMissing
+from ktrain.framework.errors import Forbidden
 from ktrain.framework.metrics.cache import InformerMetrics
 
-from .footprint import Footprint
-from .handlers import Handler, Handlers, is_same
-from .names import Departures, Names
-from .record import InformerStatistics, WatchRecord
-from .replays import Deletions, version_number
+from .handlers import Handler, Handlers
+from .partition import Partition
+from .record import MAX_BAD, InformerStatistics, summed
 from .scope import Scope, describe
-from .store import IndexFunction, NotIndexed, Store
 from .subscription import Subscription
-from .waiting import Waiters
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from structlog.typing import FilteringBoundLogger
+    import asyncio
+    from collections.abc import Callable
 
     from ktrain.api.meta import Key, Resource
     from ktrain.framework.env import Clock
@@ -49,15 +45,11 @@ if TYPE_CHECKING:
     from ktrain.framework.writes import Write
 
     from .cache import Cache
+    from .store import IndexFunction
 
 __all__ = ["Handler", "Informer", "InformerStatistics", "Scope"]
 
 T = TypeVar("T")
-
-log: FilteringBoundLogger = structlog.get_logger("ktrain.framework.cache")
-
-OBJECTS_PER_TURN: Final = 128
-"""This many objects are put into new indexes in one go, then other tasks have a turn."""
 
 
 class Informer(Generic[T]):
@@ -68,29 +60,18 @@ class Informer(Generic[T]):
         self.scope = scope
         self.cache: Cache | None = None
         """What keeps it up to date."""
-        self.version: int = 0
-        """The resource version up to which the content is complete."""
-        self.last_error: FrameworkError | None = None
-        """Why the API server could not be followed, until it can."""
-        self.missing: bool = False
-        """Whether the API server does not serve the kind at all: its CRD is not installed."""
         self.released: bool = False
         """Whether the last user gave it back: it is empty, and follows nothing any more."""
-        self.record: WatchRecord = WatchRecord()
-        """What the reflector counts."""
-        self._clock: Clock | None = None
-        self._footprint = Footprint()
-        self._labels = LabelSelector.parse(scope.label_selector) if scope.label_selector else None
-        self._store: Store[T] = Store()
-        self._left_out = Names()
-        self._departures = Departures()
         self._handlers: Handlers[T] = Handlers(resource)
+        self.partitions: tuple[Partition[T], ...] = tuple(
+            Partition(resource, one, self._handlers) for one in scope.partitions()
+        )
+        """One for each namespace of the scope, or one for all. A reflector feeds each."""
+        self._by_namespace = {one.scope.namespace: one for one in self.partitions}
+        # What has the keys of every other namespace: all objects, or never any.
+        self._rest = self._by_namespace.get("") or Partition(resource, scope, self._handlers)
         self._subscriptions: list[Subscription[T]] = []
-        self._telling: Iterator[None] = iter(())
-        self._deletions = Deletions()
-        self._waiters = Waiters()
-        self._synced = asyncio.Event()
-        self._decided = asyncio.Event()
+        self._clock: Clock | None = None
 
     def __str__(self) -> str:
         return describe(self.resource, self.scope)
@@ -99,26 +80,30 @@ class Informer(Generic[T]):
 
     def get(self, key: Key) -> T | None:
         """The object, or None. Never waits."""
-        return self._store.get(key)
+        return self._partition(key).store.get(key)
 
     def leaves_out(self, key: Key) -> bool:
         """Whether there is an object of this name that is not held. The API server knows which."""
-        return key in self._left_out
+        return self._partition(key).leaves_out(key)
 
     def by_index(self, name: str, value: str) -> list[T]:
         """The objects for which the index has this value. KeyError if there is no such index."""
-        return self._store.by_index(name, value)
+        if len(self.partitions) == 1:
+            return self.partitions[0].store.by_index(name, value)
+        return [obj for partition in self.partitions for obj in partition.store.by_index(name, value)]
 
     def list(self, namespace: str = "") -> list[T]:
         """All objects, or those of one namespace. Linear in the size of the cache; an index is not."""
-        return [obj for key, obj in self._store.items() if not namespace or key.namespace == namespace]
+        items = chain.from_iterable(partition.store.items() for partition in self.partitions)
+        return [obj for key, obj in items if not namespace or key.namespace == namespace]
 
     def add_index(self, name: str, function: IndexFunction[T]) -> None:
         """Add an index by a pure function of the object. ValueError if the name is taken."""
-        self._store.add_index(name, function)
+        for partition in self.partitions:
+            partition.store.add_index(name, function)
 
     def __len__(self) -> int:
-        return len(self._store)
+        return sum(len(partition.store) for partition in self.partitions)
 
     # Following
 
@@ -130,7 +115,7 @@ class Informer(Generic[T]):
             RuntimeError: The informer was released.
         """
         self._check_alive()
-        self._handlers.join(handler, self._store.values())
+        self._handlers.join(handler, self.list())
 
     def remove_handler(self, handler: Handler[T]) -> None:
         """Tell a handler nothing more."""
@@ -139,7 +124,7 @@ class Informer(Generic[T]):
     def when_gone(self, key: Key, call: Callable[[], None]) -> None:
         """Call this once, when the object of a name is gone, held or not. Equal calls for one name are one call."""
         self._check_alive()
-        self._departures.tell(key, call)
+        self._partition(key).when_gone(key, call)
 
     def subscribe(self) -> Subscription[T]:
         """
@@ -154,13 +139,28 @@ class Informer(Generic[T]):
         self._check_alive()
         subscription: Subscription[T] = Subscription(self._unsubscribe)
         self._subscriptions.append(subscription)
-        self._handlers.join(subscription, self._store.values())
+        self._handlers.join(subscription, self.list())
         return subscription
 
     @property
     def synced(self) -> bool:
         """Whether the first content is complete and every handler was told of it. Not any more if the kind vanished."""
-        return self._synced.is_set()
+        return all(partition.synced for partition in self.partitions)
+
+    @property
+    def missing(self) -> bool:
+        """Whether the API server does not serve the kind at all: its CRD is not installed."""
+        return any(partition.missing for partition in self.partitions)
+
+    @property
+    def version(self) -> int:
+        """The resource version up to which the content of every namespace is complete."""
+        return min(partition.version for partition in self.partitions)
+
+    @property
+    def last_error(self) -> FrameworkError | None:
+        """Why the API server could not be followed, until it can: the first error of a namespace."""
+        return next((one.last_error for one in self.partitions if one.last_error is not None), None)
 
     async def wait_for_sync(self) -> None:
         """
@@ -170,38 +170,52 @@ class Informer(Generic[T]):
             RuntimeError: The informer was released.
         """
         while not self.synced:
-            self._check_alive()
-            await self._synced.wait()
+            for partition in self.partitions:
+                await partition.wait_for_sync()
 
     async def wait_for_decision(self) -> None:
         """Wait until `synced`, `missing` or `released`; without a limit of its own."""
         while not (self.synced or self.missing or self.released):
-            await self._decided.wait()
+            for partition in self.partitions:
+                await partition.wait_for_decision()
 
     def statistics(self) -> InformerStatistics:
         """Count and state, for health checks and metrics."""
-        heard_at_s, clock = self.record.heard_at_s, self._clock
+        parts, records = self.partitions, [partition.record for partition in self.partitions]
+        bad = chain.from_iterable(record.bad.items() for record in records)
         return InformerStatistics(
-            objects=len(self._store),
+            objects=len(self),
             version=self.version,
             synced=self.synced,
-            last_error=str(self.last_error or ""),
+            last_error=self._errors(),
             missing=self.missing,
-            forbidden=isinstance(self.last_error, Forbidden),
-            left_out=len(self._left_out),
-            bytes=round(self._footprint.mean * len(self._store)) + self._left_out.bytes,
-            age_s=None if heard_at_s is None or clock is None else clock.monotonic() - heard_at_s,
-            relists=dict(self.record.relists),
-            restarts=dict(self.record.restarts),
-            bad=dict(self.record.bad),
+            forbidden=any(isinstance(one.last_error, Forbidden) for one in parts),
+            left_out=sum(one.left_out for one in parts),
+            bytes=sum(one.bytes for one in parts),
+            age_s=self._age_s(),
+            relists=summed(record.relists for record in records),
+            restarts=summed(record.restarts for record in records),
+            bad=dict(islice(bad, MAX_BAD)),
         )
 
     def observe(self, clock: Clock, metrics: Metrics, cache: str) -> None:
         """Show the statistics as metrics, until it is released. `Cache.informer` calls this."""
         self._clock = clock
-        self.record.metrics = InformerMetrics.of(
+        made = InformerMetrics.of(
             metrics, cache, self.resource.qualified_name, self.resource.type.__name__, str(self.scope), self.statistics
         )
+        for partition in self.partitions:
+            partition.record.metrics = made
+
+    def release(self) -> None:
+        """Empty it and end its subscriptions; handlers are told nothing. `Cache.release` calls this."""
+        self.released = True
+        self.partitions[0].record.metrics.forget()
+        self._handlers.clear()
+        for subscription in tuple(self._subscriptions):
+            subscription.end()
+        for partition in self.partitions:
+            partition.release()
 
     # Own writes
 
@@ -211,184 +225,34 @@ class Informer(Generic[T]):
 
         An informer without content (yet, or because the kind is missing, or released) is not worth waiting for either.
         """
-        if not self.synced or (self.scope.namespace and write.key.namespace != self.scope.namespace):
-            return True
-        stored = self._store.get(write.key)
-        if write.version:
-            return self.version >= write.version or (stored is None and not self._may_match(write))
-        if stored is None:
-            return True
-        meta = metadata_of(stored)
-        return meta.uid != write.uid or meta.deletion_timestamp is not None
+        return self._partition(write.key).shows(write)
 
     async def wait_for(self, write: Write) -> None:
         """Wait until `shows(write)`; without a limit of its own."""
-        while not self.shows(write):
-            change = self._waiters.next_change(write)
-            try:
-                await change
-            finally:
-                self._waiters.give_up(write, change)
+        await self._partition(write.key).wait_for(write)
 
     def next_change(self, write: Write) -> asyncio.Future[None]:
-        """Return what is done when it is worth asking again whether it `shows` this write; or else to `give_up`."""
-        return self._waiters.next_change(write)
+        """Return a future that is done when `shows` may have changed for this write; `give_up` ends it."""
+        return self._partition(write.key).next_change(write)
 
     def give_up(self, write: Write, change: asyncio.Future[None]) -> None:
         """Wait for a change no more; nothing if it has come."""
-        self._waiters.give_up(write, change)
+        self._partition(write.key).give_up(write, change)
 
-    def _may_match(self, write: Write) -> bool:
-        if self.scope.field_selector:
-            # What a field selector would say of the object is not known here; not waiting is the safe guess.
-            return False
-        return self._labels is None or self._labels.matches(write.labels)
+    def _partition(self, key: Key) -> Partition[T]:
+        return self._by_namespace.get(key.namespace, self._rest)
 
-    # The sink of the reflector
+    def _errors(self) -> str:
+        errors = {one.scope.namespace: str(one.last_error) for one in self.partitions if one.last_error is not None}
+        if len(self.partitions) == 1:
+            return "".join(errors.values())
+        return "; ".join(f"namespace {namespace}: {error}" for namespace, error in errors.items())
 
-    async def replace(self, objects: dict[Key, T], version: int, left_out: Names | None = None) -> None:
-        """
-        Make this the whole content, then tell handlers: deletions first, then the rest in order (see above).
-
-        Takes over both. Safe to cancel: either nothing has changed, or the rest is told before the next content.
-        """
-        await self._tell_rest()
-        after = self._store.successor(objects)
-        bad: dict[Key, NotIndexed] = {}
-        for number, (key, obj) in enumerate(objects.items(), 1):
-            old = self._store.get(key)
-            if old is not None and is_same(old, obj):
-                # Handlers are not told, so what they hold stays the one that is here; and nothing is held twice.
-                objects[key] = old
-            try:
-                after.index(key, objects[key])
-            except NotIndexed as error:
-                bad[key] = error
-            self._footprint.note(obj)
-            if number % OBJECTS_PER_TURN == 0:
-                await asyncio.sleep(0)
-        for key, failure in bad.items():
-            self._note_bad(objects.pop(key), failure)
-        self._telling = self._handlers.telling(self._store.become(after), initial=not self.synced)
-        self._left_out = left_out or Names()
-        # Not the highest ever seen: a list may show that the server was put back to an earlier state.
-        self.version = version
-        self._deletions.clear()
-        self._heard()
-        self._waiters.release_all()
-        self._departures.check(lambda key: key in self._left_out or self._store.get(key) is not None)
-        await self._tell_rest()
-        self.missing = False
-        self._synced.set()
-        self._decided.set()
-
-    def put(self, key: Key, obj: T, version: int) -> None:
-        """
-        Add or change an object. A state that is known, or older than the one known, is dropped (see `replays`).
-
-        One that cannot be indexed leaves the content, like one that cannot be read: it costs itself only.
-        """
-        known = self._store.get(key)
-        if self._is_past(known, key, version):
-            return
-        if known is not None and is_same(known, obj):
-            self.reached(version)
-            return
-        try:
-            old = self._store.put(key, obj)
-        except NotIndexed as error:
-            self._note_bad(obj, error)
-            self._lose(key, known, version)
-            return
-        self._footprint.note(obj)
-        self._left_out.discard(key)
-        self._advance(version)
-        self._handlers.tell(old, obj)
-        self._waiters.release(key, self.version)
-
-    def leave_out(self, key: Key, version: int) -> None:
-        """Know of an object only that it is there. To handlers one that was held is deleted."""
-        if self._is_past(self._store.get(key), key, version):
-            return
-        old = self._store.remove(key)
-        self._left_out.add(key)
-        self._advance(version)
-        if old is not None:
-            self._handlers.tell(old, None)
-        self._waiters.release(key, self.version)
-
-    def remove(self, key: Key, last: T | None, version: int) -> None:
-        """Remove an object; handlers get its final state, or the last one known."""
-        if self._is_past(self._store.get(key), key, version):
-            return
-        old = self._store.remove(key)
-        self._deletions.note(key, version)
-        self._lose(key, last if old is not None and last is not None else old, version)
-        self._departures.gone(key)
-
-    def reached(self, version: int) -> None:
-        """The content is complete up to this version."""
-        self._advance(version)
-        self._waiters.release(None, self.version)
-
-    def failed(self, error: FrameworkError) -> None:
-        """Remember why the API server cannot be followed."""
-        self.last_error = error
-        if isinstance(error, KindMissing):
-            self.missing = True
-            self._synced.clear()
-            self._decided.set()
-            self._waiters.release_all()
-        elif isinstance(error, Forbidden):
-            # Whether the kind is there is not known to who may not ask.
-            self.missing = False
-
-    def release(self) -> None:
-        """Empty it and end its subscriptions; handlers are told nothing. `Cache.release` calls this."""
-        self.released = True
-        self.record.metrics.forget()
-        self._telling = iter(())
-        self._left_out = Names()
-        self._departures.clear()
-        self._handlers.clear()
-        for subscription in tuple(self._subscriptions):
-            subscription.end()
-        self._store = Store()
-        self._synced.set()  # wakes those who wait, who then see that it was released
-        self._synced.clear()
-        self._decided.set()
-        self._waiters.release_all()
-
-    async def _tell_rest(self) -> None:
-        for _ in self._telling:
-            await asyncio.sleep(0)
-
-    def _note_bad(self, obj: T, error: NotIndexed) -> None:
-        meta = metadata_of(obj)
-        log.error("object.unreadable", resource=self.resource.qualified_name, key=str(meta.key), reason=str(error))
-        self.record.unreadable(BadObject(meta.key, str(error), meta.resource_version))
-
-    def _lose(self, key: Key, last: T | None, version: int) -> None:
-        """Tell that an object has left the content, if it was in it."""
-        self._left_out.discard(key)
-        self._advance(version)
-        if last is not None:
-            self._handlers.tell(last, None)
-        self._waiters.release(key, self.version)
-
-    def _is_past(self, stored: T | None, key: Key, version: int) -> bool:
-        if stored is None:
-            # Which version has what is left out is not known, but events come in the order of versions.
-            late = 0 < version < self.version and key in self._left_out
-            return late or self._deletions.include(key, version)
-        return 0 < version < version_number(metadata_of(stored).resource_version)
-
-    def _advance(self, version: int) -> None:
-        self.version = max(self.version, version)
-        self._heard()
-
-    def _heard(self) -> None:
-        self.last_error = None
+    def _age_s(self) -> float | None:
+        """Seconds since the API server was heard of the namespace of which it was heard longest ago."""
+        heard_s = [partition.record.heard_at_s for partition in self.partitions]
+        oldest_s = None if None in heard_s else min(one for one in heard_s if one is not None)
+        return None if oldest_s is None or self._clock is None else self._clock.monotonic() - oldest_s
 
     def _check_alive(self) -> None:
         if self.released:

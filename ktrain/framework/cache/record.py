@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from ktrain.framework.metrics.cache import RELIST_REASONS, RESTART_REASONS, InformerMetrics
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from ktrain.api.meta import Key
     from ktrain.framework.client.codec import BadObject
@@ -48,6 +48,15 @@ class WatchRecord:
         """Note that an object can be read, or is gone."""
         if self.bad:
             self.bad.pop(key, None)
+
+
+def summed(counts: Iterable[Mapping[str, int]]) -> dict[str, int]:
+    """Add up counts by reason."""
+    total: dict[str, int] = {}
+    for one in counts:
+        for reason, count in one.items():
+            total[reason] = total.get(reason, 0) + count
+    return total
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,7 +32,15 @@ import structlog
 from ktrain.api.core import LEASES, Lease, LeaseSpec
 from ktrain.api.meta import Json, Key, format_micro_time
 from ktrain.framework.cache.reflector import Reflector
-from ktrain.framework.errors import ApiError, Conflict, FrameworkError, LeadershipLost, NotFound
+from ktrain.framework.errors import (
+    ApiError,
+    Conflict,
+    Forbidden,
+    FrameworkError,
+    LeadershipLost,
+    NotFound,
+    Unauthorized,
+)
 from ktrain.framework.metrics import Metrics
 from ktrain.framework.metrics.election import ElectionMetrics
 
@@ -124,6 +132,7 @@ class LeaderElection:
         self._sent_at_s: float | None = None
         self._unsure = False
         self._problem = ""
+        self._is_refused = False
         self._log = log.bind(lease=str(self._key), identity=identity)
 
     @property
@@ -160,6 +169,11 @@ class LeaderElection:
             return "this process leads"
         state = f"waits; {self.holder or 'nobody known'} leads"
         return f"{state}; the last attempt failed: {self._problem}" if self._problem else state
+
+    def refusal(self) -> str:
+        """Say why this process can never lead, because it may not read or write the Lease; empty if it may."""
+        grant = "grant this identity `get`, `list`, `watch`, `create` and `patch` on the Lease"
+        return f"{self._problem}; {grant}" if self._is_refused else ""
 
     async def acquire(self) -> None:
         """
@@ -222,10 +236,13 @@ class LeaderElection:
             async with asyncio.timeout(self._attempt_s):
                 won = await self._try_once()
         except (FrameworkError, TimeoutError) as error:
-            self._problem = str(error) or f"no answer in {self._attempt_s:.1f} s"
-            self._log.warning("election.attempt_failed", error=self._problem)
+            known, self._problem = self._problem, str(error) or f"no answer in {self._attempt_s:.1f} s"
+            self._is_refused = isinstance(error, Forbidden | Unauthorized)
+            # Attempts come every few seconds: the same problem is one line, until an attempt succeeds.
+            if self._problem != known:
+                self._log.warning("election.attempt_failed", error=self._problem)
             return False
-        self._problem = ""
+        self._problem, self._is_refused = "", False
         return won
 
     async def _try_once(self) -> bool:

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import os
 import signal
-from typing import TYPE_CHECKING
+from contextlib import asynccontextmanager
+from functools import partial
+from typing import TYPE_CHECKING, Final
 
 import anyio
 
+from ktrain.framework.parallel import unwrap
+
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import AsyncIterator, Callable
 
     from anyio.abc import TaskStatus
+
+EXIT_KILLED: Final = 1
 
 
 class Signals:
@@ -39,3 +46,23 @@ class Signals:
                 if self.interrupted.is_set() and self._kill is not None:
                     self._kill()
                 self.interrupted.set()
+
+
+@asynccontextmanager
+async def until_signal(stop: Callable[[], None]) -> AsyncIterator[None]:
+    """Call *stop* at the first signal that comes during the block; the second one ends the process at once."""
+    signals = Signals()
+    signals.on_kill(partial(os._exit, EXIT_KILLED))
+
+    async def wait() -> None:
+        await signals.interrupted.wait()
+        stop()
+
+    try:
+        async with anyio.create_task_group() as tasks:
+            await tasks.start(signals.listen, name="signals")
+            tasks.start_soon(wait, name="stop on signal")
+            yield
+            tasks.cancel_scope.cancel()
+    except BaseExceptionGroup as group:
+        raise unwrap(group) from None

@@ -80,7 +80,8 @@ class ClusterMaker:
         if for_election is not None and self._settings.leader_election:
             self.election = self._election(for_election, recorder)
         client = make(guard=self.election.guard if self.election else None)
-        return Cluster(name, client, unguarded, Cache(client, self._env, metrics=self._metrics), recorder)
+        cache = Cache(client, self._env, metrics=self._metrics, namespaces=self._settings.watch_namespaces)
+        return Cluster(name, client, unguarded, cache, recorder)
 
     def user_agent(self, role: str = "") -> str:
         """Name the operator, for audit logs and API priority and fairness."""

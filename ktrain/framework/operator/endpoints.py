@@ -48,8 +48,8 @@ class Servers:
     webhooks: WebhookServer | None = None
 
     def started(self) -> list[Runnable]:
-        """In the order in which they start."""
-        return [one for one in (self.health, self.debug, self.metrics, self.webhooks) if one is not None]
+        """Those that the manager runs, in the order in which they start. Probes answer before there is a manager."""
+        return [one for one in (self.debug, self.metrics, self.webhooks) if one is not None]
 
 
 @dataclass(slots=True)
@@ -63,6 +63,13 @@ class Endpoints:
     conversions: list[Conversion] = field(default_factory=list)
     certificates: CertificateSource | None = None
 
+    def probes(self, settings: Settings, election: LeaderElection | None, starting: Check) -> HealthServer | None:
+        """Make the server of probes as it is during the start: live, and ready only when `starting` says so."""
+        if (address := parse_address(settings.health_address)) is None:
+            return None
+        ready = {"startup": starting}
+        return HealthServer(*address, live=self._live(election), ready=ready, aliases=settings.health_aliases)
+
     def serve(
         self,
         settings: Settings,
@@ -71,35 +78,36 @@ class Endpoints:
         clusters: list[Cluster],
         election: LeaderElection | None,
         controllers: Callable[[], list[Controller]],
+        health: HealthServer | None,
     ) -> Servers:
-        """Make the servers that the settings ask for. The first cluster is the operator's own."""
+        """
+        Make the servers that the settings ask for, and have `health` ask all checks.
+
+        The first cluster is the operator's own.
+        """
         webhooks = self._webhooks(settings, env, metrics)
+        if health is not None:
+            health.use(live=self._live(election), ready=self._ready(clusters, election, webhooks))
         return Servers(
-            health=self._health(settings, clusters, election, webhooks),
+            health=health,
             debug=_debug(settings, clusters, controllers),
             metrics=self._metrics(settings, env, metrics, clusters[0]),
             webhooks=webhooks,
         )
 
-    def _health(
-        self,
-        settings: Settings,
-        clusters: list[Cluster],
-        election: LeaderElection | None,
-        webhooks: WebhookServer | None,
-    ) -> HealthServer | None:
-        if (address := parse_address(settings.health_address)) is None:
-            return None
-        live: dict[str, Check] = {}
+    def _live(self, election: LeaderElection | None) -> dict[str, Check]:
+        return {**({} if election is None else {"leader-election": election.check}), **self.live}
+
+    def _ready(
+        self, clusters: list[Cluster], election: LeaderElection | None, webhooks: WebhookServer | None
+    ) -> dict[str, Check]:
         ready: dict[str, Check] = {_check_name(cluster): cache_check(cluster.cache) for cluster in clusters}
         if election is not None:
-            live["leader-election"] = election.check
             # A standby is ready: it serves webhooks, and a rollout must not wait for it to lead.
-            ready["leader-election"] = lambda: Note(election.describe())
+            ready["leader-election"] = lambda: election.refusal() or Note(election.describe())
         if webhooks is not None:
             ready["webhooks"] = webhooks.check
-        live, ready = {**live, **self.live}, {**ready, **self.ready}
-        return HealthServer(*address, live=live, ready=ready, aliases=settings.health_aliases)
+        return {**ready, **self.ready}
 
     def _metrics(self, settings: Settings, env: Env, metrics: Metrics, main: Cluster) -> MetricsServer | None:
         if (address := parse_address(settings.metrics_address)) is None or metrics.registry is None:

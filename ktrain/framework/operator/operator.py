@@ -13,7 +13,8 @@ There is nothing here that cannot be put together by hand from the parts (`Manag
 - the election has a connection of its own, which nothing else can fill, and no guard
 - clients for controllers have the election's guard: no write leaves once another could lead
 - events, and what runs in every replica, have no guard: they are not the leader's
-- probes and metrics answer before caches fill, webhooks serve before what they convert is listed
+- probes answer before anything is asked of the API server, metrics before caches fill, webhooks before what they
+  convert is listed
 - signals ask for the end of the manager, never cancel it: the lease is given up in order
 
 Who wants a part to be different takes this file as the recipe.
@@ -22,10 +23,8 @@ Who wants a part to be different takes this file as the recipe.
 from __future__ import annotations
 
 import gc
-import os
 from contextlib import AsyncExitStack
-from functools import partial
-from typing import TYPE_CHECKING, Final, Self, TypedDict, Unpack
+from typing import TYPE_CHECKING, Self, Unpack
 
 import anyio
 import structlog
@@ -38,20 +37,22 @@ from ktrain.framework.controller.stuck import LoopWatchdog
 from ktrain.framework.election.lease import own_namespace
 from ktrain.framework.env import Env, system_env
 from ktrain.framework.manager.manager import Manager
-from ktrain.framework.manager.signals import Signals
+from ktrain.framework.manager.signals import until_signal
 from ktrain.framework.metrics import Metrics
-from ktrain.framework.parallel import unwrap
 from ktrain.framework.serving.address import parse_address
-from ktrain.framework.telemetry.logging import configure
+from ktrain.framework.telemetry import foreign
+from ktrain.framework.telemetry.logging import AS_JSON, configure
 from ktrain.framework.telemetry.tracing import Tracing
 from ktrain.framework.webhook.injection import REGISTRATIONS_CHECK, WebhookAddress
 from ktrain.framework.webhook.selfmanaged import SelfManagedCertificates
 
 from .clusters import Cluster, ClusterMaker
 from .endpoints import Endpoints, Servers, process_registry, register
-from .settings import Settings
+from .settings import ControllerOptions, Settings
+from .startup import Startup, running
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
     from types import TracebackType
 
     from anyio.abc import TaskStatus
@@ -65,28 +66,13 @@ if TYPE_CHECKING:
     from ktrain.framework.election.election import LeaderElection
     from ktrain.framework.events import EventRecorder
     from ktrain.framework.manager.groups import Runnable
-    from ktrain.framework.serving.health import Check, Route
+    from ktrain.framework.serving.health import Check, HealthServer, Route
     from ktrain.framework.webhook.admission import Handlers
     from ktrain.framework.webhook.certificates import CertificateSource
     from ktrain.framework.webhook.conversion import Conversion
     from ktrain.framework.webhook.injection import Registrations
-    from ktrain.framework.workqueue.limiters import Limiter
 
 log: FilteringBoundLogger = structlog.get_logger("ktrain.framework.operator")
-
-EXIT_KILLED: Final = 1
-
-
-class ControllerOptions(TypedDict, total=False):
-    """What `Operator.controller` passes on to `Controller`."""
-
-    max_concurrent_reconciles: int
-    reconcile_timeout_s: float | None
-    sync_timeout_s: float
-    limiter: Limiter[Key] | None
-    ageing_s: float | None
-    stuck_after_s: float | None
-    needs_leader: bool
 
 
 class Operator:
@@ -109,6 +95,7 @@ class Operator:
         metrics: For instruments of your own.
         tracing: For spans of your own.
         servers: Those there are, once `run` has been called, with the `port` that each has.
+        startup: How far the start is; `setup` may say what it waits for.
     """
 
     def __init__(
@@ -134,6 +121,7 @@ class Operator:
         self._clusters: list[Cluster] = []
         self._runnables: list[Runnable] = []
         self._endpoints = Endpoints()
+        self.startup: Startup = Startup()
         self._manager: Manager | None = None
         self._stack = AsyncExitStack()
 
@@ -149,9 +137,10 @@ class Operator:
         if self._clusters:
             raise RuntimeError(f"the operator {self.name} was connected before: make another one")
         if self.settings.owns_process:
-            as_json = {"json": True, "text": False, "auto": None}[self.settings.log_format]
-            configure(level=self.settings.log_level, json=as_json)
+            configure(level=self.settings.log_level, json=AS_JSON[self.settings.log_format])
         async with AsyncExitStack() as stack:
+            if self.settings.owns_process:
+                stack.enter_context(foreign.adopted(self.settings.log_level))
             transport = for_election = self._transport
             if transport is None or for_election is None:
                 endpoint = await find_endpoint(self.settings.kubeconfig, self.settings.context)
@@ -332,17 +321,49 @@ class Operator:
 
     # Life
 
-    async def run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
+    async def run(
+        self,
+        *,
+        setup: Callable[[], Awaitable[None]] | None = None,
+        task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED,
+    ) -> None:
         """
         Run until a signal, `stop` or cancellation; each way in order. Once.
 
+        Args:
+            setup: Registers what depends on what the cluster has. `/healthz` answers while it runs, and `/readyz` fails
+                with what it waits for; so it may wait for an API server that is down. Cancelled by the wish to stop.
+            task_status: Reports when everything has started.
+
         Raises:
-            Exception: As `Manager.run`.
+            Exception: As `setup` and `Manager.run`.
         """
-        self._must_not_run("a second run")
+        if self.startup.began:
+            raise RuntimeError(f"the operator {self.name} ran before: make another one")
+        health = self._endpoints.probes(self.settings, self.election, self.startup.check)
+        self.servers = Servers(health=health)
+        async with AsyncExitStack() as stack:
+            if self.settings.owns_process:
+                await stack.enter_async_context(until_signal(self._on_signal))
+            if health is not None:
+                await stack.enter_async_context(running(health))
+            if await self.startup.run(setup):
+                await self._manage(health, task_status)
+
+    def stop(self) -> None:
+        """Ask for the end: `run` returns when everything has stopped in order."""
+        self.startup.stop()
+        if self._manager is not None:
+            self._manager.stop()
+
+    def _on_signal(self) -> None:
+        log.info("operator.stopping", operator=self.name)
+        self.stop()
+
+    async def _manage(self, health: HealthServer | None, task_status: TaskStatus[None]) -> None:
         main, others = self.main, self._clusters[1:]
         self.servers = self._endpoints.serve(
-            self.settings, self.env, self.metrics, self._clusters, self.election, self._controllers
+            self.settings, self.env, self.metrics, self._clusters, self.election, self._controllers, health
         )
         self._manager = manager = Manager(
             cache=main.cache,
@@ -354,33 +375,11 @@ class Operator:
             sync_timeout_s=self.settings.sync_timeout_s,
             grace_s=self.settings.grace_s,
         )
-        if not self.settings.owns_process:
-            await manager.run(task_status=task_status)
-            return
-        # What was loaded to start lives as long as the process. A full collection that walks over it takes 70 ms, in
-        # which nothing else runs.
-        gc.collect()
-        gc.freeze()
-        signals = Signals()
-        signals.on_kill(partial(os._exit, EXIT_KILLED))
-        try:
-            async with anyio.create_task_group() as tasks:
-                await tasks.start(signals.listen, name="signals")
-                tasks.start_soon(self._stop_on, signals, name="stop on signal")
-                await manager.run(task_status=task_status)
-                tasks.cancel_scope.cancel()
-        except BaseExceptionGroup as group:
-            raise unwrap(group) from None
-
-    def stop(self) -> None:
-        """Ask for the end: `run` returns when everything has stopped in order."""
-        if self._manager is not None:
-            self._manager.stop()
-
-    async def _stop_on(self, signals: Signals) -> None:
-        await signals.interrupted.wait()
-        log.info("operator.stopping", operator=self.name)
-        self.stop()
+        if self.settings.owns_process:
+            # What was loaded to start lives as long as the process; a full collection would stop all else for 70 ms.
+            gc.collect()
+            gc.freeze()
+        await manager.run(task_status=task_status)
 
     # How the parts belong together
 

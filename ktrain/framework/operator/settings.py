@@ -13,13 +13,17 @@ import ssl
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Final, Literal, get_args
+from typing import TYPE_CHECKING, Final, Literal, TypedDict, get_args
 
+from ktrain.framework.cache.scope import namespaces_problem
 from ktrain.framework.election.election import Timing
 from ktrain.framework.serving.address import parse_address
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from ktrain.api.meta import Key
+    from ktrain.framework.workqueue.limiters import Limiter
 
 LogFormat = Literal["auto", "json", "text"]
 
@@ -45,6 +49,10 @@ class Settings:
     """Context in the kubeconfig. Default: its current one."""
     field_manager: str = ""
     """Owner of the fields that the operator writes. Default: the operator's name."""
+
+    watch_namespaces: tuple[str, ...] = ()
+    """The namespaces to which informers of namespaced kinds are limited, each by a list and a watch of its own: Roles
+    in these namespaces are enough. Default: all namespaces. See `Cache`."""
 
     leader_election: str = ""
     """Name of the Lease by which one of several replicas works. Default: none; then every replica works, so leave it
@@ -108,6 +116,8 @@ class Settings:
                 raise ValueError(f"{name}: {error}") from None
             if name == "debug_address" and address is not None and not _is_loopback(address[0]):
                 raise ValueError(f"debug_address: {self.debug_address!r} is not loopback (127.0.0.1:PORT, [::1]:PORT)")
+        if problem := namespaces_problem(self.watch_namespaces):
+            raise ValueError(f"watch_namespaces: {problem}")
         if self.leader_election and not _NAME.fullmatch(self.leader_election):
             raise ValueError(
                 f"leader_election: no Lease can be named {self.leader_election!r}; lower case, digits, - and . are fine"
@@ -122,6 +132,18 @@ class Settings:
             raise ValueError(f"log_level: {self.log_level!r} is not one of {', '.join(_LEVELS)}")
         if self.log_format not in get_args(LogFormat):
             raise ValueError(f"log_format: {self.log_format!r} is not one of {', '.join(get_args(LogFormat))}")
+
+
+class ControllerOptions(TypedDict, total=False):
+    """What `Operator.controller` passes on to `Controller`."""
+
+    max_concurrent_reconciles: int
+    reconcile_timeout_s: float | None
+    sync_timeout_s: float
+    limiter: Limiter[Key] | None
+    ageing_s: float | None
+    stuck_after_s: float | None
+    needs_leader: bool
 
 
 def _is_loopback(host: str) -> bool:

@@ -41,6 +41,7 @@ log: FilteringBoundLogger = structlog.get_logger("ktrain.framework.serving")
 
 METRICS: Final = "/metrics"
 CHECK_TIMEOUT_S: Final = 0.8
+_ADVICE: Final = "; grant this identity `list` and `watch` on the kind, and it goes on without a restart"
 
 Check = Callable[[], "str | Awaitable[str | None] | None"]
 """None if healthy, else what is wrong; a `Note` is healthy and has something to say. One that waits may take 0.8 s."""
@@ -66,7 +67,7 @@ def cache_check(cache: Cache) -> Check:
         looks = cache.statistics()
         missing = [f"{name}: {s.last_error}" for name, s in looks.items() if s.missing]
         problems = [
-            f"{name}: {s.last_error or 'no answer yet'}"
+            f"{name}: {s.last_error or 'no answer yet'}{_ADVICE if s.forbidden else ''}"
             for name, s in looks.items()
             if s.forbidden or not (s.synced or s.missing)
         ]
@@ -100,8 +101,14 @@ class HealthServer:
     ) -> None:
         self.host = host
         self.port: int = port
+        self._aliases = aliases
+        self._checks: dict[str, Mapping[str, Check]] = {}
+        self.use(live=live or {}, ready=ready or {})
+
+    def use(self, *, live: Mapping[str, Check], ready: Mapping[str, Check]) -> None:
+        """Ask these checks from now on."""
         known = {"healthz": live or {"ping": _ping}, "readyz": ready or {"ping": _ping}}
-        self._checks = {**{alias: known[name] for alias, name in aliases.items()}, **known}
+        self._checks = {**{alias: known[name] for alias, name in self._aliases.items()}, **known}
 
     async def run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
         """Serve until cancelled. OSError if the port is taken."""
@@ -111,7 +118,7 @@ class HealthServer:
         for endpoint in self._checks:
             app.router.add_get(f"/{endpoint}", self._answer)
             app.router.add_get(f"/{endpoint}/{{check}}", self._answer)
-        async with serving(app, self.host, self.port) as self.port:
+        async with serving(app, self.host, self.port, what="probes") as self.port:
             task_status.started()
             await anyio.sleep_forever()
 
@@ -220,7 +227,7 @@ class MetricsServer:
                 context = ServingContext(tls_minimum=self._tls_minimum) if self._tls_minimum else ServingContext()
                 await tasks.start(self._certificates.run, context.use, name="metrics certificates")
                 tls = context.context
-            async with serving(app, self.host, self.port, tls=tls) as self.port:
+            async with serving(app, self.host, self.port, tls=tls, what="metrics") as self.port:
                 task_status.started()
                 await anyio.sleep_forever()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
@@ -18,12 +19,12 @@ SHUTDOWN_S = 5.0
 
 @asynccontextmanager
 async def serving(
-    app: web.Application, host: str, port: int, *, tls: ssl.SSLContext | None = None
+    app: web.Application, host: str, port: int, *, tls: ssl.SSLContext | None = None, what: str = ""
 ) -> AsyncIterator[int]:
     """
     Serve during the block and yield the port, which is new if 0 was asked for.
 
-    At the end requests under way have five seconds.
+    At the end requests under way have five seconds. `what` is served, for the text of the error.
 
     Raises:
         OSError: The address is taken, or not one of this machine; the text names it.
@@ -37,7 +38,9 @@ async def serving(
         try:
             await site.start()
         except OSError as error:
-            raise OSError(error.errno, f"cannot listen on {host}:{port}: {error.strerror or error}") from error
+            purpose = f"{what}: " if what else ""
+            reason = os.strerror(error.errno) if error.errno else str(error)
+            raise OSError(error.errno, f"{purpose}cannot listen on {host}:{port}: {reason}") from error
         yield runner.addresses[0][1]
     finally:
         with anyio.CancelScope(shield=True):

@@ -6,6 +6,8 @@ the fields `controller`, `object`, `reconcile_id` and `reason` by a context vari
 lines of one pass can be found, and `trace_id` and `span_id` if it is traced.
 
 Who sets structlog up otherwise adds `add_reconcile` and `trace_fields` to the processors.
+
+Lines that code of other people writes come out in the same form inside of `foreign.adopted`.
 """
 
 from __future__ import annotations
@@ -28,6 +30,8 @@ if TYPE_CHECKING:
     from structlog.typing import EventDict, ExcInfo, Processor
 
 _UNSEEN: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
+AS_JSON: Final[dict[str, bool | None]] = {"json": True, "text": False, "auto": None}
+"""What the names of formats in settings are to `configure`."""
 LINES_PER_S: Final = 100
 """Of one event. Enough to see what happens, too few to fill a disk."""
 
@@ -50,7 +54,7 @@ def configure(
             `suppressed` how many were left out. None: all.
     """
     out = stream or sys.stderr
-    as_json = not out.isatty() if json is None else json
+    as_json = is_json(out) if json is None else json
     renderers: list[Processor] = (
         [structlog.processors.ExceptionRenderer(_exception), structlog.processors.JSONRenderer(serializer=_to_json)]
         if as_json
@@ -69,10 +73,16 @@ def configure(
         ],
         wrapper_class=structlog.make_filtering_bound_logger(logging.getLevelNamesMapping()[level.upper()]),
         logger_factory=structlog.PrintLoggerFactory(out),
-        cache_logger_on_first_use=True,
+        # Not where a test has put its own stream for a while: loggers would keep it.
+        cache_logger_on_first_use=stream is not None or sys.stderr is sys.__stderr__,
     )
     # At DEBUG this library prints the body of every answer, Secrets included.
     logging.getLogger("kubernetes_asyncio").setLevel(logging.INFO)
+
+
+def is_json(stream: TextIO | None = None) -> bool:
+    """Return whether lines are JSON unless something else is asked for: everywhere but on a terminal."""
+    return not (stream or sys.stderr).isatty()
 
 
 def visible(_logger: object, _method: str, event: EventDict) -> EventDict:

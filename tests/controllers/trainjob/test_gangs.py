@@ -367,14 +367,14 @@ def test_a_runtime_class_is_mapped_to_its_jobs_without_a_look_at_all_others():
     for name in ("plain", "sandboxed"):
         spec = msgspec.json.encode(naming("kata") if name == "sandboxed" else RUNTIME["spec"])
         meta = ObjectMeta(name=name, resource_version="1")
-        runtimes.put(
+        runtimes.partitions[0].put(
             Key("", name), api.Runtime(kind="ClusterTrainingRuntime", metadata=meta, spec=msgspec.Raw(spec)), 1
         )
     for number in range(10_000):
         ref = api.RuntimeRef(name="plain" if number % 1000 else "sandboxed")
         meta = ObjectMeta(name=f"job-{number}", namespace=NS, resource_version=str(number + 1))
         job = api.TrainJob(metadata=meta, spec=api.TrainJobSpec(runtime_ref=ref, suspend=True))
-        jobs.put(job.key, job, number + 1)
+        jobs.partitions[0].put(job.key, job, number + 1)
     (mapped,) = [watch.concerns for watch in registry.watches if watch.resource is core.RUNTIME_CLASSES]
     keys = MappedKeys(mapped, indexes)
     kata = core.RuntimeClass(metadata=ObjectMeta(name="kata"))

@@ -31,7 +31,7 @@ class World:
         """Let the cache see everything as it is now."""
         for informer in informers or (self.jobs, self.pods):
             found = await self.client.list(informer.resource)
-            await informer.replace({obj.key: obj for obj in found.items}, int(found.resource_version))
+            await informer.partitions[0].replace({obj.key: obj for obj in found.items}, int(found.resource_version))
 
     async def run(self):
         """One pass of the controller, which then sees what it did."""
@@ -114,7 +114,7 @@ async def test_a_jobs_failures_are_forgotten_with_it_although_the_cache_never_sa
     await world.run()
     assert world.reconciler._backoff
 
-    world.jobs.remove(KEY, None, 1000)
+    world.jobs.partitions[0].remove(KEY, None, 1000)
     await world.reconciler.reconcile(KEY)
 
     assert not world.reconciler._backoff

@@ -1,0 +1,64 @@
+"""
+Renders the dashboards of charts/ktrain for Grafana: `python hack/dashboards`; `--check` only says what is stale.
+
+Each dashboard is a module here; panels.py has what they share. Needs grafana-foundation-sdk (in the extra `dev`).
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from controllers import controllers
+from fleet import fleet
+from grafana_foundation_sdk.cog.encoder import JSONEncoder
+from job import job
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from grafana_foundation_sdk.builders.dashboard import Dashboard
+    from grafana_foundation_sdk.models.dashboard import Dashboard as DashboardModel
+
+ROOT: Final = Path(__file__).resolve().parents[2]
+TARGET: Final = Path("charts/ktrain/files/dashboards")
+
+
+def rendered() -> dict[Path, str]:
+    """Return the JSON of each dashboard, by its path in the repository."""
+    made = {"fleet": fleet(), "job": job(), "controllers": controllers()}
+    encoder = JSONEncoder(sort_keys=True, indent=2)
+    return {TARGET / f"{name}.json": f"{encoder.encode(_numbered(one))}\n" for name, one in made.items()}
+
+
+def _numbered(builder: Dashboard) -> DashboardModel:
+    """Build a dashboard whose panels have numbers, as Grafana would give them on import."""
+    made = builder.build()
+    for number, panel in enumerate(made.panels or [], start=1):
+        panel.id_val = number
+    return made
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Write, or with --check name, the files that differ; returns the exit code."""
+    parser = argparse.ArgumentParser(prog="hack/dashboards", description=__doc__)
+    parser.add_argument("--check", action="store_true", help="write nothing; exit with 1 if a file is stale")
+    options = parser.parse_args(arguments)
+    files = rendered()
+    stale = [path for path, text in files.items() if not (ROOT / path).exists() or (ROOT / path).read_text() != text]
+    gone = sorted({one.relative_to(ROOT) for one in (ROOT / TARGET).glob("*.json")} - files.keys())
+    if not options.check:
+        (ROOT / TARGET).mkdir(parents=True, exist_ok=True)
+        for path in stale:
+            (ROOT / path).write_text(files[path])
+        for path in gone:
+            (ROOT / path).unlink()
+    for path in [*stale, *gone]:
+        print(f"{'stale' if options.check else 'written'}: {path}")
+    return 1 if options.check and (stale or gone) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
