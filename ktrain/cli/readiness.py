@@ -56,7 +56,7 @@ async def api_server(client: Client) -> Server | Finding:
     endpoint = getattr(client.transport, "endpoint", None)
     url = "the API server" if endpoint is None else str(endpoint.url)
     try:
-        return Server(url, await _version(client), await _identity(client))
+        return Server(url, await _version(client), await identity(client))
     except Unauthorized as error:
         what = "renew the token or certificate of the kubeconfig or of the service account"
         return _server.error(url, f"does not accept the credentials of this process: {error}", what)
@@ -75,7 +75,8 @@ async def _version(client: Client) -> str:
         return ""  # a proxy, or a cluster that tells nobody
 
 
-async def _identity(client: Client) -> str:
+async def identity(client: Client) -> str:
+    """Return the name that the API server knows this process by; empty if it does not say."""
     path = f"/apis/{_REVIEW['apiVersion']}/selfsubjectreviews"
     try:
         answer = await client.raw("POST", path, body=_REVIEW, timeout_s=TIMEOUT_S)
