@@ -87,8 +87,9 @@ def _build(observed: Observed, registry: Registry) -> Decision:
     except PlanError as error:
         if running:
             return Decision(is_built=False)  # it needs its runtime no more
-        is_final = _is_runtime_unread(observed)
-        raise _Stuck(Failure(RUNTIME_UNUSABLE, str(error), at_once=is_final, is_final=is_final)) from error
+        is_unread = _is_runtime_unread(observed)
+        is_final = is_unread or _waits_for_runtime(observed)
+        raise _Stuck(Failure(RUNTIME_UNUSABLE, str(error), at_once=is_unread, is_final=is_final)) from error
     try:
         size = pipeline.size(registry, observed.job, base.snapshot.spec, observed.context)
     except PipelineError as error:
@@ -100,6 +101,11 @@ def _build(observed: Observed, registry: Registry) -> Decision:
         return replace(decision, requeue_after_s=wait_s)
     decision = replace(decision, unused=_unused(observed, registry, base))
     return _written(decision, observed, lambda: _components(observed, registry, base, size))
+
+
+def _waits_for_runtime(observed: Observed) -> bool:
+    """Whether an event of the runtime is all that can help, and leads to a reconcile (`waking.py`)."""
+    return observed.snapshot is None and observed.shared is None and not observed.job.status.jobs_status
 
 
 def _unused(observed: Observed, registry: Registry, base: _Base) -> tuple[str, ...]:
