@@ -2,11 +2,13 @@
 Renders the dashboards of charts/ktrain for Grafana: `python hack/dashboards`; `--check` only says what is stale.
 
 Each dashboard is a module here; panels.py has what they share. Needs grafana-foundation-sdk (in the extra `dev`).
+`--render DIRECTORY` writes docs/dashboards/*.txt from what tests/chart/test_dashboards.py recorded there.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -15,6 +17,7 @@ from controllers import controllers
 from fleet import fleet
 from grafana_foundation_sdk.cog.encoder import JSONEncoder
 from job import job
+from rendering import read, render
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -24,6 +27,7 @@ if TYPE_CHECKING:
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 TARGET: Final = Path("charts/ktrain/files/dashboards")
+RENDERINGS: Final = ROOT / "docs/dashboards"
 
 
 def rendered() -> dict[Path, str]:
@@ -45,7 +49,12 @@ def main(arguments: Sequence[str]) -> int:
     """Write, or with --check name, the files that differ; returns the exit code."""
     parser = argparse.ArgumentParser(prog="hack/dashboards", description=__doc__)
     parser.add_argument("--check", action="store_true", help="write nothing; exit with 1 if a file is stale")
+    parser.add_argument(
+        "--render", type=Path, metavar="DIRECTORY", help="show recorded data as text, in docs/dashboards"
+    )
     options = parser.parse_args(arguments)
+    if options.render:
+        return _render(options.render)
     files = rendered()
     stale = [path for path, text in files.items() if not (ROOT / path).exists() or (ROOT / path).read_text() != text]
     gone = sorted({one.relative_to(ROOT) for one in (ROOT / TARGET).glob("*.json")} - files.keys())
@@ -58,6 +67,16 @@ def main(arguments: Sequence[str]) -> int:
     for path in [*stale, *gone]:
         print(f"{'stale' if options.check else 'written'}: {path}")
     return 1 if options.check and (stale or gone) else 0
+
+
+def _render(directory: Path) -> int:
+    """Write a rendering of each dashboard of which there is a record."""
+    RENDERINGS.mkdir(exist_ok=True)
+    for file in sorted(directory.glob("*.json")):
+        board = json.loads((ROOT / TARGET / file.name).read_text())
+        (RENDERINGS / f"{file.stem}.txt").write_text(render(board, read(file)))
+        print(f"written: {(RENDERINGS / file.stem).relative_to(ROOT)}.txt")
+    return 0
 
 
 if __name__ == "__main__":

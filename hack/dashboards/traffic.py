@@ -95,13 +95,9 @@ def requests(made: Dashboard) -> None:
     made.with_panel(
         graph(
             "Retries, and waits for a turn",
-            "Attempts after the first by code, and how long calls waited for a turn (99th percentile, seconds).",
-            Query(rate("rest_client_request_retries_total", "code") + " or vector(0)", "retries {{code}}"),
-            Query(
-                "histogram_quantile(0.99, sum by (le)"
-                f" (rate(rest_client_rate_limiter_duration_seconds_bucket{{{REPLICAS}}}[$__rate_interval])))",
-                "wait p99",
-            ),
+            "Attempts after the first, per second and by code, and seconds per second that calls waited for a turn.",
+            Query(f"{rate('rest_client_request_retries_total', 'code')} or vector(0)", "retries {{code}}"),
+            Query(f"sum(rate(rest_client_rate_limiter_duration_seconds_sum{{{REPLICAS}}}[$__rate_interval]))", "waits"),
         )
     )
 
