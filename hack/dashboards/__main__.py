@@ -2,13 +2,14 @@
 Renders the dashboards of charts/ktrain for Grafana: `python hack/dashboards`; `--check` only says what is stale.
 
 Each dashboard is a module here; panels.py has what they share. Needs grafana-foundation-sdk (in the extra `dev`).
-`--render DIRECTORY` writes docs/dashboards/*.txt from what tests/chart/test_dashboards.py recorded there.
+`--render DIRECTORY` shows in docs/dashboards.md what tests/chart/test_dashboards.py recorded there.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import re
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 TARGET: Final = Path("charts/ktrain/files/dashboards")
-RENDERINGS: Final = ROOT / "docs/dashboards"
+PAGE: Final = ROOT / "docs/dashboards.md"
 
 
 def rendered() -> dict[Path, str]:
@@ -50,7 +51,7 @@ def main(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(prog="hack/dashboards", description=__doc__)
     parser.add_argument("--check", action="store_true", help="write nothing; exit with 1 if a file is stale")
     parser.add_argument(
-        "--render", type=Path, metavar="DIRECTORY", help="show recorded data as text, in docs/dashboards"
+        "--render", type=Path, metavar="DIRECTORY", help="show recorded data as text, in docs/dashboards.md"
     )
     options = parser.parse_args(arguments)
     if options.render:
@@ -70,12 +71,18 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _render(directory: Path) -> int:
-    """Write a rendering of each dashboard of which there is a record."""
-    RENDERINGS.mkdir(exist_ok=True)
+    """Put a rendering of each dashboard of which there is a record into the page of dashboards."""
+    page = PAGE.read_text()
     for file in sorted(directory.glob("*.json")):
         board = json.loads((ROOT / TARGET / file.name).read_text())
-        (RENDERINGS / f"{file.stem}.txt").write_text(render(board, read(file)))
-        print(f"written: {(RENDERINGS / file.stem).relative_to(ROOT)}.txt")
+        marker = f"<!-- panels: {file.stem} -->"
+        before, found, after = page.partition(marker)
+        if not found:
+            raise SystemExit(f"hack/dashboards: {PAGE} has no line {marker}")
+        fence = re.match(r"\n\n```text\n.*?\n```", after, re.DOTALL)
+        rest = after[fence.end() :] if fence else after
+        page = f"{before}{marker}\n\n```text\n{render(board, read(file))}```{rest}"
+    PAGE.write_text(page)
     return 0
 
 
