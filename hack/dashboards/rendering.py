@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 if TYPE_CHECKING:
@@ -50,7 +51,7 @@ def render(board: dict, recorded: Recorded) -> str:
     parts: list[str] = []
     for panel in board["panels"]:
         if panel["type"] == "row":
-            parts.append(f"\n── {panel['title']} {'─' * (96 - len(panel['title']))}")
+            parts.append(f"\n── {panel['title']} {'─' * (76 - len(panel['title']))}")
             continue
         unit = panel["fieldConfig"]["defaults"].get("unit", "short")
         drawer = _table if panel["type"] == "table" else _lines
@@ -68,16 +69,23 @@ def _lines(panel: dict, recorded: Recorded, unit: str) -> list[str]:
                 found.append((values, _name(target.get("legendFormat", ""), series.labels)))
     found.sort(key=lambda one: -one[0][-1])
     top = max((max(values) for values, _ in found), default=0.0)
-    shown = [f"  {_spark(values, top)} {shown_as(values[-1], unit):>9}  {name}" for values, name in found[:MOST_SERIES]]
+    shown = [
+        f"  {_spark(values, top)} {shown_as(values[-1], unit):>9}  {name}".rstrip()
+        for values, name in found[:MOST_SERIES]
+    ]
     return [*shown, f"  ... and {len(found) - MOST_SERIES} more"] if len(found) > MOST_SERIES else shown
 
 
 def _table(panel: dict, recorded: Recorded, unit: str) -> list[str]:
     """The rows of a table as they are at the end: labels, and the value if it is a column."""
-    names = panel["transformations"][1]["options"]["renameByName"]
+    options = panel["transformations"][1]["options"]
+    names = {
+        label: options["renameByName"][label]
+        for label in sorted(options["indexByName"], key=options["indexByName"].get)
+    }
     rows = []
     for target in panel["targets"]:
-        for series in recorded.results[panel["title"], target["refId"]]:
+        for series in sorted(recorded.results[panel["title"], target["refId"]], key=lambda one: -one.values[-1]):
             cells = [series.labels.get(label, "") for label in names if label != "Value"]
             value = [shown_as(series.values[-1], unit)] if "Value" in names else []
             rows.append(cells + value)
@@ -89,9 +97,8 @@ def _table(panel: dict, recorded: Recorded, unit: str) -> list[str]:
 
 
 def _name(legend: str, labels: dict[str, str]) -> str:
-    for label, value in labels.items():
-        legend = legend.replace(f"{{{{{label}}}}}", value)
-    return legend
+    """A legend with the labels of a series; one that the series lacks is empty, as in Grafana."""
+    return re.sub(r"\{\{(\w+)\}\}", lambda label: labels.get(label[1], ""), legend).strip()
 
 
 def _spark(values: list[float], top: float) -> str:

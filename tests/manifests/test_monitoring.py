@@ -99,6 +99,7 @@ def test_every_panel_has_a_description_a_unit_and_thresholds(path):
     board = json.loads(path.read_text())
     panels = [panel for panel in board["panels"] if panel["type"] != "row"]
 
+    assert len({panel["title"] for panel in panels}) == len(panels)
     assert [panel["title"] for panel in panels if not panel.get("description")] == []
     defaults = {panel["title"]: panel["fieldConfig"]["defaults"] for panel in panels}
     assert [title for title, one in defaults.items() if "unit" not in one] == []
