@@ -81,10 +81,8 @@ async def _operate(configuration: Configuration, kubeconfig: str | None, logs: k
 async def _set_up(operator: Operator, configuration: Configuration) -> None:
     """Register all parts, once the API server says which kinds there are."""
     await connected(operator)
-    client, cache, env, metrics, tracing = (
-        *(operator.client, operator.cache, operator.env),
-        *(operator.metrics, operator.tracing),
-    )
+    client, cache, env = operator.client, operator.cache, operator.env
+    metrics, tracing = operator.metrics, operator.tracing
     controls_jobsets = configuration.jobset.enable
     operator.ready_check("kinds", kinds_check(cache, operator.main.unguarded, with_jobset_controller=controls_jobsets))
     managed = manage_certificates(operator, configuration) if configuration.cert_management.enable else None
