@@ -11,6 +11,7 @@ import structlog
 
 from ktrain.api.trainer import FIELD_MANAGER
 from ktrain.controllers import runtimes, trainjob, webhooks
+from ktrain.controllers.build_info import expose_build
 from ktrain.controllers.served_jobsets import StartupRulesCheck
 from ktrain.framework.election.election import Timing
 from ktrain.framework.errors import FrameworkError
@@ -80,17 +81,19 @@ async def _operate(configuration: Configuration, kubeconfig: str | None, logs: k
 async def _set_up(operator: Operator, configuration: Configuration) -> None:
     """Register all parts, once the API server says which kinds there are."""
     await connected(operator)
-    client, cache, env, metrics, tracing = (
-        *(operator.client, operator.cache, operator.env),
-        *(operator.metrics, operator.tracing),
-    )
+    client, cache, env = operator.client, operator.cache, operator.env
+    metrics, tracing = operator.metrics, operator.tracing
     controls_jobsets = configuration.jobset.enable
     operator.ready_check("kinds", kinds_check(cache, operator.main.unguarded, with_jobset_controller=controls_jobsets))
     managed = manage_certificates(operator, configuration) if configuration.cert_management.enable else None
     registry = await trainjob.without_unserved(_plugins(configuration), client, configuration.watch_namespaces)
     registry.calls.expose(metrics)
+    expose_build(metrics, registry)
     concurrency = configuration.controller.group_kind_concurrency
-    shared = trainjob.SharedSnapshots(client, cache, for_new_jobs=configuration.snapshots == "shared")
+    shared = trainjob.SharedSnapshots(client, cache, for_new_jobs=configuration.snapshots == "shared", metrics=metrics)
+    job_metrics = trainjob.make_job_metrics(metrics, cache, env)
+    if job_metrics is not None:
+        operator.add(job_metrics)
     operator.add(trainjob.make_collector(shared, cache, env, metrics=metrics, tracing=tracing))
     operator.add(
         trainjob.make_controller(
@@ -104,6 +107,7 @@ async def _set_up(operator: Operator, configuration: Configuration) -> None:
             shows_state=configuration.shows_state,
             max_concurrent_reconciles=concurrency.get(TRAIN_JOB_KIND, TRAIN_JOB_CONCURRENCY),
             metrics=metrics,
+            job_metrics=job_metrics,
             tracing=tracing,
         )
     )

@@ -33,6 +33,7 @@ from .decision import Decision
 from .looks import Looks
 from .lookups import Lookups
 from .memories import Memories
+from .metrics import snapshot_counter
 from .observe import RUNTIMES, SNAPSHOT_METADATA, Applied, Check, Failure, Observed
 from .own_snapshots import OwnSnapshots
 from .stopping import stop
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
     from ktrain.framework.client.client import Client
     from ktrain.framework.env import Env
     from ktrain.framework.events import EventRecorder
+    from ktrain.framework.metrics import Metrics
     from ktrain.pipeline import Registry, Removal, Size
     from ktrain.pipeline.watches import Find
 
@@ -77,6 +79,7 @@ class Reconciler:
         shared: SharedSnapshots,
         shows_state: bool,
         wake: Callable[[Key, float], None],
+        metrics: Metrics | None = None,
     ) -> None:
         self._client = client
         self._env = env
@@ -84,7 +87,7 @@ class Reconciler:
         self._informers = informers
         self._config = config
         self._find = find
-        self._own = OwnSnapshots(client)
+        self._own = OwnSnapshots(client, snapshot_counter(metrics, "perJob"))
         self._shared = shared
         self._shows_state = shows_state
         self._wake = wake

@@ -18,6 +18,7 @@ from ktrain.plugins.jobset import JOB_SET_STATES
 from ..scope import LIMITED, is_watched
 from .indexes import Indexes
 from .lookups import informers_of
+from .metrics_observer import JobMetrics
 from .missing import tell_of_missing
 from .observe import RUNTIMES, SNAPSHOT_METADATA
 from .reconciler import Reconciler
@@ -61,12 +62,14 @@ def make_controller(
     shows_state: bool = True,
     max_concurrent_reconciles: int = 16,
     metrics: Metrics | None = None,
+    job_metrics: JobMetrics | None = None,
     tracing: Tracing | None = None,
 ) -> Controller:
     """
     Make the TrainJob controller. `config` holds the plugins' sections by plugin name; whoever made it may replace a
     section, and the next pass sees the new one. `shared` is also given to the collector (`make_collector`), if
-    snapshots are to be shared. `shows_state` is the feature gate TrainJobState.
+    snapshots are to be shared. `shows_state` is the feature gate TrainJobState. `job_metrics` (`make_job_metrics`)
+    learns the trace of each reconcile; it runs beside the controller.
 
     Every kind that *registry* watches must be served, or the controller waits for it: see `without_unserved`.
 
@@ -89,10 +92,12 @@ def make_controller(
         shared=shared,
         shows_state=shows_state,
         wake=lambda key, after_s: controller.enqueue(key, after_s=after_s),
+        metrics=metrics,
     )
+    reconcile = reconciler.reconcile
     controller = Controller(
         NAME,
-        reconciler.reconcile,
+        job_metrics.traced(reconcile, tracing) if job_metrics and tracing else reconcile,
         env=env,
         cache=cache,
         max_concurrent_reconciles=max_concurrent_reconciles,
@@ -102,6 +107,11 @@ def make_controller(
     )
     wake_by_changes(controller, reconciler, informers, shared, registry.watches, indexes)
     return controller
+
+
+def make_job_metrics(metrics: Metrics | None, cache: Cache, env: Env) -> JobMetrics | None:
+    """Make what keeps the metrics of TrainJobs, to be run while this process leads; None if no metrics are served."""
+    return None if metrics is None or metrics.registry is None else JobMetrics(metrics, cache, env)
 
 
 def make_collector(

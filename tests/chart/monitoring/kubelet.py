@@ -20,8 +20,8 @@ class Kubelets:
     """
     Gives scheduled pods the status that the name of their TrainJob asks for.
 
-    Those with `short` in it succeed after some seconds, `failing` fail, `retry` fail in the first attempt; of `mixed` the
-    pod of index 2 cannot pull its image and that of index 3 ends at once. All others run.
+    Those with `short` in it succeed after some seconds, `failing` fail, `retry` fail in the first attempt; of `mixed`
+    the pod of index 2 cannot pull its image and that of index 3 ends at once. All others run.
     """
 
     def __init__(self, client):
