@@ -40,10 +40,11 @@ def test_every_page_is_in_the_navigation(site):
     assert [str(page) for page in pages if page.name != "index" and f'href="{page}/"' not in first] == []
 
 
-def test_links_to_files_of_the_repository_lead_to_the_repository(site):
+def test_links_to_files_lead_to_the_repository_and_those_to_modules_to_the_reference(site):
     framework = (site / "framework/index.html").read_text()
 
     assert f'href="{REPOSITORY}/blob/main/examples/framework/backups.py"' in framework
+    assert 'href="../reference/ktrain/framework/operator/settings/"' in framework
     assert 'href="../running/"' in (site / "local/index.html").read_text()
 
 

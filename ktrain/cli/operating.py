@@ -11,6 +11,7 @@ import structlog
 
 from ktrain.api.trainer import FIELD_MANAGER
 from ktrain.controllers import runtimes, trainjob, webhooks
+from ktrain.controllers.build_info import expose_build
 from ktrain.controllers.served_jobsets import StartupRulesCheck
 from ktrain.framework.election.election import Timing
 from ktrain.framework.errors import FrameworkError
@@ -23,7 +24,7 @@ from ktrain.framework.telemetry.tracing import Tracing
 from ktrain.pipeline import PipelineError, Registry
 from ktrain.plugins.workload import Workload
 
-from . import kubeflow
+from . import kubeflow, namespaces
 from .certificates import manage_certificates
 from .durations import parse_duration
 from .jobsets import add_jobsets
@@ -71,6 +72,7 @@ def _in_words(error: BaseException) -> str:
 async def _operate(configuration: Configuration, kubeconfig: str | None, logs: kubeflow.Logs) -> None:
     announce(configuration)
     kubeflow.warn(configuration, logs)
+    namespaces.warn(configuration)
     tracing = Tracing.from_environment(SERVICE_NAME)
     async with Operator(trainjob.COMPONENT, _settings(configuration, kubeconfig, logs), tracing=tracing) as operator:
         await operator.run(setup=partial(_set_up, operator, configuration))
@@ -79,17 +81,19 @@ async def _operate(configuration: Configuration, kubeconfig: str | None, logs: k
 async def _set_up(operator: Operator, configuration: Configuration) -> None:
     """Register all parts, once the API server says which kinds there are."""
     await connected(operator)
-    client, cache, env, metrics, tracing = (
-        *(operator.client, operator.cache, operator.env),
-        *(operator.metrics, operator.tracing),
-    )
+    client, cache, env = operator.client, operator.cache, operator.env
+    metrics, tracing = operator.metrics, operator.tracing
     controls_jobsets = configuration.jobset.enable
     operator.ready_check("kinds", kinds_check(cache, operator.main.unguarded, with_jobset_controller=controls_jobsets))
     managed = manage_certificates(operator, configuration) if configuration.cert_management.enable else None
-    registry = await trainjob.without_unserved(_plugins(configuration), client)
+    registry = await trainjob.without_unserved(_plugins(configuration), client, configuration.watch_namespaces)
     registry.calls.expose(metrics)
+    expose_build(metrics, registry)
     concurrency = configuration.controller.group_kind_concurrency
-    shared = trainjob.SharedSnapshots(client, cache, for_new_jobs=configuration.snapshots == "shared")
+    shared = trainjob.SharedSnapshots(client, cache, for_new_jobs=configuration.snapshots == "shared", metrics=metrics)
+    job_metrics = trainjob.make_job_metrics(metrics, cache, env)
+    if job_metrics is not None:
+        operator.add(job_metrics)
     operator.add(trainjob.make_collector(shared, cache, env, metrics=metrics, tracing=tracing))
     operator.add(
         trainjob.make_controller(
@@ -103,6 +107,7 @@ async def _set_up(operator: Operator, configuration: Configuration) -> None:
             shows_state=configuration.shows_state,
             max_concurrent_reconciles=concurrency.get(TRAIN_JOB_KIND, TRAIN_JOB_CONCURRENCY),
             metrics=metrics,
+            job_metrics=job_metrics,
             tracing=tracing,
         )
     )
@@ -129,6 +134,7 @@ def _settings(configuration: Configuration, kubeconfig: str | None, logs: kubefl
     return Settings(
         kubeconfig=kubeconfig,
         field_manager=FIELD_MANAGER,
+        watch_namespaces=configuration.watch_namespaces,
         leader_election=election.resource_name if election.leader_elect else "",
         namespace=election.resource_namespace,
         timing=Timing(

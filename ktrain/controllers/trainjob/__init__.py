@@ -11,6 +11,7 @@ The TrainJob controller: observe, decide, act.
 - `reconciler` runs the three, in that order; `comparing` what is written already, after a restart, and what is `kept`
   of Kubeflow's; `writing` what goes out, `stopping` what does even if nothing else can; `refusals` what came back, and
   `telling` users of it; `missing` tells them while no pass can run
+- `metrics` the series of TrainJobs, and `metrics_observer`, which follows informers for them
 """
 
 from .rights import RIGHTS as RIGHTS
@@ -18,5 +19,6 @@ from .rights import SHARED_SNAPSHOTS as SHARED_SNAPSHOTS
 from .setup import COMPONENT as COMPONENT
 from .setup import make_collector as make_collector
 from .setup import make_controller as make_controller
+from .setup import make_job_metrics as make_job_metrics
 from .setup import without_unserved as without_unserved
 from .shared import SharedSnapshots as SharedSnapshots

@@ -26,10 +26,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from ktrain.framework.errors import ApiError
+from ktrain.framework.metrics.registry import nothing
+
 from . import snapshot as snapshots
+from .metrics import REFUSED, STORED
 from .observe import SNAPSHOT_METADATA
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from ktrain.api import trainer as api
     from ktrain.framework.client.client import Client
 
@@ -43,8 +49,9 @@ MAX_ACCEPTING: Final = 1000
 class OwnSnapshots:
     """Creates the snapshots of jobs' own."""
 
-    def __init__(self, client: Client) -> None:
+    def __init__(self, client: Client, count: Callable[[str], None] = nothing) -> None:
         self._client = client
+        self._count = count
         self._accepting: dict[str, None] = {}
         """Namespaces whose last snapshot was accepted, the latest last."""
         self._taken: dict[str, Snapshot] = {}
@@ -78,9 +85,12 @@ class OwnSnapshots:
         namespace = job.metadata.namespace
         try:
             written = await self._client.create(SNAPSHOT_METADATA, snapshots.config_map(job, snapshot))
-        except BaseException:
+        except BaseException as error:
             self._accepting.pop(namespace, None)
+            if isinstance(error, ApiError):
+                self._count(REFUSED)
             raise
+        self._count(STORED)
         self._accept(namespace)
         self.forget(job.metadata.uid)
         return written.metadata.resource_version

@@ -33,6 +33,7 @@ from .decision import Decision
 from .looks import Looks
 from .lookups import Lookups
 from .memories import Memories
+from .metrics import snapshot_counter
 from .observe import RUNTIMES, SNAPSHOT_METADATA, Applied, Check, Failure, Observed
 from .own_snapshots import OwnSnapshots
 from .stopping import stop
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
     from ktrain.framework.client.client import Client
     from ktrain.framework.env import Env
     from ktrain.framework.events import EventRecorder
+    from ktrain.framework.metrics import Metrics
     from ktrain.pipeline import Registry, Removal, Size
     from ktrain.pipeline.watches import Find
 
@@ -54,10 +56,6 @@ if TYPE_CHECKING:
     from .writing import Apply
 
 log = structlog.get_logger(__name__)
-
-
-class JobFailed(FrameworkError):
-    """The pass could not do its work, and said so on the object; the key runs again after its back-off."""
 
 
 class Reconciler:
@@ -81,6 +79,7 @@ class Reconciler:
         shared: SharedSnapshots,
         shows_state: bool,
         wake: Callable[[Key, float], None],
+        metrics: Metrics | None = None,
     ) -> None:
         self._client = client
         self._env = env
@@ -88,7 +87,7 @@ class Reconciler:
         self._informers = informers
         self._config = config
         self._find = find
-        self._own = OwnSnapshots(client)
+        self._own = OwnSnapshots(client, snapshot_counter(metrics, "perJob"))
         self._shared = shared
         self._shows_state = shows_state
         self._wake = wake
@@ -101,7 +100,7 @@ class Reconciler:
         Bring one TrainJob a step further. Safe to cancel.
 
         Raises:
-            JobFailed, ApiError: It could not be; its event, and if that lasts its status, says why.
+            JobFailed, JobBlocked, ApiError: It could not be; its event, and if that lasts its status, says why.
             FrameworkError: The API server could not be reached.
         """
         job = self._current(key)
@@ -160,7 +159,7 @@ class Reconciler:
             self._wake(job.key, failure.again_s)
             return
         if failure and not (failure.is_final and (cause is None or decision.resize)):
-            raise cause if isinstance(cause, ApiError) else JobFailed(failure.message)
+            raise refusals.error_of(failure, cause)
         if stall:
             await self._listen(job, stall)
 

@@ -20,12 +20,13 @@ from ktrain.api import core
 from ktrain.api import trainer as api
 from ktrain.api.meta import Key
 from ktrain.framework.controller.results import Result
-from ktrain.framework.errors import AlreadyExists, Conflict, NotFound
+from ktrain.framework.errors import AlreadyExists, ApiError, Conflict, NotFound
 from ktrain.pipeline.errors import PlanError
 from ktrain.plugins.jobset import JOB_SET_STATES
 
 from . import snapshot as snapshots
 from .lookups import is_of_train_jobs
+from .metrics import REFUSED, STORED, snapshot_counter
 from .observe import SNAPSHOT_METADATA
 
 if TYPE_CHECKING:
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from ktrain.framework.cache.cache import Cache
     from ktrain.framework.client.client import Client
     from ktrain.framework.env import Env
+    from ktrain.framework.metrics import Metrics
     from ktrain.plugins.jobset import JobSetState
 
     from .snapshot import Snapshot
@@ -56,8 +58,11 @@ class SharedSnapshots:
         for_new_jobs: Whether a job that has no snapshot yet gets a shared one. Those that run on one go on in any case.
     """
 
-    def __init__(self, client: Client, cache: Cache, *, for_new_jobs: bool = False) -> None:
+    def __init__(
+        self, client: Client, cache: Cache, *, for_new_jobs: bool = False, metrics: Metrics | None = None
+    ) -> None:
         self.for_new_jobs = for_new_jobs
+        self._count = snapshot_counter(metrics, "shared")
         self.config_maps = cache.informer(SNAPSHOT_METADATA, holds=is_of_train_jobs)
         self.job_sets = cache.informer(JOB_SET_STATES, holds=is_of_train_jobs)
         self.job_sets.add_index(_BY_SNAPSHOT, _snapshot_index)
@@ -172,6 +177,10 @@ class SharedSnapshots:
             written = await self._client.create(SNAPSHOT_METADATA, body)
         except AlreadyExists:
             return False
+        except ApiError:
+            self._count(REFUSED)
+            raise
+        self._count(STORED)
         self._prove(key, written, snapshot)
         return True
 

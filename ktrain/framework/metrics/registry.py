@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from prometheus_client.registry import Collector
 
 T = TypeVar("T")
-M = TypeVar("M", "Counter", "Gauge")
+M = TypeVar("M", "Counter", "Gauge", "Histogram")
 
 Labels = Mapping[str, str]
 """Label names and values. Every use of one metric has the same names in the same order."""
@@ -114,7 +114,7 @@ class Metrics:
         """Return the observer of a histogram."""
         if self.registry is None:
             return nothing
-        observe = self._histogram(name, text, buckets, *labels).labels(*labels.values()).observe
+        observe = _bound(self._histogram(name, text, buckets, *labels), labels).observe
 
         def add(value: float, exemplar: dict[str, str] | None = None, /) -> None:
             observe(value, exemplar and fitting(exemplar))

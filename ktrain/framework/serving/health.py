@@ -22,6 +22,8 @@ from typing import TYPE_CHECKING, Final
 import anyio
 import structlog
 
+from ktrain.framework.metrics.exposition import expose
+
 from .site import serving
 
 if TYPE_CHECKING:
@@ -248,7 +250,6 @@ class MetricsServer:
 
     async def _answer(self, request: web.Request) -> web.Response:
         from aiohttp import web
-        from prometheus_client.exposition import choose_encoder
 
-        encode, content_type = choose_encoder(request.headers.get("Accept", ""))
-        return web.Response(body=encode(self._registry), headers={"Content-Type": content_type})
+        body, content_type = expose(self._registry, request.headers.get("Accept", ""))
+        return web.Response(body=body, headers={"Content-Type": content_type})

@@ -135,6 +135,11 @@ class OpenTelemetry(Tracing):
         own = trace.get_current_span().get_span_context()
         return own if own.is_valid else None
 
+    def trace_id(self) -> str:
+        """See `Tracing`."""
+        own = trace.get_current_span().get_span_context()
+        return f"{own.trace_id:032x}" if own.trace_flags.sampled else ""
+
     def reconcile(
         self, controller: str, key: Key, *, reason: str, reconcile_id: str, cause: Cause | None
     ) -> AbstractContextManager[Span]:

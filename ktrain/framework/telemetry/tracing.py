@@ -108,6 +108,10 @@ class Tracing:
         """What later work may be linked to: the span that is current here; None if there is none."""
         return None
 
+    def trace_id(self) -> str:
+        """32 hexadecimal digits of the trace that is current here; empty without one, or when it is not recorded."""
+        return ""
+
     def reconcile(
         self,
         controller: str,

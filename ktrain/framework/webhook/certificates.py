@@ -83,7 +83,7 @@ class CertificateDirectory:
                 "tls.crt and tls.key must be there: mount a Secret, or have certificates made (SelfManagedCertificates)"
             )
             raise OSError(error.errno, f"{error.strerror}; {what}", error.filename) from error
-        await use(served)
+        await self._exchange(use, served)
         task_status.started()
         while True:
             await self._env.clock.sleep(RELOAD_S)
@@ -92,13 +92,24 @@ class CertificateDirectory:
                 pair = await anyio.to_thread.run_sync(self._read)
                 if pair == served:
                     continue
-                await use(pair)
+                await self._exchange(use, pair)
             except OSError as error:
                 self._metrics.read_errors()
                 log.warning("webhook.certificate_unreadable", directory=str(self._directory), error=str(error))
             else:
                 served = pair
                 log.info("webhook.certificate_reloaded", directory=str(self._directory))
+
+    async def _exchange(self, use: Use, pair: KeyPair) -> None:
+        """Serve a pair. OSError that names the file which is wrong."""
+        try:
+            await use(pair)
+        except OSError as error:
+            from . import authority
+
+            found = await anyio.to_thread.run_sync(authority.problem, pair)
+            file, what = found or ("tls.crt", f"it cannot be served: {error}")
+            raise OSError(f"{self._directory / file}: {what}") from error
 
     def _read(self) -> KeyPair:
         return KeyPair((self._directory / "tls.crt").read_bytes(), (self._directory / "tls.key").read_bytes())

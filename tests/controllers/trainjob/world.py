@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 from zlib import crc32
 
 import anyio
@@ -20,6 +21,7 @@ from ktrain.framework.client.transport import Response
 from ktrain.framework.errors import NotFound
 from ktrain.framework.events import EventRecorder
 from ktrain.framework.manager.manager import Manager
+from ktrain.framework.metrics import Metrics
 from ktrain.local.apiserver import server as apiserver  # first: its parts import each other
 from ktrain.local.apiserver.admission.chain import AdmissionPlugin
 from ktrain.local.apiserver.errors import StatusError
@@ -30,6 +32,9 @@ from ktrain.plugins.torch import Torch
 from ktrain.testing.time import simulate
 
 from .conftest import RUNTIME
+
+if TYPE_CHECKING:
+    from ktrain.framework.telemetry.tracing import Tracing
 
 NS = "default"
 KEY = Key(NS, "job")
@@ -103,6 +108,8 @@ class World:
         self.server = apiserver.ApiServer(env, crds=assets.crds(), admission=[plugin], **server)
         self.user = Client(self.server.transport(), env, field_manager="test")
         self.counting = Counting(self.server.transport())
+        self.metrics = Metrics()
+        self.tracing: Tracing | None = None
 
     def _quota(self, request) -> None:
         if self.quota_exceeded and request.resource.plural == self.limited:
@@ -120,7 +127,8 @@ class World:
         cache = Cache(client, self.env)
         recorder = EventRecorder(client, self.env, component="trainer-trainjob-controller")
         registry = await trainjob.without_unserved(Registry(self.plugins), client)
-        snapshots = trainjob.SharedSnapshots(client, cache, for_new_jobs=shared)
+        snapshots = trainjob.SharedSnapshots(client, cache, for_new_jobs=shared, metrics=self.metrics)
+        job_metrics = trainjob.make_job_metrics(self.metrics, cache, self.env)
         controllers = [
             trainjob.make_controller(
                 client,
@@ -131,11 +139,16 @@ class World:
                 shared=snapshots,
                 shows_state=shows_state,
                 max_concurrent_reconciles=workers,
+                metrics=self.metrics,
+                job_metrics=job_metrics,
+                tracing=self.tracing,
             ),
             trainjob.make_collector(snapshots, cache, self.env),
         ]
+        runnables = [job_metrics] if job_metrics else []
+        manager = Manager(cache=cache, controllers=controllers, recorder=recorder, runnables=runnables)
         async with anyio.create_task_group() as tasks:
-            await tasks.start(Manager(cache=cache, controllers=controllers, recorder=recorder).run)
+            await tasks.start(manager.run)
             yield cache
             tasks.cancel_scope.cancel()
 
