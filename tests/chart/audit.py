@@ -3,7 +3,7 @@
 LEASES = "leases"
 UNLED = {"events", "secrets", "mutatingwebhookconfigurations", "validatingwebhookconfigurations"}
 """What each replica may write: its own events, and the certificate that all of them serve."""
-REVIEWS = {"tokenreviews", "subjectaccessreviews", "selfsubjectaccessreviews"}
+REVIEWS = {"tokenreviews", "subjectaccessreviews", "selfsubjectaccessreviews", "selfsubjectreviews"}
 POD = "authentication.kubernetes.io/pod-name"
 
 
