@@ -4,7 +4,7 @@ import pytest
 
 from ktrain.cli.config import Configuration, Metrics, Webhook
 from ktrain.cli.kubeflow import Logs
-from ktrain.cli.operating import _plugins, _settings, operate
+from ktrain.cli.operating import _plugins, operate, settings
 
 
 def test_traces_to_nowhere_known_are_refused_before_anything_starts(monkeypatch, capsys):
@@ -18,7 +18,7 @@ def test_traces_to_nowhere_known_are_refused_before_anything_starts(monkeypatch,
 
 @pytest.mark.parametrize(("host", "address"), [("", ":9443"), ("127.0.0.1", "127.0.0.1:9443"), ("::1", "[::1]:9443")])
 def test_the_address_of_the_webhooks_is_one_whatever_the_host(host, address):
-    assert _settings(Configuration(webhook=Webhook(host=host)), None, Logs()).webhook_address == address
+    assert settings(Configuration(webhook=Webhook(host=host)), None, Logs()).webhook_address == address
 
 
 @pytest.mark.parametrize(
@@ -30,7 +30,7 @@ def test_the_address_of_the_webhooks_is_one_whatever_the_host(host, address):
     ],
 )
 def test_metrics_are_served_as_the_file_says(given, meant):
-    settings = _settings(Configuration(metrics=given), None, Logs())
+    settings = settings(Configuration(metrics=given), None, Logs())
 
     assert (settings.metrics_tls, settings.metrics_cert_dir, settings.metrics_auth) == meant
 
