@@ -133,7 +133,7 @@ bench: $(VENV)/.installed-dev
 
 # Strict: a broken link, an anchor that is not there and a page without a place in the navigation fail.
 docs: $(VENV)/.installed-docs
-	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 	@echo build/docs/index.html
 
 # The wheel is built from the sdist, as PyPI's users would.

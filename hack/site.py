@@ -4,7 +4,8 @@ Hooks of the documentation site (mkdocs.yml): pages of the API reference, pages 
 The reference has one page for each module that is meant for others: the framework, the plugins' extension points, the
 test kit, the types of the wire. mkdocstrings fills the pages from the docstrings. Pages for contributors and those of
 the examples stand where readers of the repository look for them, and are pages of the site, too. All link to each other
-and to files by relative paths of the repository; on the site, links to files that are no pages lead to the repository.
+and to files by relative paths of the repository. On the site, a link to a public module leads to its page of the
+reference, and a link to another file that is no page leads to the repository.
 """
 
 from __future__ import annotations
@@ -25,8 +26,16 @@ if TYPE_CHECKING:
     from mkdocs.structure.files import Files
     from mkdocs.structure.pages import Page
 
-PACKAGES: Final = ("ktrain.framework", "ktrain.testing", "ktrain.pipeline", "ktrain.api.meta", "ktrain.api.core")
-"""The public packages."""
+PACKAGES: Final = (
+    "ktrain.framework",
+    "ktrain.testing",
+    "ktrain.pipeline",
+    "ktrain.api.meta",
+    "ktrain.api.core",
+    "ktrain.api.trainer",
+    "ktrain.api.rbac",
+)
+"""The public packages, and the types of the wire that they speak of."""
 
 ROOT: Final = Path(__file__).parent.parent
 BESIDE: Final = {
@@ -125,9 +134,11 @@ def target(path: str, page: str, config: MkDocsConfig, files: Files) -> str:
     source = BESIDE.get(page, f"docs/{page}")
     found = posixpath.normpath(posixpath.join(posixpath.dirname(source), path))
     beside = {repository: site for site, repository in BESIDE.items()}
-    there = beside.get(found, found.removeprefix("docs/") if found.startswith("docs/") else "")
-    if files.get_file_from_path(there) is not None:
-        return posixpath.relpath(there, posixpath.dirname(page) or ".")
+    module = re.sub(r"(/__init__)?\.py$", "", found)
+    places = (beside.get(found), found.removeprefix("docs/") if found.startswith("docs/") else None)
+    for there in (*places, f"reference/{module}.md", f"reference/{module}/index.md"):
+        if there is not None and files.get_file_from_path(there) is not None:
+            return posixpath.relpath(there, posixpath.dirname(page) or ".")
     if not (ROOT / found).exists():
         log.warning("%s links to %s, which is neither a page nor a file of the repository", source, path)
         return path

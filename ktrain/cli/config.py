@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final, Literal
 import msgspec
 import yaml
 
+from ktrain.framework.cache.scope import namespaces_problem
 from ktrain.framework.serving.address import parse_address
 
 from .durations import parse_duration
@@ -184,6 +185,9 @@ class Configuration(Section, frozen=True):
     health: Health = Health()
     controller: ControllerSection = ControllerSection()
     jobset: JobSets = JobSets()
+    watch_namespaces: tuple[str, ...] = ()
+    """Namespaces whose TrainJobs the operator runs. Empty: all. With names it needs Roles in these namespaces only, and
+    reads nothing that is in no namespace: ClusterTrainingRuntimes, RuntimeClasses, nodes."""
     snapshots: Literal["perJob", "shared"] = "perJob"
     """What a new TrainJob's runtime is copied to: a ConfigMap of its own, or one for all jobs of its namespace."""
     cert_management: CertManagement = CertManagement()
@@ -287,6 +291,8 @@ def check(configuration: Configuration, source: str) -> None:
             raise ConfigError(f"{source}: {path}: {error}") from error
     if not 1 <= configuration.webhook.port <= 65535:
         raise ConfigError(f"{source}: webhook.port: must be between 1 and 65535")
+    if problem := namespaces_problem(configuration.watch_namespaces):
+        raise ConfigError(f"{source}: watchNamespaces: {problem}")
     _check_endpoints(configuration.health, source)
     _check_metrics(configuration.metrics, source)
     _check_jobset(configuration.jobset, source)

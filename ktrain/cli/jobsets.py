@@ -48,7 +48,8 @@ async def add_jobsets(operator: Operator, configuration: Configuration) -> None:
         Unfit: The cluster has another controller for them.
         FrameworkError: The API server cannot be asked.
     """
-    await _check_alone(operator.client, operator.env)
+    if not configuration.watch_namespaces:
+        await _check_alone(operator.client, operator.env)
     gates = jobset.Gates.of(configuration.jobset.feature_gates)
     pods = jobset.JobSetPods(operator.cache)
     component = jobset.COMPONENT

@@ -24,7 +24,7 @@ from ktrain.framework.telemetry.tracing import Tracing
 from ktrain.pipeline import PipelineError, Registry
 from ktrain.plugins.workload import Workload
 
-from . import kubeflow
+from . import kubeflow, namespaces
 from .certificates import manage_certificates
 from .durations import parse_duration
 from .jobsets import add_jobsets
@@ -72,6 +72,7 @@ def _in_words(error: BaseException) -> str:
 async def _operate(configuration: Configuration, kubeconfig: str | None, logs: kubeflow.Logs) -> None:
     announce(configuration)
     kubeflow.warn(configuration, logs)
+    namespaces.warn(configuration)
     tracing = Tracing.from_environment(SERVICE_NAME)
     async with Operator(trainjob.COMPONENT, settings(configuration, kubeconfig, logs), tracing=tracing) as operator:
         await operator.run(setup=partial(set_up, operator, configuration))
@@ -80,14 +81,12 @@ async def _operate(configuration: Configuration, kubeconfig: str | None, logs: k
 async def set_up(operator: Operator, configuration: Configuration) -> None:
     """Register all parts, once the API server says which kinds there are."""
     await connected(operator)
-    client, cache, env, metrics, tracing = (
-        *(operator.client, operator.cache, operator.env),
-        *(operator.metrics, operator.tracing),
-    )
+    client, cache, env = operator.client, operator.cache, operator.env
+    metrics, tracing = operator.metrics, operator.tracing
     controls_jobsets = configuration.jobset.enable
     operator.ready_check("kinds", kinds_check(cache, operator.main.unguarded, with_jobset_controller=controls_jobsets))
     managed = manage_certificates(operator, configuration) if configuration.cert_management.enable else None
-    registry = await trainjob.without_unserved(_plugins(configuration), client)
+    registry = await trainjob.without_unserved(_plugins(configuration), client, configuration.watch_namespaces)
     registry.calls.expose(metrics)
     expose_build(metrics, registry)
     concurrency = configuration.controller.group_kind_concurrency
@@ -136,6 +135,7 @@ def settings(configuration: Configuration, kubeconfig: str | None, logs: kubeflo
     return Settings(
         kubeconfig=kubeconfig,
         field_manager=FIELD_MANAGER,
+        watch_namespaces=configuration.watch_namespaces,
         leader_election=election.resource_name if election.leader_elect else "",
         namespace=election.resource_namespace,
         timing=Timing(

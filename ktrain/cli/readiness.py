@@ -17,15 +17,24 @@ import msgspec
 from ktrain.api.jobset import JOBSETS
 from ktrain.api.meta import Resource, Struct
 from ktrain.api.trainer import CLUSTER_TRAINING_RUNTIMES, TRAIN_JOBS, TRAINING_RUNTIMES
-from ktrain.framework.errors import ApiError, Forbidden, FrameworkError, NotFound, TransportError, Unauthorized
+from ktrain.framework.errors import (
+    ApiError,
+    ConfigError,
+    Forbidden,
+    FrameworkError,
+    NotFound,
+    TransportError,
+    Unauthorized,
+)
 
 from .doctor.finding import Finding, Reporter
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from ktrain.framework.cache.cache import Cache
     from ktrain.framework.client.client import Client
+    from ktrain.framework.serving.health import Check
 
 TIMEOUT_S: Final = 5.0
 """For one answer of the API server during the start."""
@@ -51,11 +60,18 @@ class Server:
 
 
 async def api_server(client: Client) -> Server | Finding:
-    """Ask the API server who it is and who we are; return what keeps it from answering."""
+    """
+    Ask the API server who it is and who we are; return what keeps it from answering.
+
+    Raises:
+        ConfigError: It cannot be asked as it is configured, whoever runs there.
+    """
     endpoint = getattr(client.transport, "endpoint", None)
     url = "the API server" if endpoint is None else str(endpoint.url)
     try:
-        return Server(url, await _version(client), await _identity(client))
+        return Server(url, await _version(client), await identity(client))
+    except ConfigError:
+        raise
     except Unauthorized as error:
         what = "renew the token or certificate of the kubeconfig or of the service account"
         return _server.error(url, f"does not accept the credentials of this process: {error}", what)
@@ -74,7 +90,8 @@ async def _version(client: Client) -> str:
         return ""  # a proxy, or a cluster that tells nobody
 
 
-async def _identity(client: Client) -> str:
+async def identity(client: Client) -> str:
+    """Return the name that the API server knows this process by; empty if it does not say."""
     path = f"/apis/{_REVIEW['apiVersion']}/selfsubjectreviews"
     try:
         answer = await client.raw("POST", path, body=_REVIEW, timeout_s=TIMEOUT_S)
@@ -149,7 +166,7 @@ async def _versions(client: Client, group: str) -> tuple[str, ...]:
     return tuple(one.version for one in msgspec.json.decode(answer.body, type=_Group).versions)
 
 
-def kinds_check(cache: Cache, client: Client, *, with_jobset_controller: bool) -> Callable[[], object]:
+def kinds_check(cache: Cache, client: Client, *, with_jobset_controller: bool) -> Check:
     """
     Return the check `kinds` of `/readyz`: whether all needed kinds that the cache follows are served.
 

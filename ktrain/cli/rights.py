@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from .config import CertManagement, Configuration
 
 CERT_MANAGEMENT: Final = "certManagement"
+CLUSTER_WIDE: Final = frozenset({CERT_MANAGEMENT, "statusServer", "metricsAuth"})
+"""Features that do not work without a right in the whole cluster. The others do without what they cannot read."""
 PLUGIN: Final = "plugin:"
 """Features that begin so are plugins, by their name."""
 FEATURES_OF_PLUGINS: Final = {"JobSet": "", "TrainJobStatus": "statusServer", "Workload": "genericWorkload"}
@@ -49,7 +51,11 @@ def all_rights(registry: Registry, secrets: Sequence[str]) -> tuple[Right, ...]:
 
 
 def needed(configuration: Configuration, registry: Registry) -> tuple[Right, ...]:
-    """Return the rights that an operator with this configuration and these plugins uses."""
+    """
+    Return the rights that an operator with this configuration and these plugins uses.
+
+    With `watchNamespaces` it uses rights of scope `cluster` only for servers and certificates that are switched on.
+    """
     management = configuration.cert_management
     features = {
         "": True,
@@ -68,6 +74,8 @@ def needed(configuration: Configuration, registry: Registry) -> tuple[Right, ...
     if management.enable:
         managed = certificates.rights(_secrets(management), jobsets=configuration.jobset.enable)
         found += [right.for_feature(CERT_MANAGEMENT) for right in managed]
+    if configuration.watch_namespaces:
+        found = [right for right in found if right.scope != "cluster" or right.feature in CLUSTER_WIDE]
     return tuple(found)
 
 

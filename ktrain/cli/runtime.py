@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from ktrain.framework.env import Env
 
 _TOUCHED: Final = 1
+_LOG_LEVEL: Final = "error"
 _PATHS_SHOWN: Final = 5
 
 
@@ -61,6 +62,10 @@ def impact(name: str, **options: object) -> None:
     """
     import anyio
 
+    from ktrain.framework.telemetry.logging import configure
+
+    # Which kinds the cluster lacks matters to its operator, and is no part of the answer.
+    configure(level=_LOG_LEVEL)
     found = anyio.run(_ask, name, options)
     show = _print_json if options["output"] == "json" else _print_table
     show(found)

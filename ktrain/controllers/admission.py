@@ -21,6 +21,7 @@ from ktrain.pipeline.findings import FieldError, Findings, invalid
 
 from . import kueue
 from .runtime_steps import LAUNCHER, check_steps
+from .scope import no_cluster_runtimes
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -198,7 +199,7 @@ def validate_train_job(registry: Registry, job: Json, old: Json | None, ctx: Con
     findings = Findings()
     if runtime is None:
         if stored is None:
-            return Verdict(str(_missing_runtime(ref)))
+            return Verdict(str(_missing_runtime(ref, new.metadata.namespace, is_read=ctx.knows(resource))))
         # The job runs on its snapshot. Go's Trainer refuses every update from here on, also to resume it.
     elif resource is api.CLUSTER_TRAINING_RUNTIMES and _is_deprecated(runtime):
         findings = Findings(warnings=(f"Referenced {_DEPRECATED.format(ref.name)}",))
@@ -254,12 +255,14 @@ def _typed(job: Json) -> api.TrainJob:
     return msgspec.json.decode(msgspec.json.encode(job), type=api.TrainJob)
 
 
-def _missing_runtime(ref: api.RuntimeRef) -> FieldError:
+def _missing_runtime(ref: api.RuntimeRef, namespace: str, *, is_read: bool) -> FieldError:
     kind = f"{ref.kind[0].lower()}{ref.kind[1:]}"
     value = {"name": ref.name, "apiGroup": ref.api_group, "kind": ref.kind}
     # The capital R is Go's, for cluster-scoped runtimes only.
     path = "spec.runtimeRef" if ref.kind == api.TRAINING_RUNTIMES.kind else "spec.RuntimeRef"
     detail = f'{ref.kind}.{ref.api_group} "{ref.name}" not found: specified {kind} {MISSING_RUNTIME}'
+    if not is_read:
+        detail = no_cluster_runtimes(ref.name, namespace)
     return invalid(path, value, detail)
 
 

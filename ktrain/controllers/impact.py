@@ -17,6 +17,8 @@ from ktrain import pipeline
 from ktrain.api import trainer as api
 from ktrain.pipeline.errors import PipelineError
 
+from .trainjob.snapshot import canonical
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
@@ -76,6 +78,7 @@ def impacts(
     `snapshots` holds those that the jobs have, by the jobs' keys.
     """
     live = msgspec.json.decode(runtime.spec, type=api.RuntimeSpec)
+    present = canonical(live)
     found = []
     for job in jobs:
         snapshot = snapshots.get(job.key)
@@ -84,7 +87,7 @@ def impacts(
         elif not job.is_managed_here:
             found.append(Impact(job.key, Standing.ELSEWHERE))
         elif snapshot:
-            found.append(Impact(job.key, Standing.FIXED, behind=_decoded(snapshot.spec) != _decoded(live)))
+            found.append(Impact(job.key, Standing.FIXED, behind=canonical(snapshot.spec) != present))
         elif proposed is None:
             found.append(Impact(job.key, Standing.WAITING))
         else:
@@ -113,11 +116,6 @@ def _objects(registry: Registry, job: api.TrainJob, spec: api.RuntimeSpec, ctx: 
     """Return the specs of what would be built, by kind."""
     plan = pipeline.plan(registry, job, spec, ctx)
     return {c.resource.kind: c.body.get("spec") or c.body.get("data") or {} for c in plan.components}
-
-
-def _decoded(spec: api.RuntimeSpec) -> JsonValue:
-    """Return a spec as JSON values: raw parts are equal whatever their spelling."""
-    return msgspec.json.decode(msgspec.json.encode(spec))
 
 
 def _differences(old: JsonValue, new: JsonValue, path: str = "") -> Iterator[str]:

@@ -14,6 +14,8 @@ from ktrain.api.rbac import right
 from ktrain.framework.controller.controller import Controller
 from ktrain.framework.errors import Conflict, NotFound
 
+from .scope import is_watched
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -46,10 +48,12 @@ def make_controllers(
     metrics: Metrics | None = None,
     tracing: Tracing | None = None,
 ) -> tuple[Controller, ...]:
-    """Make the controllers of both kinds, under Go's names. `concurrency`: passes at a time, by `Kind.group`."""
+    """Make a controller of each kind that is watched, under Go's name. `concurrency`: by `Kind.group`."""
     workers = concurrency or {}
     controllers = []
     for resource, name in _NAMES:
+        if not is_watched(cache, resource):
+            continue
         informer = cache.informer(resource)
         controller = Controller(
             name,

@@ -20,6 +20,7 @@ from ktrain.api.meta import Key, Struct
 from ktrain.framework.errors import FrameworkError
 from ktrain.framework.webhook import Allowed
 
+from .scope import is_watched
 from .trainjob.refusals import RULES_ADVICE
 
 if TYPE_CHECKING:
@@ -70,6 +71,7 @@ class StartupRulesCheck:
         self._runtimes = {
             (kind.group, kind.kind): cache.informer(kind)
             for kind in (api.TRAINING_RUNTIMES, api.CLUSTER_TRAINING_RUNTIMES)
+            if is_watched(cache, kind)
         }
         self._has_rules = False
         self._read_s: float | None = None

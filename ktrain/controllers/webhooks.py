@@ -14,6 +14,7 @@ from ktrain.framework.webhook import Allowed, Denied
 from ktrain.pipeline import Context
 
 from . import admission
+from .scope import is_watched
 from .trainjob.indexes import Indexes
 from .trainjob.lookups import informers_of
 
@@ -60,7 +61,9 @@ class _Hooks:
     def __init__(self, cache: Cache, env: Env, registry: Registry) -> None:
         self._env = env
         self._registry = registry
-        self._informers = informers_of(cache, (api.TRAIN_JOBS, *_RUNTIMES), registry.watches)
+        self._namespaces = cache.namespaces
+        kinds = [kind for kind in (api.TRAIN_JOBS, *_RUNTIMES) if is_watched(cache, kind)]
+        self._informers = informers_of(cache, kinds, registry.watches)
         self._indexes = Indexes(self._informers, registry.indexes)
 
     def default_train_job(self, request: AdmissionRequest) -> Allowed | Denied:
@@ -79,8 +82,8 @@ class _Hooks:
         return Allowed(admission.default_runtime(request.object, request.old_object))
 
     def validate_train_job(self, request: AdmissionRequest) -> Allowed | Denied:
-        if request.object is None:
-            return Allowed()
+        if request.object is None or (self._namespaces and request.namespace not in self._namespaces):
+            return Allowed()  # what this operator does not watch, it does not run either
         context = Context.at_present(self._env, self._lookup, kinds=self._informers, find=self._indexes.find)
         return _answer(admission.validate_train_job(self._registry, request.object, request.old_object, context))
 

@@ -19,6 +19,7 @@ Errors of the framework.
     ├── KindMissing             the API server does not serve a kind at all
     ├── LeadershipLost          this process may not write any more
     ├── ShutdownTimeout         something did not stop within the grace period
+    ├── Blocked                 raised by a reconciler: the object cannot make progress, and nothing has failed
     └── TerminalError           raised by a reconciler: do not retry until the object changes
 """
 
@@ -60,6 +61,15 @@ class DecodeError(FrameworkError):
 
 class TerminalError(FrameworkError):
     """Raised by a reconciler when a retry cannot help; the key waits for its next event."""
+
+
+class Blocked(FrameworkError):
+    """
+    Raised by a reconciler that cannot make progress although nothing has failed: users have to change something.
+
+    The key is reconciled again with ever longer waits, for changes that no event reports. It counts as no error, and
+    the log has one line for it.
+    """
 
 
 class ConfigError(FrameworkError):

@@ -31,11 +31,12 @@ def closed(schema):
         return [closed(one) for one in schema]
     if not isinstance(schema, dict):
         return schema
-    # Values of enum, default and example are data.
+    # Values of these are data, or names.
     data = {key: schema[key] for key in ("enum", "default", "example") if key in schema}
-    found = {key: closed(value) for key, value in schema.items() if key != "nullable"} | data
-    if "$ref" in found:
-        found["$ref"] = found["$ref"].replace("#/components/schemas/", "#/$defs/")
+    kept = {key: value for key, value in schema.items() if key not in (*data, "nullable", "properties", "$ref")}
+    found = {key: closed(value) for key, value in kept.items()} | data
+    if "$ref" in schema:
+        found["$ref"] = schema["$ref"].replace("#/components/schemas/", "#/$defs/")
     if "properties" in schema:
         found["properties"] = {name: closed(one) for name, one in schema["properties"].items()}
         if not any(key in schema for key in OPEN):

@@ -1,18 +1,36 @@
+import json
 from pathlib import Path
 
 import pytest
+import structlog
 
 from ktrain.cli.config import Configuration, Metrics, Webhook
 from ktrain.cli.kubeflow import Logs
 from ktrain.cli.operating import _plugins, operate, settings
 
 
+@pytest.fixture(autouse=True)
+def own_log():
+    """`operate` sets logging up for its process."""
+    yield
+    structlog.reset_defaults()
+
+
 def test_traces_to_nowhere_known_are_refused_before_anything_starts(monkeypatch, capsys):
     monkeypatch.setenv("OTEL_TRACES_EXPORTER", "smoke-signals")
 
     assert operate(Configuration(), None, Logs()) == 1
-    assert capsys.readouterr().err == (
-        "ktrain: OTEL_TRACES_EXPORTER names 'smoke-signals'; there are otlp, console and none\n"
+    said = json.loads(capsys.readouterr().err.splitlines()[-1])
+    assert said["error"] == "OTEL_TRACES_EXPORTER names 'smoke-signals'; there are otlp, console and none"
+    assert (said["event"], said["level"], said["exit_code"]) == ("operator.failed", "error", 1)
+
+
+def test_a_log_of_text_ends_with_one_line_for_people(monkeypatch, capsys):
+    monkeypatch.setenv("OTEL_TRACES_EXPORTER", "smoke-signals")
+
+    assert operate(Configuration(), None, Logs(format="text")) == 1
+    assert capsys.readouterr().err.splitlines()[-1] == (
+        "ktrain: OTEL_TRACES_EXPORTER names 'smoke-signals'; there are otlp, console and none"
     )
 
 

@@ -7,9 +7,10 @@ import msgspec
 import pytest
 import yaml
 
-from ktrain.api.core import CONFIG_MAPS, LEASES, SECRETS, SERVICES, untyped
+from ktrain.api.core import CONFIG_MAPS, CUSTOM_RESOURCE_DEFINITIONS, LEASES, SECRETS, SERVICES, untyped
 from ktrain.api.meta import Key, format_micro_time
 from ktrain.api.trainer import IN_USE_FINALIZER, TRAINING_RUNTIMES
+from ktrain.cli import readiness
 from ktrain.cli.config import Configuration
 from ktrain.cli.doctor import examination
 from ktrain.cli.doctor.cluster import DEPLOYMENTS, ENDPOINT_SLICES
@@ -325,3 +326,23 @@ async def test_the_operators_own_account_asks_about_itself(examined, control_pla
 
     assert [line for line in of(findings, "rights", Status.ERROR) if f"{account} may not" in line]
     assert not of(findings, "rights", Status.SKIPPED)
+
+
+async def test_a_kind_that_is_missing_is_said_in_the_words_of_readiness(install, client, control_plane):
+    if control_plane.is_real:
+        pytest.skip("definitions are the whole server's")
+    await client.delete(CUSTOM_RESOURCE_DEFINITIONS, Key("", "trainjobs.trainer.kubeflow.org"))
+    await install()
+    findings = await examination.examine(client, control_plane.namespace)
+
+    (found,) = of(findings, "definitions", Status.ERROR)
+    (said,) = await readiness.kinds(client, with_jobset_controller=False)
+    assert found == f"{said.subject}: {said.message}"
+
+
+async def test_a_namespaced_operator_is_asked_about_its_namespaces_only(examined, install, control_plane):
+    await install(watchNamespaces=[control_plane.namespace])
+
+    found = of(await examined(), "rights", Status.ERROR)
+    assert all(f" in {control_plane.namespace}, which it needs" in line for line in found)
+    assert not [line for line in found if "clustertrainingruntimes" in line]

@@ -110,6 +110,7 @@ def test_a_missing_kind_is_a_note_beside_what_fails_readiness_and_a_refusal_fail
     assert not isinstance(beside, Note)
     assert beside == (
         'pods in two: GET /api/v1/namespaces/two/pods: User "me" cannot list resource "pods" (403); '
+        "grant this identity `list` and `watch` on the kind, and it goes on without a restart; "
         "(note) pods in one: the API server does not serve pods v1: its CRD is not installed"
     )
 

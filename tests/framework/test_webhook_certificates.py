@@ -7,6 +7,7 @@ import anyio
 import pytest
 import trustme
 from cryptography import x509
+from cryptography.hazmat.primitives import serialization
 from prometheus_client import CollectorRegistry
 
 from ktrain.framework.env import Env, SystemClock, system_env
@@ -113,6 +114,35 @@ async def test_without_a_usable_pair_at_the_start_nothing_is_served(tmp_path):
         async with serving(tmp_path):
             raise AssertionError("not reached")
     assert raised.group_contains(FileNotFoundError, match="tls.crt and tls.key must be there: mount a Secret, or")
+
+
+@pytest.mark.parametrize(
+    ("file", "content", "text"),
+    [
+        ("tls.crt", "junk", "tls.crt: it holds no certificate in PEM form"),
+        ("tls.crt", "", "tls.crt: it holds no certificate in PEM form"),
+        ("tls.key", "junk", "tls.key: it holds no private key in PEM form"),
+        ("tls.key", "another's", "tls.key: it is not the key of the certificate in tls.crt"),
+        ("tls.key", "encrypted", "tls.key: the key is encrypted: store it without a password"),
+    ],
+)
+async def test_a_pair_that_cannot_be_served_is_refused_by_its_file(tmp_path, issue, file, content, text):
+    issue(tmp_path, "one")
+    if content == "another's":
+        issue(tmp_path / "other", "two")
+        content = (tmp_path / "other" / "tls.key").read_text()
+    elif content == "encrypted":
+        key = serialization.load_pem_private_key((tmp_path / "tls.key").read_bytes(), None)
+        cipher = serialization.BestAvailableEncryption(b"secret")
+        form = serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8
+        content = key.private_bytes(*form, cipher).decode()
+    (tmp_path / file).write_text(content)
+
+    with pytest.raises(ExceptionGroup) as raised:
+        async with serving(tmp_path):
+            raise AssertionError("not reached")
+
+    assert raised.group_contains(OSError, match=f"{tmp_path}/{text}")
 
 
 async def test_no_handshake_fails_while_certificates_are_exchanged(tmp_path, issue):

@@ -223,10 +223,20 @@ def pod_template(job_set):
     return job_set["spec"]["replicatedJobs"][0]["template"]["spec"]["template"]
 
 
+OWN_STATUS = ("state", "nodes", "restarts")
+"""Fields of a TrainJob's status that only ktrain's definition has: under Kubeflow's they are pruned when read."""
+
+
 def contents(stored):
-    """Return objects without the record of who wrote what."""
+    """Return objects without the record of who wrote what, and TrainJobs without the fields of ktrain's definition."""
+    return {which: content(one) for which, one in stored.items()}
+
+
+def content(body):
+    """Return one object as `contents` has it."""
     unsaid = ("managedFields", "resourceVersion")
-    return {
-        which: one | {"metadata": {key: value for key, value in one["metadata"].items() if key not in unsaid}}
-        for which, one in stored.items()
-    }
+    metadata = {key: value for key, value in body["metadata"].items() if key not in unsaid}
+    if body["kind"] != "TrainJob":
+        return body | {"metadata": metadata}
+    status = {key: value for key, value in (body.get("status") or {}).items() if key not in OWN_STATUS}
+    return body | {"metadata": metadata, "status": status}

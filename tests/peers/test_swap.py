@@ -12,7 +12,7 @@ from ktrain.api.core import CONFIG_MAPS, JOBS
 from ktrain.api.jobset import JOBSETS
 from ktrain.framework.errors import ApiError
 
-from .scene import conditions, contents, patched, pod_template, versions
+from .scene import conditions, content, contents, patched, pod_template, versions
 
 DEADLINE_S = 90
 FINALIZER = "example.com/keeps-it"
@@ -185,7 +185,9 @@ async def what_has_ended_stays(scene, stored):
     await scene.until("overdue", lambda found: found is None, JOBSETS)
     now = await scene.quiet(2)
     for name in ("done", "failed", "elsewhere"):
-        assert now["TrainJob", name] == stored["TrainJob", name]
+        ended, before = now["TrainJob", name], stored["TrainJob", name]
+        assert ended["metadata"] == before["metadata"]
+        assert content(ended) == content(before)
     assert ("JobSet", "elsewhere") not in now
     assert {("JobSet", name) for name in ("short", "overdue", "leaves")}.isdisjoint(now)
     with pytest.raises(ApiError, match="can only be modified when the TrainJob is suspended"):

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from ktrain.api import assets
 from ktrain.api.core import CUSTOM_RESOURCE_DEFINITIONS
-from ktrain.api.jobset import GROUP as JOBSET_GROUP
+from ktrain.cli import readiness
 from ktrain.framework.errors import Forbidden
 
 from .finding import Reporter
@@ -29,16 +30,20 @@ _report: Final = Reporter("definitions")
 
 
 async def check(cluster: Cluster) -> AsyncIterator[Finding]:
-    """Compare each definition with the one that this release ships."""
+    """Compare each definition with the one that this release ships; an operator's needs are those of its readiness."""
+    absent: list[str] = []
     for shipped in assets.crds():
         name = shipped["metadata"]["name"]
         try:
             stored = await cluster.find(CUSTOM_RESOURCE_DEFINITIONS, name)
         except Forbidden:
-            yield await _by_discovery(cluster, shipped)
+            if await _is_served(cluster, shipped):
+                yield _report.skipped(name, "its kind is served; the definition itself may not be read by this user")
+            else:
+                absent.append(name)
             continue
         if stored is None:
-            yield _absent(cluster, shipped)
+            absent.append(name)
             continue
         problems = list(_problems(shipped, stored))
         for problem in problems:
@@ -46,26 +51,21 @@ async def check(cluster: Cluster) -> AsyncIterator[Finding]:
         if not problems:
             versions = ", ".join(one["name"] for one in stored["spec"]["versions"] if one["served"])
             yield _report.ok(name, f"serves {versions}")
+    if OPTIONAL in absent and cluster.is_installed:
+        yield _report.warning(OPTIONAL, "is not installed: Kubeflow's SDK cannot list OptimizationJobs", _INSTALL)
+    if not cluster.is_installed:
+        for name in absent:
+            yield _report.ok(name, "is not installed; the chart brings it")
+        return
+    with_controller = cluster.installation.configuration.jobset.enable
+    for finding in await readiness.kinds(cluster.client, with_jobset_controller=with_controller):
+        yield replace(finding, check=_report.check)
 
 
-async def _by_discovery(cluster: Cluster, shipped: Json) -> Finding:
-    """Return whether the kind is served, which every user may ask."""
-    name, spec = shipped["metadata"]["name"], shipped["spec"]
-    version = spec["versions"][0]["name"]
-    if spec["names"]["plural"] in await cluster.served(spec["group"], version):
-        return _report.skipped(name, f"{version} is served; the definition itself may not be read by this user")
-    return _absent(cluster, shipped)
-
-
-def _absent(cluster: Cluster, shipped: Json) -> Finding:
-    name = shipped["metadata"]["name"]
-    if name == OPTIONAL:
-        return _report.warning(name, "is not installed; Kubeflow's SDK cannot list OptimizationJobs", _INSTALL)
-    if cluster.is_installed:
-        what = "JobSets" if shipped["spec"]["group"] == JOBSET_GROUP else "its objects"
-        advice = "set jobset.mode=builtin, or install the JobSet operator" if what == "JobSets" else _INSTALL
-        return _report.error(name, f"is not installed: the operator waits for it, and {what} cannot exist", advice)
-    return _report.ok(name, "is not installed; the chart brings it")
+async def _is_served(cluster: Cluster, shipped: Json) -> bool:
+    """Whether the kind is served, which every user may ask."""
+    spec = shipped["spec"]
+    return spec["names"]["plural"] in await cluster.served(spec["group"], spec["versions"][0]["name"])
 
 
 def _problems(shipped: Json, stored: Json) -> Iterator[Finding]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Final
 
+from ktrain.cli import readiness
 from ktrain.cli.config import Configuration
 from ktrain.framework.errors import Forbidden, FrameworkError
 from ktrain.framework.parallel import first_cause
@@ -12,7 +13,7 @@ from ktrain.framework.parallel import first_cause
 from . import definitions, gangs, jobsets, leftovers, operators, platform, rights, webhooks
 from .cluster import Cluster
 from .finding import Finding, Reporter, Status
-from .installation import ACCOUNTS, Installation, asking_account, find_installation
+from .installation import ACCOUNTS, Installation, find_installation
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
@@ -54,7 +55,7 @@ async def examine(
         advice = "name the operator's namespace (-n), or ask as an administrator"
         findings.append(Reporter("operator").skipped("Deployments", str(error), advice))
         # The operator's own account may not read Deployments, and knows that it is the operator's.
-        account = await asking_account(client)
+        account = await readiness.identity(client)
         is_operator = account.startswith(ACCOUNTS) and configuration is not None
         installation = Installation(
             account=account if is_operator else "", configuration=configuration or Configuration()

@@ -10,7 +10,7 @@ import msgspec
 
 from ktrain.api.core import CONFIG_MAPS, untyped
 from ktrain.cli.config import ConfigError, Configuration, parse
-from ktrain.framework.errors import Forbidden, NotFound
+from ktrain.framework.errors import NotFound
 
 from .cluster import DEPLOYMENTS
 
@@ -77,16 +77,6 @@ async def find_installation(client: Client, namespace: str, given: Configuration
         configuration, problem = Configuration(), str(error)
     others += tuple((OURS, one) for one in ours[1:])
     return Installation(ours[0], _account(ours[0]), others, configuration, problem)
-
-
-async def asking_account(client: Client) -> str:
-    """Return the name of the user who asks; empty where the API server does not say."""
-    body = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
-    try:
-        answer = await client.raw("POST", "/apis/authentication.k8s.io/v1/selfsubjectreviews", body=body)
-    except (Forbidden, NotFound):
-        return ""
-    return str(msgspec.json.decode(answer.body)["status"]["userInfo"].get("username", ""))
 
 
 def is_ours(deployment: Json) -> bool:

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from ktrain.cli import readiness
 from ktrain.cli import rights as declared
 from ktrain.pipeline import Registry
 
 from .finding import Reporter
-from .installation import asking_account
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable
@@ -85,7 +85,9 @@ async def check(cluster: Cluster) -> AsyncIterator[Finding]:
 
 def _accesses(cluster: Cluster, right: Right) -> Iterable[Access]:
     rule = right.rule
-    places = (cluster.installation.namespace if right.scope == "own" else "",)
+    places = tuple(cluster.installation.configuration.watch_namespaces) or ("",)
+    if right.scope != "watched":
+        places = (cluster.installation.namespace if right.scope == "own" else "",)
     names = rule.resource_names or ("",)
     for parts in product(rule.api_groups, rule.resources, rule.verbs, places, names):
         yield Access(*parts)
@@ -108,7 +110,7 @@ async def _review(cluster: Cluster, account: str, accesses: list[Access]) -> lis
     turns = asyncio.Semaphore(AT_ONCE)
     kind = (
         "SubjectAccessReview"
-        if account and account != await asking_account(cluster.client)
+        if account and account != await readiness.identity(cluster.client)
         else "SelfSubjectAccessReview"
     )
     subject = _subject(account) if kind == "SubjectAccessReview" else {}

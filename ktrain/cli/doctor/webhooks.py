@@ -135,7 +135,7 @@ async def _served(cluster: Cluster, subject: str, bundles: set[str]) -> AsyncIte
 
 async def _dry_run(cluster: Cluster) -> Finding:
     """Create a TrainJob of a runtime that does not exist, as a dry run: the webhook has to refuse it."""
-    namespace = "default"
+    namespace = next(iter(cluster.installation.configuration.watch_namespaces), "default")
     body = {
         "apiVersion": TRAIN_JOBS.api_version,
         "kind": TRAIN_JOBS.kind,

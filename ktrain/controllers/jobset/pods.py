@@ -5,8 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from ktrain.api.core import NODES
-from ktrain.api.jobset import JOB_KEY, JOBSET_NAME, JOBSET_PODS, JobSetPod
+from ktrain.api.jobset import JOB_KEY, JOBSET_NAME, JOBSET_PODS, NODE_SELECTOR_STRATEGY, JobSetPod
 from ktrain.api.meta import Key
+
+from ..scope import LIMITED, is_watched
+from .placement import Misplaced
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -27,7 +30,7 @@ class JobSetPods:
         self.informer = cache.informer(JOBSET_PODS, label_selector=JOBSET_NAME)
         self.informer.add_index(_BY_JOB, _job)
         self.informer.add_index(_BY_JOBSET, lambda pod: (str(jobset_of(pod)),))
-        self._nodes = cache.informer(NODES)
+        self._nodes = cache.informer(NODES) if is_watched(cache, NODES) else None
 
     def pods_of(self, namespace: str, jobset: str) -> Iterable[JobSetPod]:
         """Return the pods labelled as those of a JobSet."""
@@ -39,7 +42,15 @@ class JobSetPods:
             yield from self.informer.by_index(_BY_JOB, job)
 
     def node(self, name: str) -> Object | None:
-        """Return a node."""
+        """
+        Return a node.
+
+        Raises:
+            Misplaced: This operator may not read nodes.
+        """
+        if self._nodes is None:
+            limited = LIMITED.format("nodes, which exclusive placement needs")
+            raise Misplaced(f"{limited}: label the nodes and annotate the JobSet with {NODE_SELECTOR_STRATEGY}")
         return self._nodes.get(Key("", name))
 
 

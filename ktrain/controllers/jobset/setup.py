@@ -61,8 +61,9 @@ def make_controllers(
     """
     pods = pods or JobSetPods(cache)
     informers = Informers(
-        jobsets=cache.informer(JOBSETS),
-        jobs=cache.informer(CHILD_JOBS, holds=_is_of_job_sets),
+        # The TrainJob controller holds the same kinds by the few fields that it reads.
+        jobsets=cache.informer(JOBSETS, overlaps=True),
+        jobs=cache.informer(CHILD_JOBS, holds=_is_of_job_sets, overlaps=True),
         services=cache.informer(SERVICES, holds=_is_of_job_sets),
         claims=cache.informer(PERSISTENT_VOLUME_CLAIMS, label_selector=JOBSET_NAME),
         pods=pods,

@@ -21,6 +21,7 @@ from ktrain.pipeline.errors import PipelineError, PlanError
 from ktrain.plugins.jobset import JOB_SET_STATES
 
 from ..admission import without_effect
+from ..scope import no_cluster_runtimes
 from . import elastic, gangs, held
 from . import snapshot as snapshots
 from .decision import Decision
@@ -86,7 +87,9 @@ def _build(observed: Observed, registry: Registry) -> Decision:
     except PlanError as error:
         if running:
             return Decision(is_built=False)  # it needs its runtime no more
-        raise _Stuck(Failure(RUNTIME_UNUSABLE, str(error))) from error
+        is_unread = _is_runtime_unread(observed)
+        is_final = is_unread or _waits_for_runtime(observed)
+        raise _Stuck(Failure(RUNTIME_UNUSABLE, str(error), at_once=is_unread, is_final=is_final)) from error
     try:
         size = pipeline.size(registry, observed.job, base.snapshot.spec, observed.context)
     except PipelineError as error:
@@ -98,6 +101,11 @@ def _build(observed: Observed, registry: Registry) -> Decision:
         return replace(decision, requeue_after_s=wait_s)
     decision = replace(decision, unused=_unused(observed, registry, base))
     return _written(decision, observed, lambda: _components(observed, registry, base, size))
+
+
+def _waits_for_runtime(observed: Observed) -> bool:
+    """Whether an event of the runtime is all that can help, and leads to a reconcile (`waking.py`)."""
+    return observed.snapshot is None and observed.shared is None and not observed.job.status.jobs_status
 
 
 def _unused(observed: Observed, registry: Registry, base: _Base) -> tuple[str, ...]:
@@ -240,9 +248,18 @@ def _taken(observed: Observed, missing: str) -> Snapshot:
     ref = observed.job.spec.runtime_ref
     if observed.taken is not None:
         return observed.taken
+    if _is_runtime_unread(observed):
+        raise PlanError(no_cluster_runtimes(ref.name, observed.job.metadata.namespace))
     if observed.runtime is None:
         raise PlanError(f'{missing}{ref.kind}.{ref.api_group} "{ref.name}" not found')
     return snapshots.take(observed.runtime, shared=observed.shares)
+
+
+def _is_runtime_unread(observed: Observed) -> bool:
+    """Whether the operator does not read runtimes of this kind, since they are in no namespace."""
+    ref = observed.job.spec.runtime_ref
+    resource = RUNTIMES[ref.api_group, ref.kind]
+    return observed.runtime is None and not resource.namespaced and resource not in observed.kinds
 
 
 def _content(observed: Observed, found: Object | None) -> Snapshot:

@@ -49,6 +49,8 @@ HINDRANCES: Final = frozenset(
     {REFUSED, BUILD_FAILED, HELD_BACK, INTERNAL_ERROR, NAME_TAKEN, PLUGIN_FAILED, RUNTIME_UNUSABLE}
 )
 """Reasons with which something may not have been written. Others tell what became of what was."""
+BLOCKERS: Final = frozenset({BUILD_FAILED, NAME_TAKEN, RUNTIME_UNUSABLE})
+"""Reasons that users have to remove. No failure of the operator: they count as no error, and alert nobody."""
 OVERRUN_AGAIN_S: Final = 60.0
 """After this time a plugin that did not return is asked about the job again."""
 

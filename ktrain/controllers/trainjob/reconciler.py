@@ -58,10 +58,6 @@ if TYPE_CHECKING:
 log = structlog.get_logger(__name__)
 
 
-class JobFailed(FrameworkError):
-    """The pass could not do its work, and said so on the object; the key runs again after its back-off."""
-
-
 class Reconciler:
     """
     Reconciles TrainJobs.
@@ -104,7 +100,7 @@ class Reconciler:
         Bring one TrainJob a step further. Safe to cancel.
 
         Raises:
-            JobFailed, ApiError: It could not be; its event, and if that lasts its status, says why.
+            JobFailed, JobBlocked, ApiError: It could not be; its event, and if that lasts its status, says why.
             FrameworkError: The API server could not be reached.
         """
         job = self._current(key)
@@ -163,7 +159,7 @@ class Reconciler:
             self._wake(job.key, failure.again_s)
             return
         if failure and not (failure.is_final and (cause is None or decision.resize)):
-            raise cause if isinstance(cause, ApiError) else JobFailed(failure.message)
+            raise refusals.error_of(failure, cause)
         if stall:
             await self._listen(job, stall)
 

@@ -4,10 +4,19 @@ from __future__ import annotations
 
 from typing import Final
 
-from ktrain.framework.errors import ApiError, ApplyConflict, Conflict, Invalid, ServerError, TooManyRequests
+from ktrain.framework.errors import (
+    ApiError,
+    ApplyConflict,
+    Blocked,
+    Conflict,
+    FrameworkError,
+    Invalid,
+    ServerError,
+    TooManyRequests,
+)
 from ktrain.pipeline.errors import PlanError
 
-from .observe import INTERNAL_ERROR, REFUSED, RUNTIME_UNUSABLE, Failure
+from .observe import BLOCKERS, INTERNAL_ERROR, REFUSED, RUNTIME_UNUSABLE, Failure
 from .writing import ADVICE
 
 _LASTING: Final = (400, 403, 409, 422)
@@ -22,6 +31,21 @@ RULES_ADVICE: Final = (
     " ktrain's JobSet controller, `ktrain operator --jobset`; with another operator use dependsOn in replicatedJobs"
 )
 _DEFINITION_ADVICE: Final = "install the definitions that ktrain ships in config/crd, or leave the field out"
+
+
+class JobFailed(FrameworkError):
+    """The pass could not do its work, and said so on the object; the key runs again after its back-off."""
+
+
+class JobBlocked(Blocked):
+    """The TrainJob waits for a change that users have to make, and its event says which."""
+
+
+def error_of(failure: Failure, cause: ApiError | PlanError | None) -> FrameworkError:
+    """Return what a reconcile raises that could not do its work."""
+    if isinstance(cause, ApiError):
+        return cause
+    return (JobBlocked if failure.reason in BLOCKERS else JobFailed)(failure.message)
 
 
 def is_behind(error: ApiError | PlanError) -> bool:

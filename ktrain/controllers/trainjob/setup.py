@@ -15,6 +15,7 @@ from ktrain.framework.parallel import run_all
 from ktrain.pipeline import Owned, Watch
 from ktrain.plugins.jobset import JOB_SET_STATES
 
+from ..scope import LIMITED, is_watched
 from .indexes import Indexes
 from .lookups import informers_of
 from .metrics_observer import JobMetrics
@@ -25,7 +26,7 @@ from .shared import Collector, SharedSnapshots, is_shared
 from .waking import wake_by_changes
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
     from ktrain.api.meta import Json, Resource
     from ktrain.framework.cache.cache import Cache
@@ -42,6 +43,8 @@ NAME: Final = "trainjob_controller"
 """Go's name; dashboards select by it."""
 COMPONENT: Final = "trainer-trainjob-controller"
 """For the event recorder: who reports. Go's name, too."""
+NAMESPACES_AT_ONCE: Final = 16
+"""So many namespaces are asked about one kind at a time."""
 DISCOVERY_TIMEOUT_S: Final = 5.0
 """For the answer whether a kind may be listed."""
 _NEVER: Final[Matching[Any]] = Matching(lambda _: False)
@@ -77,6 +80,7 @@ def make_controller(
     shared = shared or SharedSnapshots(client, cache, metrics=metrics)
     # Beside what plugins watch: jobs, runtimes, and snapshots by their metadata.
     kinds: tuple[Resource[Any], ...] = (api.TRAIN_JOBS, *RUNTIMES.values())
+    kinds = tuple(kind for kind in kinds if is_watched(cache, kind))
     informers = informers_of(cache, kinds, (Watch(SNAPSHOT_METADATA, Owned()), *registry.watches))
     indexes = Indexes(informers, registry.indexes)
     reconciler = Reconciler(
@@ -130,18 +134,20 @@ def make_collector(
     return controller
 
 
-async def without_unserved(registry: Registry, client: Client) -> Registry:
+async def without_unserved(registry: Registry, client: Client, namespaces: Sequence[str] = ()) -> Registry:
     """
     Return the registry with nothing watched of kinds that the API server does not serve, or does not let us list.
 
     A plugin for a scheduler that this cluster does not have must not keep everybody's jobs from running, as a cache
     that never fills would. JobSets are not asked about: without them nothing runs. Asked once, at the start, for all
     kinds side by side, so that an API server that never answers costs `DISCOVERY_TIMEOUT_S` for each version of a kind.
+
+    With *namespaces*, only these are asked for, and kinds that are in no namespace are left out.
     """
     answers: dict[Resource[Any], str] = {JOB_SET_STATES: ""}
 
     async def ask(resource: Resource[Any]) -> None:
-        answers[resource] = await _reason_to_leave_out(resource, client)
+        answers[resource] = await _reason_to_leave_out(resource, client, namespaces)
 
     while unknown := dict.fromkeys(each for watch in registry.watches for each in _next_to_ask(watch, answers)):
         await run_all([partial(ask, resource) for resource in unknown], limit=len(unknown))
@@ -159,10 +165,16 @@ def _next_to_ask(watch: Watch, answers: Mapping[Resource[Any], str]) -> Iterator
         yield first
 
 
-async def _reason_to_leave_out(resource: Resource[Any], client: Client) -> str:
+async def _reason_to_leave_out(resource: Resource[Any], client: Client, namespaces: Sequence[str]) -> str:
     """Return why nobody can watch a kind here; nothing if one can."""
+    if namespaces and not resource.namespaced:
+        return LIMITED.format(resource.qualified_name)
+
+    async def ask(namespace: str) -> None:
+        await client.raw("GET", resource.path(namespace), query=[("limit", "1")], timeout_s=DISCOVERY_TIMEOUT_S)
+
     try:
-        await client.raw("GET", resource.path(), query=[("limit", "1")], timeout_s=DISCOVERY_TIMEOUT_S)
+        await run_all([partial(ask, namespace) for namespace in namespaces or ("",)], limit=NAMESPACES_AT_ONCE)
     except (NotFound, Forbidden) as error:
         return f"{resource.api_version}: {error}"
     except FrameworkError as error:

@@ -142,6 +142,11 @@ def _as_go_writes(raw: msgspec.Raw) -> JsonValue:
     return spec
 
 
+def canonical(spec: api.RuntimeSpec) -> JsonValue:
+    """Return a runtime's spec as a snapshot holds it, so that two that mean the same are equal."""
+    return _as_go_writes(msgspec.Raw(msgspec.json.encode(spec)))
+
+
 def parse(text: str) -> Snapshot:
     """
     Read a snapshot's text.

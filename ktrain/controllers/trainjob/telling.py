@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
+import structlog
 
 from ktrain.api import trainer as api
 
@@ -17,6 +18,8 @@ from .state import with_stall
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from structlog.typing import FilteringBoundLogger
+
     from ktrain.api.meta import Key
     from ktrain.framework.client.client import Client
     from ktrain.framework.env import Env
@@ -25,6 +28,8 @@ if TYPE_CHECKING:
     from .decision import Decision
     from .memories import Memories
     from .observe import Failure
+
+log: FilteringBoundLogger = structlog.get_logger(__name__)
 
 COALESCE_S: Final = 0.5
 """Counters that change within this time go out in one write."""
@@ -53,15 +58,24 @@ class Telling:
             if memory.failure:
                 self._remember(job, failure=None, failing_since=None, told=None, diagnosed=None)
             return
-        if failure == memory.failure:
-            return
         now = self._env.clock.now()
+        if failure == memory.failure:
+            if failure.is_final and not failure.at_once and memory.failing_since:
+                # Nothing else leads to a reconcile, and an event may have taken the place of the one asked for.
+                self._wake_for_diagnosis(job, (now - memory.failing_since).total_seconds())
+            return
         self._remember(job, failure=failure, failing_since=memory.failing_since or now, told=now)
+        if failure.is_final:
+            log.info("reconcile.blocked", reason=failure.message)
         if not failure.at_once:
-            self._wake(job.key, statuses.DIAGNOSE_AFTER_S)
+            self._wake_for_diagnosis(job, 0)
         text = _cut(failure.message)
         message = text if failure.event else f"TrainJob resources reconciliation failed: {text}"
         self._warning(job, failure.event or CREATION_FAILED, message)
+
+    def _wake_for_diagnosis(self, job: api.TrainJob, failed_for_s: float) -> None:
+        if failed_for_s < statuses.DIAGNOSE_AFTER_S:
+            self._wake(job.key, statuses.DIAGNOSE_AFTER_S - failed_for_s)
 
     def warn(self, job: api.TrainJob, unused: tuple[str, ...]) -> None:
         """Say once in an event which fields of the job have no effect."""

@@ -57,7 +57,7 @@ def wake_by_changes(
     shared.job_sets.add_handler(memories)
     jobs: Informer[api.TrainJob] = informers[api.TRAIN_JOBS]
     controller.watches(jobs, predicate=Events(updated=memories.is_news_of_job))
-    _by_runtimes(controller, jobs, [informers[resource] for resource in RUNTIMES.values()])
+    _by_runtimes(controller, jobs, [informers[kind] for kind in RUNTIMES.values() if kind in informers])
     made_by_others: Events[Any] = Events(added=memories.is_news_of_child)
     of_job_sets: Events[Any] = Events(added=memories.is_news_of_child, updated=memories.is_news_of_job_set)
     predicates: Mapping[Resource[Any], Events[Any]] = {JOB_SET_STATES: of_job_sets, SNAPSHOT_METADATA: made_by_others}

@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import anyio
 import structlog
 
 from ktrain.framework.client.models import is_model
-from ktrain.framework.errors import CacheSyncTimeout
+from ktrain.framework.errors import CacheSyncTimeout, Unauthorized
 from ktrain.framework.metrics import Metrics
 
 from .informer import Informer, InformerStatistics, Scope
@@ -43,6 +43,8 @@ AnyInformer = Informer[Any]
 
 log: FilteringBoundLogger = structlog.get_logger("ktrain.framework.cache")
 
+UNAUTHORIZED_EVERY_S: Final = 60.0
+
 
 @dataclass(slots=True)
 class _Entry:
@@ -50,6 +52,8 @@ class _Entry:
     transform: Transform[Any] | None
     wanted: list[Holds[Any] | None]
     """What each user wants held: all that a predicate says, or everything."""
+    overlaps: bool
+    """Whether somebody knows that others hold the same objects."""
     users: int = 0
     reflectors: list[anyio.CancelScope] = field(default_factory=list)
     """What ends each reflector that runs."""
@@ -92,6 +96,7 @@ class Cache:
         self._watch_timeout_s = watch_timeout_s
         self._entries: dict[tuple[Resource[Any], Scope], _Entry] = {}
         self._tasks: TaskGroup | None = None
+        self._unauthorized_due_s = float("-inf")
 
     def informer(
         self,
@@ -102,6 +107,7 @@ class Cache:
         namespace: str = "",
         transform: Transform[T] | None = None,
         holds: Holds[T] | None = None,
+        overlaps: bool = False,
     ) -> Informer[T]:
         """
         Return the informer of a resource in a scope; the same arguments give the same informer.
@@ -111,6 +117,9 @@ class Cache:
         can tell which objects matter, `holds` says it of each: of the others only the names are kept
         (`Informer.leaves_out`), nine bytes each. Held is what any user of the informer wants; without `holds` that is
         everything.
+
+        `overlaps`: the caller knows that others hold the same objects in another form, as controllers do that could be
+        programs of their own; then nothing warns of it.
 
         Asked for while the cache runs, it starts at once. Whoever is done with it before the cache ends gives it back
         by `release`, as often as it was asked for.
@@ -130,8 +139,8 @@ class Cache:
         scope = Scope(self._namespaces(resource, namespace), label_selector, field_selector)
         entry = self._entries.get((resource, scope))
         if entry is None:
-            entry = _Entry(Informer(resource, scope), transform, [holds])
-            if self._warns_of_overlaps:
+            entry = _Entry(Informer(resource, scope), transform, [holds], overlaps)
+            if self._warns_of_overlaps and not overlaps:
                 self._warn_of_twins(entry.informer)
             entry.informer.cache = self
             entry.informer.observe(self._env.clock, self._metrics, self._client.cluster)
@@ -264,12 +273,25 @@ class Cache:
             holds=_any_of(entry.wanted),
             watch_timeout_s=self._watch_timeout_s,
             record=partition.record,
+            on_unauthorized=self._unauthorized,
         )
         with scope:
             await reflector.run()
 
+    def _unauthorized(self, error: Unauthorized) -> None:
+        """Log one line for all kinds, at most every `UNAUTHORIZED_EVERY_S`: it is one problem, of one identity."""
+        now_s = self._env.clock.monotonic()
+        if now_s >= self._unauthorized_due_s:
+            self._unauthorized_due_s = now_s + UNAUTHORIZED_EVERY_S
+            log.warning(
+                "identity.refused",
+                cluster=self._client.cluster,
+                error=str(error),
+                advice="renew the token or certificate of the kubeconfig or of the service account",
+            )
+
     def _warn_of_twins(self, informer: AnyInformer) -> None:
-        for other in self.informers():
+        for other in [entry.informer for entry in self._entries.values() if not entry.overlaps]:
             same = (other.resource.group, other.resource.plural) == (informer.resource.group, informer.resource.plural)
             if same and (other.scope.covers(informer.scope) or informer.scope.covers(other.scope)):
                 log.warning(

@@ -48,7 +48,7 @@ from .replays import version_number
 from .silence import IDLE_TIMEOUT_S, Silence
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from structlog.typing import FilteringBoundLogger
 
@@ -88,6 +88,7 @@ class Reflector(Generic[T]):
             dead connection sooner (at most five seconds after the longest), at the price of that many reconnects. A
             streaming list must fit into it.
         record: Where counts are noted.
+        on_unauthorized: Logs that the server does not know us, in place of a line for each kind.
     """
 
     def __init__(
@@ -104,6 +105,7 @@ class Reflector(Generic[T]):
         holds: Holds[T] | None = None,
         watch_timeout_s: tuple[int, int] = WATCH_TIMEOUT_S,
         record: WatchRecord | None = None,
+        on_unauthorized: Callable[[Unauthorized], None] | None = None,
     ) -> None:
         self._client = client
         self._resource = resource
@@ -115,6 +117,7 @@ class Reflector(Generic[T]):
         self._record = record or WatchRecord()
         self._intake = Intake(resource, sink, self._record, transform=transform, holds=holds)
         self._silence = Silence()
+        self._on_unauthorized = on_unauthorized
         self._refused = Backoff(env)
         self._short = Backoff(env, cap_s=SHORT_WATCH_CAP_S)
         self._absent = Backoff(env, cap_s=ABSENT_CAP_S)
@@ -328,7 +331,10 @@ class Reflector(Generic[T]):
         if self._listed:
             self._record.restarted(_reason(error))
         retry_after_s = error.retry_after_s if isinstance(error, ApiError) else 0
-        self._log.warning("watch.failed" if self._listed else "list.failed", error=str(error))
+        if isinstance(error, Unauthorized) and self._on_unauthorized is not None:
+            self._on_unauthorized(error)
+        else:
+            self._log.warning("watch.failed" if self._listed else "list.failed", error=str(error))
         await self._refused.sleep(at_least_s=retry_after_s)
 
     async def _on_crash(self, error: Exception) -> None:

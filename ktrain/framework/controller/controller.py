@@ -7,6 +7,7 @@ takes a key, runs the reconcile function under its deadline, and applies the res
     returns None or Result()          the key waits for its next event; its failures are forgotten
     returns Result(requeue_after_s)   as above, and runs again after that time
     raises                            runs again after the key's back-off, or after Retry-After if that is longer
+    raises Blocked                    as above, but is no error: something that users have to change
     raises TerminalError              waits for its next event; its failures are forgotten, as the next is a new story
 
 Sources fill the queue as soon as the cache runs; workers start with `run`, so that a standby is warm when it comes to

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 import structlog
 
-from ktrain.framework.errors import ApiError, Conflict, FrameworkError, TerminalError
+from ktrain.framework.errors import ApiError, Blocked, Conflict, FrameworkError, TerminalError
 
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger
@@ -80,6 +80,12 @@ class Results:
 
     def raised(self, key: Key, error: BaseException) -> str:
         """Apply the error of a pass. Returns why the key runs again, or an empty text."""
+        if isinstance(error, Blocked):
+            self._metrics.result("requeue_after")
+            self._queue.retry(key)
+            if self._queue.failures(key) == 1:
+                log.info("reconcile.blocked", reason=str(error))
+            return RETRY
         self._metrics.result("error")
         if isinstance(error, TerminalError):
             self._metrics.terminal_error()

@@ -236,9 +236,11 @@ class LeaderElection:
             async with asyncio.timeout(self._attempt_s):
                 won = await self._try_once()
         except (FrameworkError, TimeoutError) as error:
-            self._problem = str(error) or f"no answer in {self._attempt_s:.1f} s"
+            known, self._problem = self._problem, str(error) or f"no answer in {self._attempt_s:.1f} s"
             self._is_refused = isinstance(error, Forbidden | Unauthorized)
-            self._log.warning("election.attempt_failed", error=self._problem)
+            # Attempts come every few seconds: the same problem is one line, until an attempt succeeds.
+            if self._problem != known:
+                self._log.warning("election.attempt_failed", error=self._problem)
             return False
         self._problem, self._is_refused = "", False
         return won

@@ -10,7 +10,7 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
-from ktrain.api.core import LEASES, Lease
+from ktrain.api.core import EVENTS, LEASES, Lease
 from ktrain.api.meta import Json, Key, Resource
 from ktrain.api.rbac import right
 from ktrain.framework.errors import Forbidden
@@ -20,7 +20,10 @@ if TYPE_CHECKING:
 
     from ktrain.framework.client.client import Client
 
-RIGHTS: Final = (right("own", LEASES, "get", "list", "watch", "create", "patch", reason="the lease of the election"),)
+RIGHTS: Final = (
+    right("own", LEASES, "get", "list", "watch", "create", "patch", reason="the lease of the election"),
+    right("own", EVENTS, "create", "patch", reason="events of the election"),
+)
 _WHOLE: Final[Resource[Json]] = Resource(
     LEASES.group, LEASES.version, LEASES.kind, LEASES.plural, namespaced=True, type=dict
 )

@@ -15,11 +15,12 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, Literal, TypedDict, get_args
 
+from ktrain.framework.cache.scope import namespaces_problem
 from ktrain.framework.election.election import Timing
 from ktrain.framework.serving.address import parse_address
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
     from ktrain.api.meta import Key
     from ktrain.framework.workqueue.limiters import Limiter
@@ -30,10 +31,6 @@ OFF: Final = "0"
 _NAME: Final = re.compile(r"(?=.{1,253}$)[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 """A DNS subdomain (RFC 1123): what the API server takes as the name of an object."""
 CERT_DIR: Final = Path("/tmp/k8s-webhook-server/serving-certs")  # noqa: S108 - where charts of other runtimes mount it
-_NAMESPACE: Final = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
-"""A DNS label (RFC 1123): what the API server takes as the name of a namespace."""
-MAX_NAMESPACES: Final = 100
-"""Each watched namespace costs a connection for each kind that the operator follows."""
 _LEVELS: Final = ("debug", "info", "warning", "error")
 
 
@@ -147,18 +144,6 @@ class ControllerOptions(TypedDict, total=False):
     ageing_s: float | None
     stuck_after_s: float | None
     needs_leader: bool
-
-
-def namespaces_problem(namespaces: Sequence[str]) -> str:
-    """Return why an operator cannot be limited to these namespaces; empty if it can."""
-    for namespace in namespaces:
-        if not _NAMESPACE.fullmatch(namespace):
-            return f"{namespace!r} is no name of a namespace: at most 63 of a-z, 0-9 and -"
-        if namespaces.count(namespace) > 1:
-            return f"{namespace!r} is there more than once"
-    if len(namespaces) > MAX_NAMESPACES:
-        return f"at most {MAX_NAMESPACES} namespaces can be watched one by one, not {len(namespaces)}"
-    return ""
 
 
 def _is_loopback(host: str) -> bool:

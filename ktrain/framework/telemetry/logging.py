@@ -73,7 +73,8 @@ def configure(
         ],
         wrapper_class=structlog.make_filtering_bound_logger(logging.getLevelNamesMapping()[level.upper()]),
         logger_factory=structlog.PrintLoggerFactory(out),
-        cache_logger_on_first_use=True,
+        # Not where a test has put its own stream for a while: loggers would keep it.
+        cache_logger_on_first_use=stream is not None or sys.stderr is sys.__stderr__,
     )
     # At DEBUG this library prints the body of every answer, Secrets included.
     logging.getLogger("kubernetes_asyncio").setLevel(logging.INFO)

@@ -138,6 +138,24 @@ def fits(pair: KeyPair) -> bool:
         return False
 
 
+def problem(pair: KeyPair) -> tuple[str, str] | None:
+    """Return which of the files `tls.crt` and `tls.key` is wrong, and how; None if a server can use them."""
+    from cryptography import x509
+    from cryptography.hazmat.primitives.serialization import load_pem_private_key
+
+    try:
+        x509.load_pem_x509_certificates(pair.certificate)
+    except ValueError:
+        return "tls.crt", "it holds no certificate in PEM form"
+    try:
+        load_pem_private_key(pair.key, None)
+    except TypeError:
+        return "tls.key", "the key is encrypted: store it without a password"
+    except ValueError:
+        return "tls.key", "it holds no private key in PEM form"
+    return None if fits(pair) else ("tls.key", "it is not the key of the certificate in tls.crt")
+
+
 def _name(common: str) -> x509.Name:
     from cryptography import x509
 

@@ -11,10 +11,8 @@ context of its own, and a new connection is moved to the latest when it says hel
 from __future__ import annotations
 
 import ssl
-import tempfile
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, Final, Protocol
 
 import anyio
@@ -23,9 +21,12 @@ import structlog
 
 from ktrain.framework.metrics import Metrics
 from ktrain.framework.metrics.webhook import CertificateMetrics
+from ktrain.framework.private_file import private_file
 from ktrain.framework.trust import trusting
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from anyio.abc import TaskStatus
     from structlog.typing import FilteringBoundLogger
 
@@ -83,7 +84,7 @@ class CertificateDirectory:
                 "tls.crt and tls.key must be there: mount a Secret, or have certificates made (SelfManagedCertificates)"
             )
             raise OSError(error.errno, f"{error.strerror}; {what}", error.filename) from error
-        await use(served)
+        await self._exchange(use, served)
         task_status.started()
         while True:
             await self._env.clock.sleep(RELOAD_S)
@@ -92,13 +93,24 @@ class CertificateDirectory:
                 pair = await anyio.to_thread.run_sync(self._read)
                 if pair == served:
                     continue
-                await use(pair)
+                await self._exchange(use, pair)
             except OSError as error:
                 self._metrics.read_errors()
                 log.warning("webhook.certificate_unreadable", directory=str(self._directory), error=str(error))
             else:
                 served = pair
                 log.info("webhook.certificate_reloaded", directory=str(self._directory))
+
+    async def _exchange(self, use: Use, pair: KeyPair) -> None:
+        """Serve a pair. OSError that names the file which is wrong."""
+        try:
+            await use(pair)
+        except OSError as error:
+            from . import authority
+
+            found = await anyio.to_thread.run_sync(authority.problem, pair)
+            file, what = found or ("tls.crt", f"it cannot be served: {error}")
+            raise OSError(f"{self._directory / file}: {what}") from error
 
     def _read(self) -> KeyPair:
         return KeyPair((self._directory / "tls.crt").read_bytes(), (self._directory / "tls.key").read_bytes())
@@ -178,12 +190,8 @@ class ServingContext:
 
     def _load(self, pair: KeyPair) -> ssl.SSLContext:
         context = self._new()
-        with tempfile.TemporaryDirectory(prefix="ktrain-tls-") as directory:
-            # The standard library loads certificates from files only; this one, for a moment, is readable by us only.
-            path = Path(directory, "pair.pem")
-            path.touch(mode=0o600)
-            path.write_bytes(pair.key.rstrip() + b"\n" + pair.certificate)
-            context.load_cert_chain(path, password=_no_password)
+        with private_file(pair.key.rstrip() + b"\n" + pair.certificate) as file:
+            context.load_cert_chain(file, password=_no_password)
         return context
 
     def _new(self) -> ssl.SSLContext:

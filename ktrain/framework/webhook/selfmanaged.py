@@ -213,7 +213,14 @@ class SelfManagedCertificates:
                 f"Secret {self._secret} holds something else: name another one, or label it {OWNER_LABEL} to have its "
                 "content replaced"
             )
-        return state_of(secret["data"])
+        if (state := state_of(secret["data"])) is None:
+            log.warning(
+                "webhook.secret_unusable",
+                secret=str(self._secret),
+                problem="it lacks tls.crt, tls.key or ca.crt, one is not in PEM form, or they do not fit together",
+                effect="a new certificate takes its place",
+            )
+        return state
 
     async def _write(self, found: Json | None, state: State) -> None:
         metadata: Json = {"name": self._secret.name, "namespace": self._secret.namespace}

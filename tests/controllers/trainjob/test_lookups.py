@@ -175,7 +175,7 @@ def test_a_name_that_is_free_by_the_time_of_the_question_is_taken():
         await world.user.create(core.untyped(JOBSETS), JOB_SET)
         async with world.operator() as cache:
             await world.settle()
-            informer = next(one for one in cache._informers() if one.resource.plural == jobset.JOBSETS.plural)
+            informer = next(one for one in cache.informers() if one.resource.plural == jobset.JOBSETS.plural)
             await world.user.delete(JOBSETS, KEY)
             await world.settle()
             informer.partitions[0].leave_out(KEY, 0)
