@@ -90,7 +90,9 @@ SECTIONS: Final = (
     ),
     Section("Work queues", "workqueue_", "Every replica; only the leader's change. At most 25 priorities are shown."),
     Section("Caches", "ktrain_informer_", "Every replica, for each kind that it watches."),
-    Section("Calls of the API server", "rest_client_", "Every replica. The code `<error>` is a request without answer."),
+    Section(
+        "Calls of the API server", "rest_client_", "Every replica. The code `<error>` is a request without answer."
+    ),
     Section("Leader election", "leader_election_", "Every replica, with `leaderElection.leaderElect`."),
     Section(
         "Webhooks and certificates",
@@ -108,9 +110,10 @@ HEAD: Final = """\
 
 <!-- Written by hack/metrics_page.py from a scrape of a running operator. Do not edit. -->
 
-`ktrain operator` serves these metrics on `metrics.bindAddress` at `/metrics`, as Prometheus text or, for who asks for it, as OpenMetrics with exemplars.
-`ktrain up` has them too, at `/metrics` of its API server, but for those of webhooks, certificates and the election ([Local](local.md)). Names are those of controller-runtime,
-client-go and JobSet where they have one. Durations are in seconds, sizes in bytes. Counters and histograms have no `_created` series.
+`ktrain operator` serves these metrics on `metrics.bindAddress` at `/metrics`, as Prometheus text or, for a scraper that
+asks for it, as OpenMetrics with exemplars. `ktrain up` has them, too, at `/metrics` of its API server ([Local](local.md)),
+but for those of webhooks, certificates and the election. Names are those of controller-runtime, client-go and JobSet
+where they have one. Durations are in seconds, sizes in bytes. Counters and histograms have no `_created` series.
 
 A histogram `NAME` has the series `NAME_bucket`, `NAME_sum` and `NAME_count`.
 """
@@ -130,23 +133,26 @@ def configuration(directory: Path, status_port: int) -> Configuration:
     )
 
 
-async def observe(directory: Path) -> list[Entry]:
-    """Run an operator, scrape it, and return its metrics in the order of their names."""
+async def observe(directory: Path) -> tuple[str, list[Entry]]:
+    """Run an operator and scrape it; returns the scrape, and its metrics in the order of their names."""
     identity = self_signed(LOOPBACK, now=datetime.now(UTC))
     (directory / "tls.crt").write_bytes(identity.certificate)
     (directory / "tls.key").write_bytes(identity.key)
     file, (port,) = directory / "kubeconfig", free_ports(1)
     asked, logs = configuration(directory, port), kubeflow.Logs(level="error")
     plane = ControlPlane(system_env(), pods="off", jobsets=False, listen=(LOOPBACK, 0), kubeconfig_file=file)
-    async with plane.running(), Operator("metrics", operating.settings(asked, str(file), logs)) as operator:
-        async with anyio.create_task_group() as tasks:
-            await tasks.start(partial(operator.run, setup=partial(operating.set_up, operator, asked)))
-            server, registry = operator.servers.metrics, operator.metrics.registry
-            if server is None or registry is None:
-                raise SystemExit("the operator serves no metrics")
-            text = await scrape(f"https://{LOOPBACK}:{server.port}/metrics", identity.certificate)
-            operator.stop()
-    return list(entries(text, labels(registry)))
+    async with (
+        plane.running(),
+        Operator("metrics", operating.settings(asked, str(file), logs)) as operator,
+        anyio.create_task_group() as tasks,
+    ):
+        await tasks.start(partial(operator.run, setup=partial(operating.set_up, operator, asked)))
+        server, registry = operator.servers.metrics, operator.metrics.registry
+        if server is None or registry is None:
+            raise SystemExit("the operator serves no metrics")
+        text = await scrape(f"https://{LOOPBACK}:{server.port}/metrics", identity.certificate)
+        operator.stop()
+    return text, list(entries(text, labels(registry)))
 
 
 async def scrape(url: str, certificate: bytes) -> str:
@@ -185,7 +191,9 @@ def page(found: list[Entry]) -> str:
             f"| `{one.name}` | {one.kind} | {', '.join(one.labels) or ' '} | {one.text} |\n".replace("|  |", "| |")
             for one in own
         )
-        parts.append(f"\n## {section.title}\n\n{section.where}\n\n| metric | type | labels | |\n|---|---|---|---|\n{rows}")
+        parts.append(
+            f"\n## {section.title}\n\n{section.where}\n\n| metric | type | labels | |\n|---|---|---|---|\n{rows}"
+        )
     if left:
         raise SystemExit(f"no section of the page is for {', '.join(one.name for one in left)}")
     return "".join(parts)
@@ -195,10 +203,14 @@ def main() -> int:
     """Write the page, or compare it; returns the exit code."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--check", action="store_true", help="write nothing; exit with 1 if the page is stale")
+    parser.add_argument("--scrape", type=Path, metavar="FILE", help="write the scrape here, too")
     options = parser.parse_args()
     configure(level="error")
     with tempfile.TemporaryDirectory() as directory:
-        text = page(anyio.run(observe, Path(directory)))
+        scraped, found = anyio.run(observe, Path(directory))
+    if options.scrape:
+        options.scrape.write_text(scraped)
+    text = page(found)
     if options.check:
         if text != PAGE.read_text():
             sys.stderr.write("stale: docs/metrics.md; run python hack/metrics_page.py\n")

@@ -129,6 +129,7 @@ def _plugins(configuration: Configuration) -> Registry:
 
 
 def settings(configuration: Configuration, kubeconfig: str | None, logs: kubeflow.Logs) -> Settings:
+    """Return a configuration in the terms of the framework."""
     election, webhook, metrics = configuration.leader_election, configuration.webhook, configuration.metrics
     health = configuration.health
     return Settings(
