@@ -57,7 +57,16 @@ class Container:
         root.mkdir(exist_ok=True)
         pairs = [str(part) for pair in mounts for part in pair]
         # No network namespace of `ip netns exec`: that mounts /sys anew.
-        isolated = ["nsenter", f"--net=/run/netns/{namespace}", "unshare", "--mount", "--uts", "--pid", "--fork", "--kill-child"]
+        isolated = [
+            "nsenter",
+            f"--net=/run/netns/{namespace}",
+            "unshare",
+            "--mount",
+            "--uts",
+            "--pid",
+            "--fork",
+            "--kill-child",
+        ]
         start = ["sh", "-c", START, "start", root, image.root, name, *pairs, "--"]
         variables = {**image.environment, **environment}
         command = [*isolated, *start, *command]

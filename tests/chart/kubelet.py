@@ -94,13 +94,18 @@ class Kubelet:
         """Write a pod's status."""
         now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
         said = {"PodScheduled": True, "Initialized": True, "ContainersReady": ready, "Ready": ready}
-        conditions = [
-            {"type": kind, "status": str(status), "lastTransitionTime": now} for kind, status in said.items()
-        ]
+        conditions = [{"type": kind, "status": str(status), "lastTransitionTime": now} for kind, status in said.items()]
         ended = {"terminated": {"exitCode": 0, "startedAt": now, "finishedAt": now}}
         state = {"running": {"startedAt": now}} if phase == "Running" else ended
         containers = [
-            {"name": one["name"], "image": one["image"], "imageID": "", "restartCount": 0, "ready": ready, "state": state}
+            {
+                "name": one["name"],
+                "image": one["image"],
+                "imageID": "",
+                "restartCount": 0,
+                "ready": ready,
+                "state": state,
+            }
             for one in spec["containers"]
         ]
         status = {"phase": phase, "podIP": address, "podIPs": [{"ip": address}], "conditions": conditions}
