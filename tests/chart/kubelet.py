@@ -25,6 +25,7 @@ NODE = "node"
 ACCOUNT = "/var/run/secrets/kubernetes.io/serviceaccount"
 LOOK_S = 0.2
 STARTING_PROBE_S = 0.5
+BACKOFF_S = 5
 
 
 class Kubelet:
@@ -213,6 +214,7 @@ class OperatorPod:
                             await self._fill(volume, self.directory / "volumes" / volume["name"])
                 if self.container.process.poll() is not None:
                     self.exits += 1
+                    await asyncio.sleep(BACKOFF_S)
                     self._start_container()
                 period = probe.get("periodSeconds", 10) if self.ready else STARTING_PROBE_S
                 if time.monotonic() - probed >= period:
