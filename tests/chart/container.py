@@ -1,4 +1,4 @@
-"""A container that is a process of this machine: it sees its image, its mounted files and its own network, read-only."""
+"""A container that is a process of this machine: it sees its image, its mounts and its own network, read-only."""
 
 import os
 import signal
@@ -9,8 +9,8 @@ from pathlib import Path
 from ktrain.testing.realserver import _die_with_parent
 
 USER = 65532
-# Arguments: a directory for the file system, the image's root, the host name, then pairs of a source and its place until
-# `--`, then the command. All is done in namespaces of mounts, names and processes that end with the process.
+# Arguments: a directory for the file system, the image's root, the host name, then pairs of a source and its place
+# until `--`, then the command. All is done in namespaces of mounts, names and processes that end with the process.
 START = r"""
 set -e
 fs=$1 image=$2; hostname "$3"; shift 3

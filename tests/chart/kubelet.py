@@ -18,6 +18,7 @@ from ktrain.api.core import CONFIG_MAPS, PODS, SECRETS, untyped
 from ktrain.api.meta import Key, Resource
 from ktrain.framework.errors import ApiError, NotFound
 
+from ..waiting import until
 from .container import Container
 
 NODES = Resource("", "v1", "Node", "nodes", namespaced=False, type=dict)
@@ -180,9 +181,11 @@ class OperatorPod:
             directory = self.directory / "volumes" / volume["name"]
             directory.mkdir(parents=True)
             await self._fill(volume, directory)
-            for mount in self.described.get("volumeMounts", ()):
-                if mount["name"] == volume["name"]:
-                    mounts.append((directory / mount.get("subPath", ""), mount["mountPath"]))
+            mounts += [
+                (directory / mount.get("subPath", ""), mount["mountPath"])
+                for mount in self.described.get("volumeMounts", ())
+                if mount["name"] == volume["name"]
+            ]
         return mounts
 
     async def _fill(self, volume, directory):
@@ -242,9 +245,9 @@ class OperatorPod:
         await asyncio.sleep(sleep.get("seconds", 0))
         self.container.terminate()
         with suppress(TimeoutError):
-            async with asyncio.timeout(grace_s - (time.monotonic() - begun)):
-                while self.container.process.poll() is None:
-                    await asyncio.sleep(LOOK_S)
+            await until(
+                lambda: self.container.process.poll() is not None, within_s=grace_s - (time.monotonic() - begun)
+            )
         self.container.kill()
         with suppress(NotFound):
             await self.kubelet.client.delete(untyped(PODS), self.key, grace_period_s=0)

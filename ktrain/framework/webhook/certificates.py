@@ -13,7 +13,6 @@ from __future__ import annotations
 import ssl
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, Final, Protocol
 
 import anyio
@@ -26,6 +25,8 @@ from ktrain.framework.private_file import private_file
 from ktrain.framework.trust import trusting
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from anyio.abc import TaskStatus
     from structlog.typing import FilteringBoundLogger
 
