@@ -58,7 +58,7 @@ def _now(made: Dashboard) -> None:
     made.with_panel(
         number(
             "Stalled",
-            "TrainJobs without progress; the diagnosis of each says why. Above 0 somebody should look.",
+            "TrainJobs without progress; the diagnosis of each says why. Above 0, look at them below.",
             _phase("Stalled"),
             from_=((1, AMBER), (10, RED)),
         )

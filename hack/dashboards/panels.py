@@ -113,7 +113,7 @@ def listing(
     )
     for ref, query in zip("ABCDEFGH", queries, strict=False):
         panel.with_target(_target(ref, query).instant().format(PromQueryFormat.TABLE))
-    return panel
+    return panel.decimals(0) if unit == "short" else panel
 
 
 def quantiles(histogram: str, by: str = "", *, selector: str = "") -> tuple[Query, ...]:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 BARS: Final = " ▁▂▃▄▅▆▇█"
-POINTS: Final = 30
+POINTS: Final = 31
 MOST_SERIES: Final = 6
 SIZES: Final = (("Gi", 2**30), ("Mi", 2**20), ("Ki", 2**10))
 
@@ -53,7 +53,8 @@ def render(board: dict, recorded: Recorded) -> str:
         if panel["type"] == "row":
             parts.append(f"\n── {panel['title']} {'─' * (76 - len(panel['title']))}")
             continue
-        unit = panel["fieldConfig"]["defaults"].get("unit", "short")
+        defaults = panel["fieldConfig"]["defaults"]
+        unit = "whole" if defaults.get("decimals") == 0 else defaults.get("unit", "short")
         drawer = _table if panel["type"] == "table" else _lines
         parts += [f"\n{panel['title']}", *drawer(panel, recorded, unit)]
     return "\n".join(parts).strip("\n") + "\n"
@@ -122,6 +123,8 @@ def shown_as(value: float, unit: str) -> str:
     if unit in ("bytes", "Bps"):
         name, size = next(((name, size) for name, size in SIZES if value >= size), ("", 1))
         return f"{value / size:.3g} {name}B{'/s' if unit == 'Bps' else ''}"
+    if unit == "whole":
+        return f"{value:.0f}"
     return f"{value:.3g}/s" if unit == "cps" else f"{value:.4g}"
 
 

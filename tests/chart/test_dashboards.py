@@ -62,7 +62,7 @@ def test_every_query_of_every_panel_returns_data(watched, name):
 
 def record(prometheus, name, folder):
     """Keep what the panels show, for `python hack/dashboards --render`."""
-    lasted = f"count_over_time(ktrain_build_info[10m]) > {RECORD_S + 20}"
+    lasted = f"time() - min(min_over_time(timestamp(ktrain_build_info)[10m:2s])) > {RECORD_S + 10}"
     eventually(lambda: prometheus.samples(lasted), within_s=PATIENCE_S, every_s=1)
     values, end_s = resolved(prometheus, name), time.time()
     found = [
