@@ -191,6 +191,21 @@ def test_a_server_that_never_answers_is_waited_for_and_the_reason_is_a_line_a_mi
     assert after == {}
 
 
+def test_a_server_that_is_silent_about_kinds_costs_seconds_and_not_so_many_for_each():
+    async def scenario(env):
+        server = ApiServer(env)
+        server.install_crds(definitions("trainer", "jobset"))
+        weather = FaultTransport(server.transport(), env)
+        weather.on("list").lose_request()
+        async with starting(env, weather) as probe:
+            started_s = env.clock.monotonic()
+            while "startup" in await probe():
+                await env.clock.sleep(0.5)
+            return env.clock.monotonic() - started_s
+
+    assert 4 < simulate(scenario) < 12
+
+
 def test_the_wish_to_stop_ends_the_wait_for_a_server():
     async def scenario(env):
         weather = FaultTransport(ApiServer(env).transport(), env)
