@@ -19,6 +19,7 @@ COMMANDS: Final = {
     "up": "Serve a small Kubernetes control plane on this machine.",
     "runtime": "Ask about training runtimes: which jobs would a change touch?",
     "operator": "Run the controllers against a cluster.",
+    "top": "Show TrainJobs, controllers, queues and plugins, live.",
     "doctor": "Check whether a cluster is fit for ktrain, before and after the installation.",
     "version": "Print the version.",
 }

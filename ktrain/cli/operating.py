@@ -74,11 +74,11 @@ async def _operate(configuration: Configuration, kubeconfig: str | None, logs: k
     kubeflow.warn(configuration, logs)
     namespaces.warn(configuration)
     tracing = Tracing.from_environment(SERVICE_NAME)
-    async with Operator(trainjob.COMPONENT, _settings(configuration, kubeconfig, logs), tracing=tracing) as operator:
-        await operator.run(setup=partial(_set_up, operator, configuration))
+    async with Operator(trainjob.COMPONENT, settings(configuration, kubeconfig, logs), tracing=tracing) as operator:
+        await operator.run(setup=partial(set_up, operator, configuration))
 
 
-async def _set_up(operator: Operator, configuration: Configuration) -> None:
+async def set_up(operator: Operator, configuration: Configuration) -> None:
     """Register all parts, once the API server says which kinds there are."""
     await connected(operator)
     client, cache, env = operator.client, operator.cache, operator.env
@@ -128,7 +128,7 @@ def _plugins(configuration: Configuration) -> Registry:
     return registry if configuration.has_native_gangs else registry.replacing(Workload(enabled=False))
 
 
-def _settings(configuration: Configuration, kubeconfig: str | None, logs: kubeflow.Logs) -> Settings:
+def settings(configuration: Configuration, kubeconfig: str | None, logs: kubeflow.Logs) -> Settings:
     election, webhook, metrics = configuration.leader_election, configuration.webhook, configuration.metrics
     health = configuration.health
     return Settings(

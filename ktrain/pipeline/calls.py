@@ -53,11 +53,15 @@ class Calls:
         """Yield the metrics, for a scrape."""
         from prometheus_client.core import CounterMetricFamily, HistogramMetricFamily
 
-        durations = HistogramMetricFamily(DURATION, "How long a plugin's hook took for one job.", labels=_LABELS)
+        durations = HistogramMetricFamily(
+            DURATION, "Seconds that one hook of a plugin took for one TrainJob.", labels=_LABELS
+        )
         names = [*map(str, BUCKETS), "+Inf"]
         for key, (*counts, total) in self._took.items():
             durations.add_metric(key, list(zip(names, accumulate(counts), strict=True)), total)
-        failures = CounterMetricFamily(FAILURES, "Calls of a plugin's hook that failed.", labels=(*_LABELS, "reason"))
+        failures = CounterMetricFamily(
+            FAILURES, "Number of calls of a plugin's hook that failed, by the reason.", labels=(*_LABELS, "reason")
+        )
         for labels, count in self._failed.items():
             failures.add_metric(labels, count)
         return (durations, failures)

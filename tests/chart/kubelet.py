@@ -25,6 +25,7 @@ NODE = "node"
 ACCOUNT = "/var/run/secrets/kubernetes.io/serviceaccount"
 LOOK_S = 0.2
 STARTING_PROBE_S = 0.5
+BACKOFF_S = 5
 
 
 class Kubelet:
@@ -94,13 +95,18 @@ class Kubelet:
         """Write a pod's status."""
         now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
         said = {"PodScheduled": True, "Initialized": True, "ContainersReady": ready, "Ready": ready}
-        conditions = [
-            {"type": kind, "status": str(status), "lastTransitionTime": now} for kind, status in said.items()
-        ]
+        conditions = [{"type": kind, "status": str(status), "lastTransitionTime": now} for kind, status in said.items()]
         ended = {"terminated": {"exitCode": 0, "startedAt": now, "finishedAt": now}}
         state = {"running": {"startedAt": now}} if phase == "Running" else ended
         containers = [
-            {"name": one["name"], "image": one["image"], "imageID": "", "restartCount": 0, "ready": ready, "state": state}
+            {
+                "name": one["name"],
+                "image": one["image"],
+                "imageID": "",
+                "restartCount": 0,
+                "ready": ready,
+                "state": state,
+            }
             for one in spec["containers"]
         ]
         status = {"phase": phase, "podIP": address, "podIPs": [{"ip": address}], "conditions": conditions}
@@ -208,6 +214,7 @@ class OperatorPod:
                             await self._fill(volume, self.directory / "volumes" / volume["name"])
                 if self.container.process.poll() is not None:
                     self.exits += 1
+                    await asyncio.sleep(BACKOFF_S)
                     self._start_container()
                 period = probe.get("periodSeconds", 10) if self.ready else STARTING_PROBE_S
                 if time.monotonic() - probed >= period:

@@ -49,7 +49,7 @@ async def holder(cluster):
 
 async def test_two_replicas_take_jobs_to_their_end_and_leave_nothing(tmp_path):
     async with deployed(tmp_path) as cluster:
-        await cluster.helm("install", "ktrain", CHART, "--create-namespace", values=VALUES)
+        await cluster.helm("install", "ktrain", CHART, "--create-namespace", "--wait", "--timeout=60s", values=VALUES)
         await cluster.rolled_out(MANAGER)
 
         assert len(cluster.operators()) == 2

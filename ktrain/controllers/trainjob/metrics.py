@@ -2,8 +2,9 @@
 The metrics of TrainJobs: their names, their label values, and what a scrape reads of them.
 
 Gauges and counters are plain numbers that change with the events of informers (`metrics_observer.py`), so a scrape
-costs as much as it has series, however many TrainJobs there are. Label values are bounded: the first `MAX_NAMES` namespaces,
-runtimes and reasons have series of their own, and the others share `other`. No label has the name of a TrainJob.
+costs as much as it has series, however many TrainJobs there are. Label values are bounded: the first `MAX_NAMES`
+namespaces, runtimes and reasons have series of their own, and the others share `other`. No label has the name of a
+TrainJob.
 
 Only the leader has series of TrainJobs, so a sum over all replicas is right.
 """
