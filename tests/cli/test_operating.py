@@ -6,7 +6,8 @@ import structlog
 
 from ktrain.cli.config import Configuration, Metrics, Webhook
 from ktrain.cli.kubeflow import Logs
-from ktrain.cli.operating import _plugins, _settings, operate
+from ktrain.cli.operating import _plugins, operate
+from ktrain.cli.operating import settings as _settings
 
 
 @pytest.fixture(autouse=True)
