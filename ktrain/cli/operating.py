@@ -26,6 +26,7 @@ from ktrain.plugins.workload import Workload
 
 from . import kubeflow, namespaces
 from .certificates import manage_certificates
+from .definition_fields import warn_of_missing_fields
 from .durations import parse_duration
 from .jobsets import add_jobsets
 from .kubeflow import fail
@@ -85,6 +86,7 @@ async def set_up(operator: Operator, configuration: Configuration) -> None:
     metrics, tracing = operator.metrics, operator.tracing
     controls_jobsets = configuration.jobset.enable
     operator.ready_check("kinds", kinds_check(cache, operator.main.unguarded, with_jobset_controller=controls_jobsets))
+    await warn_of_missing_fields(operator.main.unguarded, with_jobset_controller=controls_jobsets)
     managed = manage_certificates(operator, configuration) if configuration.cert_management.enable else None
     registry = await trainjob.without_unserved(_plugins(configuration), client, configuration.watch_namespaces)
     registry.calls.expose(metrics)
