@@ -16,7 +16,7 @@ import aiohttp
 
 from ktrain.api.core import CONFIG_MAPS, PODS, SECRETS, untyped
 from ktrain.api.meta import Key, Resource
-from ktrain.framework.errors import ApiError, NotFound
+from ktrain.framework.errors import ApiError, NotFound, TransportError
 
 from ..waiting import until
 from .container import Container
@@ -53,7 +53,7 @@ class Kubelet:
             try:
                 while True:
                     for pod in (await self.client.list(untyped(PODS))).items:
-                        with suppress(ApiError):  # changed or gone meanwhile
+                        with suppress(ApiError, TransportError):  # changed or gone meanwhile
                             await self._sync(pod, tasks)
                     await asyncio.sleep(LOOK_S)
             finally:

@@ -78,8 +78,12 @@ async def run_jobs(cluster, *names):
     """Create jobs whose pods do not end, and wait until they run."""
     cluster.kubelet.finish = False
     await cluster.apply(*(train_job(name, "torch-distributed") for name in names))
-    jobs = [f"trainjob/{name}" for name in names]
-    await cluster.kubectl("wait", "--for=jsonpath={.status.state}=Running", f"--timeout={PATIENCE_S}s", *jobs)
+
+    def run(pods):
+        phases = {one["metadata"]["labels"]["jobset.sigs.k8s.io/jobset-name"]: one["status"]["phase"] for one in pods}
+        return all(phases.get(name) == "Running" for name in names)
+
+    await cluster.until(lambda: cluster.found("pods", "--namespace", "default"), run)
 
 
 async def running(cluster):
