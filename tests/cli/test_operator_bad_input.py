@@ -57,7 +57,7 @@ async def starting(env, transport, configuration=QUIET):
             return {name: text for name, text in said.items() if text and not isinstance(text, Note)}
 
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(partial(op.run, setup=partial(operating._set_up, op, configuration)))
+            tasks.start_soon(partial(op.run, setup=partial(operating.set_up, op, configuration)))
             yield probe
             op.stop()
 
@@ -263,7 +263,7 @@ async def _until_its_end(configuration):
     settings = replace(operating._settings(configuration, None, Logs()), owns_process=False, health_address="0")
     async with Operator("operator", settings, transport=server.transport(), env=env) as op:
         with anyio.fail_after(20):
-            await op.run(setup=partial(operating._set_up, op, configuration))
+            await op.run(setup=partial(operating.set_up, op, configuration))
 
 
 KUBECONFIG = """
