@@ -47,7 +47,7 @@ def own_log():
 @asynccontextmanager
 async def starting(env, transport, configuration=QUIET):
     """Run an operator; `await probe()` is what fails of its `/readyz`, by check."""
-    settings = operating._settings(configuration, None, Logs())
+    settings = operating.settings_of(configuration, None, Logs())
     settings = replace(settings, owns_process=False, namespace="default", health_address="0")
     async with Operator("operator", settings, transport=transport, env=env) as op:
 
@@ -260,7 +260,7 @@ async def _until_its_end(configuration):
     env = system_env()
     server = ApiServer(env)
     server.install_crds(definitions("trainer", "jobset"))
-    settings = replace(operating._settings(configuration, None, Logs()), owns_process=False, health_address="0")
+    settings = replace(operating.settings_of(configuration, None, Logs()), owns_process=False, health_address="0")
     async with Operator("operator", settings, transport=server.transport(), env=env) as op:
         with anyio.fail_after(20):
             await op.run(setup=partial(operating.set_up, op, configuration))
