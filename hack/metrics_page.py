@@ -111,9 +111,10 @@ HEAD: Final = """\
 <!-- Written by hack/metrics_page.py from a scrape of a running operator. Do not edit. -->
 
 `ktrain operator` serves these metrics on `metrics.bindAddress` at `/metrics`, as Prometheus text or, for a scraper that
-asks for it, as OpenMetrics with exemplars. `ktrain up` has them, too, at `/metrics` of its API server ([Local](local.md)),
-but for those of webhooks, certificates and the election. Names are those of controller-runtime, client-go and JobSet
-where they have one. Durations are in seconds, sizes in bytes. Counters and histograms have no `_created` series.
+asks for it, as OpenMetrics with exemplars. `ktrain up` has them, too, at `/metrics` of its API server
+([Local](local.md#metrics)), but for those of webhooks, certificates and the election. Names are those of
+controller-runtime, client-go and JobSet where they have one. Durations are in seconds, sizes in bytes. Counters and
+histograms have no `_created` series.
 
 A histogram `NAME` has the series `NAME_bucket`, `NAME_sum` and `NAME_count`.
 """
@@ -143,7 +144,7 @@ async def observe(directory: Path) -> tuple[str, list[Entry]]:
     plane = ControlPlane(system_env(), pods="off", jobsets=False, listen=(LOOPBACK, 0), kubeconfig_file=file)
     async with (
         plane.running(),
-        Operator("metrics", operating.settings(asked, str(file), logs)) as operator,
+        Operator("metrics", operating.settings_of(asked, str(file), logs)) as operator,
         anyio.create_task_group() as tasks,
     ):
         await tasks.start(partial(operator.run, setup=partial(operating.set_up, operator, asked)))

@@ -75,7 +75,7 @@ async def _operate(configuration: Configuration, kubeconfig: str | None, logs: k
     kubeflow.warn(configuration, logs)
     namespaces.warn(configuration)
     tracing = Tracing.from_environment(SERVICE_NAME)
-    async with Operator(trainjob.COMPONENT, settings(configuration, kubeconfig, logs), tracing=tracing) as operator:
+    async with Operator(trainjob.COMPONENT, settings_of(configuration, kubeconfig, logs), tracing=tracing) as operator:
         await operator.run(setup=partial(set_up, operator, configuration))
 
 
@@ -130,7 +130,7 @@ def _plugins(configuration: Configuration) -> Registry:
     return registry if configuration.has_native_gangs else registry.replacing(Workload(enabled=False))
 
 
-def settings(configuration: Configuration, kubeconfig: str | None, logs: kubeflow.Logs) -> Settings:
+def settings_of(configuration: Configuration, kubeconfig: str | None, logs: kubeflow.Logs) -> Settings:
     """Return a configuration in the terms of the framework."""
     election, webhook, metrics = configuration.leader_election, configuration.webhook, configuration.metrics
     health = configuration.health

@@ -9,7 +9,7 @@ from click.testing import CliRunner
 
 from ktrain.cli.config import Configuration, load
 from ktrain.cli.kubeflow import Logs, logs, unheeded, warn
-from ktrain.cli.operating import settings as _settings
+from ktrain.cli.operating import settings_of
 from ktrain.cli.operator import _with_options, command
 
 STOCK = Path(__file__).parent / "data" / "kubeflow-trainer-2.3.yaml"
@@ -28,7 +28,7 @@ def given(*arguments):
 
 def test_the_file_that_kubeflow_trainer_is_installed_with_runs_the_operator_as_it_says():
     configuration = load(str(STOCK))
-    settings = _settings(configuration, None, Logs())
+    settings = settings_of(configuration, None, Logs())
 
     assert configuration.webhook.enable
     assert configuration.cert_management.enable
@@ -91,13 +91,13 @@ def test_webhooks_are_on_in_files_that_configure_them(tmp_path, text, enabled):
 def test_metrics_are_for_those_with_a_token_by_either_name(tmp_path):
     configuration = loaded(tmp_path, "metrics: {secureServing: true, auth: {enabled: true}}")
 
-    assert _settings(configuration, None, Logs()).metrics_auth
+    assert settings_of(configuration, None, Logs()).metrics_auth
 
 
 def test_probes_answer_at_the_names_in_the_file(tmp_path):
     configuration = loaded(tmp_path, "health: {readinessEndpointName: /ready, livenessEndpointName: alive}")
 
-    assert _settings(configuration, None, Logs()).health_aliases == {"ready": "readyz", "alive": "healthz"}
+    assert settings_of(configuration, None, Logs()).health_aliases == {"ready": "readyz", "alive": "healthz"}
 
 
 @pytest.mark.parametrize(
@@ -173,7 +173,7 @@ def test_flags_about_logs_act_or_are_named(flags, level, form, unheeded_flags):
     found = logs(given(*flags))
 
     assert (found.level, found.format, list(found.unheeded)) == (level, form, unheeded_flags)
-    settings = _settings(Configuration(), None, found)
+    settings = settings_of(Configuration(), None, found)
     assert (settings.log_level, settings.log_format) == (level, form)
 
 
@@ -218,4 +218,4 @@ def test_the_least_version_of_tls_holds_for_our_servers(tmp_path, text, minimum)
     configuration = loaded(tmp_path, text)
     expected = ssl.TLSVersion[f"TLSv{minimum.replace('.', '_')}"]
 
-    assert (configuration.tls.minimum, _settings(configuration, None, Logs()).tls_minimum) == (expected, expected)
+    assert (configuration.tls.minimum, settings_of(configuration, None, Logs()).tls_minimum) == (expected, expected)

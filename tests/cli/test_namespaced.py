@@ -11,7 +11,7 @@ from ktrain.cli import rights
 from ktrain.cli.config import ConfigError, Configuration, JobSets, Metrics, check
 from ktrain.cli.kubeflow import Logs
 from ktrain.cli.namespaces import effects, warn
-from ktrain.cli.operating import settings as _settings
+from ktrain.cli.operating import settings_of
 from ktrain.controllers import jobset, runtimes, trainjob, webhooks
 from ktrain.controllers.jobset.placement import Misplaced
 from ktrain.controllers.served_jobsets import StartupRulesCheck
@@ -177,7 +177,7 @@ def test_a_file_with_namespaces_that_cannot_be_is_refused(namespaces, problem):
 
 
 def test_the_settings_are_those_of_the_file():
-    assert _settings(Configuration(watch_namespaces=WATCHED), None, Logs()).watch_namespaces == WATCHED
+    assert settings_of(Configuration(watch_namespaces=WATCHED), None, Logs()).watch_namespaces == WATCHED
 
 
 def test_the_start_says_once_what_is_different():

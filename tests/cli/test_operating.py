@@ -6,7 +6,7 @@ import structlog
 
 from ktrain.cli.config import Configuration, Metrics, Webhook
 from ktrain.cli.kubeflow import Logs
-from ktrain.cli.operating import _plugins, operate, settings
+from ktrain.cli.operating import _plugins, operate, settings_of
 
 
 @pytest.fixture(autouse=True)
@@ -36,7 +36,7 @@ def test_a_log_of_text_ends_with_one_line_for_people(monkeypatch, capsys):
 
 @pytest.mark.parametrize(("host", "address"), [("", ":9443"), ("127.0.0.1", "127.0.0.1:9443"), ("::1", "[::1]:9443")])
 def test_the_address_of_the_webhooks_is_one_whatever_the_host(host, address):
-    assert settings(Configuration(webhook=Webhook(host=host)), None, Logs()).webhook_address == address
+    assert settings_of(Configuration(webhook=Webhook(host=host)), None, Logs()).webhook_address == address
 
 
 @pytest.mark.parametrize(
@@ -48,9 +48,9 @@ def test_the_address_of_the_webhooks_is_one_whatever_the_host(host, address):
     ],
 )
 def test_metrics_are_served_as_the_file_says(given, meant):
-    served = settings(Configuration(metrics=given), None, Logs())
+    found = settings_of(Configuration(metrics=given), None, Logs())
 
-    assert (served.metrics_tls, served.metrics_cert_dir, served.metrics_auth) == meant
+    assert (found.metrics_tls, found.metrics_cert_dir, found.metrics_auth) == meant
 
 
 @pytest.mark.parametrize("is_on", [True, False])

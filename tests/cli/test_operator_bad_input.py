@@ -47,7 +47,7 @@ def own_log():
 @asynccontextmanager
 async def starting(env, transport, configuration=QUIET):
     """Run an operator; `await probe()` is what fails of its `/readyz`, by check."""
-    settings = operating.settings(configuration, None, Logs())
+    settings = operating.settings_of(configuration, None, Logs())
     settings = replace(settings, owns_process=False, namespace="default", health_address="0")
     async with Operator("operator", settings, transport=transport, env=env) as op:
 
@@ -111,31 +111,6 @@ def test_a_cluster_without_a_kind_is_not_ready_and_becomes_so_without_a_restart(
     (found,) = [one for one in doctor if one.subject == kind and one.check == "definitions"]
     assert found.status is Status.ERROR
     assert after == {}
-
-
-@pytest.mark.parametrize("lacks", [True, False])
-def test_a_definition_that_lacks_fields_is_one_line_and_the_operator_works(lacks):
-    present = definitions("trainer", "jobset")
-    if lacks:
-        (train_jobs,) = (one for one in present if one["spec"]["names"]["kind"] == "TrainJob")
-        for field in ("diagnosis", "state"):
-            del train_jobs["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["status"]["properties"][
-                field
-            ]
-        train_jobs["spec"]["versions"][0].pop("additionalPrinterColumns", None)
-
-    async def scenario(env):
-        server = ApiServer(env)
-        server.install_crds(present)
-        with structlog.testing.capture_logs() as lines:
-            async with starting(env, server.transport()) as probe:
-                await env.clock.sleep(30)
-                return await probe(), [one for one in lines if one["event"].startswith("definition.")]
-
-    said, lines = simulate(scenario)
-    assert said == {}
-    kind, fields = "trainjobs.trainer.kubeflow.org", ["status.diagnosis", "status.state"]
-    assert [(one["kind"], sorted(one["fields"])) for one in lines] == ([(kind, fields)] if lacks else [])
 
 
 def test_with_its_own_jobset_controller_it_asks_for_the_definition_and_not_for_another_operator():
@@ -216,21 +191,6 @@ def test_a_server_that_never_answers_is_waited_for_and_the_reason_is_a_line_a_mi
     assert after == {}
 
 
-def test_a_server_that_is_silent_about_kinds_costs_seconds_and_not_so_many_for_each():
-    async def scenario(env):
-        server = ApiServer(env)
-        server.install_crds(definitions("trainer", "jobset"))
-        weather = FaultTransport(server.transport(), env)
-        weather.on("list").lose_request()
-        async with starting(env, weather) as probe:
-            started_s = env.clock.monotonic()
-            while "startup" in await probe():
-                await env.clock.sleep(0.5)
-            return env.clock.monotonic() - started_s
-
-    assert 4 < simulate(scenario) < 12
-
-
 def test_the_wish_to_stop_ends_the_wait_for_a_server():
     async def scenario(env):
         weather = FaultTransport(ApiServer(env).transport(), env)
@@ -300,7 +260,7 @@ async def _until_its_end(configuration):
     env = system_env()
     server = ApiServer(env)
     server.install_crds(definitions("trainer", "jobset"))
-    settings = replace(operating.settings(configuration, None, Logs()), owns_process=False, health_address="0")
+    settings = replace(operating.settings_of(configuration, None, Logs()), owns_process=False, health_address="0")
     async with Operator("operator", settings, transport=server.transport(), env=env) as op:
         with anyio.fail_after(20):
             await op.run(setup=partial(operating.set_up, op, configuration))
