@@ -48,9 +48,9 @@ def test_the_address_of_the_webhooks_is_one_whatever_the_host(host, address):
     ],
 )
 def test_metrics_are_served_as_the_file_says(given, meant):
-    settings = settings(Configuration(metrics=given), None, Logs())
+    made = settings(Configuration(metrics=given), None, Logs())
 
-    assert (settings.metrics_tls, settings.metrics_cert_dir, settings.metrics_auth) == meant
+    assert (made.metrics_tls, made.metrics_cert_dir, made.metrics_auth) == meant
 
 
 @pytest.mark.parametrize("is_on", [True, False])
