@@ -10,6 +10,7 @@ from prometheus_client import CollectorRegistry
 
 from ktrain.api import documents
 from ktrain.api.core import PODS
+from ktrain.controllers.trainjob.metrics import JobSeries
 from ktrain.framework import WorkQueue, system_env
 from ktrain.framework.cache.informer import Informer, Scope
 from ktrain.framework.metrics import Metrics
@@ -21,6 +22,7 @@ from ktrain.framework.metrics.events import EventMetrics
 from ktrain.framework.metrics.loop import LoopMetrics
 from ktrain.framework.metrics.queue import QueueMetrics
 from ktrain.framework.metrics.webhook import CertificateMetrics, RotationMetrics, WebhookMetrics
+from ktrain.pipeline.calls import Calls
 from ktrain.pipeline.points import EXTENSION_POINTS
 
 ROOT = Path(__file__).parent.parent
@@ -139,6 +141,25 @@ def test_every_metric_is_in_the_guide():
     WebhookMetrics.of(metrics, "/validate", float)
     for part in (EventMetrics, LoopMetrics, CertificateMetrics, RotationMetrics):
         part.of(metrics)
-    guide = (ROOT / "docs/framework.md").read_text()
+    JobSeries(metrics, float)
+    Calls().expose(metrics)
+    pages = "".join((ROOT / "docs" / name).read_text() for name in ("metrics.md", "framework.md"))
 
-    assert [family.name for family in registry.collect() if f"`{family.name}" not in guide] == []
+    assert [family.name for family in registry.collect() if f"`{family.name}" not in pages] == []
+
+
+def test_the_page_of_metrics_has_every_metric_that_the_code_names():
+    """By the name that is given to an instrument, where that is a plain text."""
+    page = (ROOT / "docs/metrics.md").read_text()
+    kinds = {"counter", "counter_by", "gauge", "gauge_read", "histogram", "collect"}
+    named = {
+        node.args[0].value
+        for file in (ROOT / "ktrain").rglob("*.py")
+        if "metrics" in (text := file.read_text())
+        for node in ast.walk(ast.parse(text))
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in kinds
+        if node.args and isinstance(node.args[0], ast.Constant)
+    }
+
+    assert len(named) > 30
+    assert [name for name in sorted(named) if f"`{name}" not in page] == []

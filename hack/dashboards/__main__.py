@@ -2,11 +2,14 @@
 Renders the dashboards of charts/ktrain for Grafana: `python hack/dashboards`; `--check` only says what is stale.
 
 Each dashboard is a module here; panels.py has what they share. Needs grafana-foundation-sdk (in the extra `dev`).
+`--render DIRECTORY` shows in docs/dashboards.md what tests/chart/test_dashboards.py recorded there.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
+import re
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -15,6 +18,7 @@ from controllers import controllers
 from fleet import fleet
 from grafana_foundation_sdk.cog.encoder import JSONEncoder
 from job import job
+from rendering import read, render
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -24,6 +28,7 @@ if TYPE_CHECKING:
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 TARGET: Final = Path("charts/ktrain/files/dashboards")
+PAGE: Final = ROOT / "docs/dashboards.md"
 
 
 def rendered() -> dict[Path, str]:
@@ -45,7 +50,12 @@ def main(arguments: Sequence[str]) -> int:
     """Write, or with --check name, the files that differ; returns the exit code."""
     parser = argparse.ArgumentParser(prog="hack/dashboards", description=__doc__)
     parser.add_argument("--check", action="store_true", help="write nothing; exit with 1 if a file is stale")
+    parser.add_argument(
+        "--render", type=Path, metavar="DIRECTORY", help="show recorded data as text, in docs/dashboards.md"
+    )
     options = parser.parse_args(arguments)
+    if options.render:
+        return _render(options.render)
     files = rendered()
     stale = [path for path, text in files.items() if not (ROOT / path).exists() or (ROOT / path).read_text() != text]
     gone = sorted({one.relative_to(ROOT) for one in (ROOT / TARGET).glob("*.json")} - files.keys())
@@ -58,6 +68,22 @@ def main(arguments: Sequence[str]) -> int:
     for path in [*stale, *gone]:
         print(f"{'stale' if options.check else 'written'}: {path}")
     return 1 if options.check and (stale or gone) else 0
+
+
+def _render(directory: Path) -> int:
+    """Put a rendering of each dashboard of which there is a record into the page of dashboards."""
+    page = PAGE.read_text()
+    for file in sorted(directory.glob("*.json")):
+        board = json.loads((ROOT / TARGET / file.name).read_text())
+        marker = f"<!-- panels: {file.stem} -->"
+        before, found, after = page.partition(marker)
+        if not found:
+            raise SystemExit(f"hack/dashboards: {PAGE} has no line {marker}")
+        fence = re.match(r"\n\n```text\n.*?\n```", after, re.DOTALL)
+        rest = after[fence.end() :] if fence else after
+        page = f"{before}{marker}\n\n```text\n{render(board, read(file))}```{rest}"
+    PAGE.write_text(page)
+    return 0
 
 
 if __name__ == "__main__":

@@ -148,6 +148,9 @@ def _reconciles(made: Dashboard) -> None:
                     ("reconcile_timeouts", "time-out"),
                 )
             ),
+            Query(
+                rate("ktrain_own_write_timeouts_total", "controller", CONTROLLERS), "{{controller}} own write not seen"
+            ),
             unit="cps",
         )
     )
@@ -174,9 +177,8 @@ def _reconciles(made: Dashboard) -> None:
     made.with_panel(
         graph(
             "Own writes",
-            "How long keys wait until the cache shows what their last reconcile wrote, and waits that were given up.",
+            "How long keys wait until the cache shows what their last reconcile wrote.",
             *quantiles("ktrain_own_write_wait_seconds", "controller", selector=CONTROLLERS)[1:],
-            Query(rate("ktrain_own_write_timeouts_total", "controller", CONTROLLERS), "{{controller}} given up per s"),
             unit="s",
         )
     )
@@ -187,8 +189,13 @@ def _queues(made: Dashboard) -> None:
     made.with_panel(
         graph(
             "Depth",
-            "Keys that are ready and wait for a worker, by controller and priority.",
-            Query(f"sum by (controller, priority) (workqueue_depth{{{CONTROLLERS}}})", "{{controller}} {{priority}}"),
+            "Keys that are ready and wait for a worker, by controller and priority. Standbys are left out: their keys"
+            " wait until they lead.",
+            Query(
+                f"sum by (controller, priority) (workqueue_depth{{{CONTROLLERS}}} unless on (job, instance)"
+                f" leader_election_master_status{{{REPLICAS}}} == 0)",
+                "{{controller}} {{priority}}",
+            ),
         )
     )
     made.with_panel(
@@ -224,12 +231,12 @@ def _queues(made: Dashboard) -> None:
         )
     )
     made.with_panel(
-        rates(
-            "Events lost",
-            "Events of the API server on which a mapping or a predicate failed: a defect of ktrain or a plugin.",
-            "ktrain_events_lost_total",
-            "controller",
-            selector=CONTROLLERS,
+        graph(
+            "Events lost, objects not read",
+            "Events of the API server on which a mapping or a predicate failed, and objects that could not be decoded.",
+            Query(rate("ktrain_events_lost_total", "controller", CONTROLLERS), "event lost: {{controller}}"),
+            Query(rate("ktrain_informer_bad_objects_total", "resource"), "not read: {{resource}}"),
+            unit="cps",
             span=12,
         )
     )

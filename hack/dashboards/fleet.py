@@ -58,7 +58,7 @@ def _now(made: Dashboard) -> None:
     made.with_panel(
         number(
             "Stalled",
-            "TrainJobs without progress; the diagnosis of each says why. Above 0 somebody should look.",
+            "TrainJobs without progress; the diagnosis of each says why. Above 0, look at them below.",
             _phase("Stalled"),
             from_=((1, AMBER), (10, RED)),
         )
@@ -76,7 +76,7 @@ def _now(made: Dashboard) -> None:
     )
     made.with_panel(
         number(
-            "Waiting gangs",
+            "Gangs waiting",
             "TrainJobs whose pods are placed together or not at all, and that are not all placed yet.",
             Query(f"sum(ktrain_gang_waiting_jobs{{{NAMESPACE}}}) or vector(0)"),
             from_=((1, AMBER),),
@@ -200,7 +200,7 @@ def _failures(made: Dashboard) -> None:
             "TrainJobs that failed within the time range, by the reason of their condition Failed.",
             Query(
                 "sort_desc(sum by (namespace, runtime, reason)"
-                f' (increase(ktrain_trainjobs_ended_total{{{JOBS}, result="Failed"}}[$__range])))'
+                f' (increase(ktrain_trainjobs_ended_total{{{JOBS}, result="Failed"}}[$__range])) > 0)'
             ),
             names={"namespace": "Namespace", "runtime": "Runtime", "reason": "Reason", "Value": "TrainJobs"},
         )

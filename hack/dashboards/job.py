@@ -64,8 +64,10 @@ def _state(made: Dashboard) -> None:
         listing(
             "State",
             "`status.state` of the TrainJob, and its runtime.",
-            Query(f"max by (state) (kube_trainjob_state{{{JOB}}} == 1)"),
-            Query(f"max by (runtime, runtime_kind) (kube_trainjob_info{{{JOB}}})"),
+            Query(
+                f"kube_trainjob_info{{{JOB}}}"
+                f" * on (namespace, trainjob) group_left (state) (kube_trainjob_state{{{JOB}}} == 1)"
+            ),
             names={"state": "State", "runtime": "Runtime", "runtime_kind": "Kind"},
             span=8,
         )

@@ -71,7 +71,7 @@ def number(
 ) -> stat.Panel:
     """One number as it is now, above its course; colored from the values of `from_` on."""
     reduce = common.ReduceDataOptions().calcs(["lastNotNull"]).values(values=False)
-    return (
+    panel = (
         stat.Panel()
         .title(title)
         .description(description)
@@ -84,6 +84,8 @@ def number(
         .thresholds(_thresholds(from_))
         .with_target(_target("A", query).range())
     )
+    # Increases of counters are extrapolated, and not whole.
+    return panel.decimals(0) if unit == "short" else panel
 
 
 def listing(
@@ -94,9 +96,10 @@ def listing(
     unit: str = "short",
     span: int = 12,
 ) -> table.Panel:
-    """A table of the series as they are now; `names` are the labels that become columns, with their headings."""
+    """A table of the series as they are now; `names` are the labels that become columns, and their headings."""
+    order = {name: place for place, name in enumerate(names)}
     hidden = {"Time": True, "__name__": True}
-    organize = {"excludeByName": hidden, "renameByName": names, "indexByName": {}}
+    organize = {"excludeByName": hidden, "renameByName": names, "indexByName": order}
     panel = (
         table.Panel()
         .title(title)
@@ -110,7 +113,7 @@ def listing(
     )
     for ref, query in zip("ABCDEFGH", queries, strict=False):
         panel.with_target(_target(ref, query).instant().format(PromQueryFormat.TABLE))
-    return panel
+    return panel.decimals(0) if unit == "short" else panel
 
 
 def quantiles(histogram: str, by: str = "", *, selector: str = "") -> tuple[Query, ...]:

@@ -71,13 +71,12 @@ def watches(made: Dashboard) -> None:
     made.with_panel(
         graph(
             "Lists",
-            "How long whole lists took, 99th percentile, and objects per second that could not be read.",
+            "How long whole lists took since the start, 99th percentile.",
             Query(
                 "histogram_quantile(0.99, sum by (le, resource)"
                 f" (ktrain_informer_list_duration_seconds_bucket{{{REPLICAS}}}))",
                 "{{resource}}",
             ),
-            Query(rate("ktrain_informer_bad_objects_total", "resource"), "{{resource}} bad objects per s"),
             unit="s",
         )
     )
@@ -95,13 +94,9 @@ def requests(made: Dashboard) -> None:
     made.with_panel(
         graph(
             "Retries, and waits for a turn",
-            "Attempts after the first by code, and how long calls waited for a turn (99th percentile, seconds).",
-            Query(rate("rest_client_request_retries_total", "code") + " or vector(0)", "retries {{code}}"),
-            Query(
-                "histogram_quantile(0.99, sum by (le)"
-                f" (rate(rest_client_rate_limiter_duration_seconds_bucket{{{REPLICAS}}}[$__rate_interval])))",
-                "wait p99",
-            ),
+            "Attempts after the first, per second and by code, and seconds per second that calls waited for a turn.",
+            Query(f"{rate('rest_client_request_retries_total', 'code')} or vector(0)", "retries {{code}}"),
+            Query(f"sum(rate(rest_client_rate_limiter_duration_seconds_sum{{{REPLICAS}}}[$__rate_interval]))", "waits"),
         )
     )
 
@@ -129,8 +124,8 @@ def webhooks(made: Dashboard) -> None:
     )
     made.with_panel(
         graph(
-            "Certificates",
-            "Requests under way, panics of handlers, and CA bundles that could not be written, per second.",
+            "Under way and failing",
+            "Requests under way; per second: panics of handlers, and CA bundles that could not be written.",
             Query(f"sum(controller_runtime_webhook_requests_in_flight{{{REPLICAS}}})", "in flight"),
             Query(f"sum(rate(controller_runtime_webhook_panics_total{{{REPLICAS}}}[$__rate_interval]))", "panics"),
             Query(

@@ -26,6 +26,7 @@ from ktrain.plugins.workload import Workload
 
 from . import kubeflow, namespaces
 from .certificates import manage_certificates
+from .definition_fields import warn_of_missing_fields
 from .durations import parse_duration
 from .jobsets import add_jobsets
 from .kubeflow import fail
@@ -74,17 +75,18 @@ async def _operate(configuration: Configuration, kubeconfig: str | None, logs: k
     kubeflow.warn(configuration, logs)
     namespaces.warn(configuration)
     tracing = Tracing.from_environment(SERVICE_NAME)
-    async with Operator(trainjob.COMPONENT, _settings(configuration, kubeconfig, logs), tracing=tracing) as operator:
-        await operator.run(setup=partial(_set_up, operator, configuration))
+    async with Operator(trainjob.COMPONENT, settings(configuration, kubeconfig, logs), tracing=tracing) as operator:
+        await operator.run(setup=partial(set_up, operator, configuration))
 
 
-async def _set_up(operator: Operator, configuration: Configuration) -> None:
+async def set_up(operator: Operator, configuration: Configuration) -> None:
     """Register all parts, once the API server says which kinds there are."""
     await connected(operator)
     client, cache, env = operator.client, operator.cache, operator.env
     metrics, tracing = operator.metrics, operator.tracing
     controls_jobsets = configuration.jobset.enable
     operator.ready_check("kinds", kinds_check(cache, operator.main.unguarded, with_jobset_controller=controls_jobsets))
+    await warn_of_missing_fields(operator.main.unguarded, with_jobset_controller=controls_jobsets)
     managed = manage_certificates(operator, configuration) if configuration.cert_management.enable else None
     registry = await trainjob.without_unserved(_plugins(configuration), client, configuration.watch_namespaces)
     registry.calls.expose(metrics)
@@ -128,7 +130,8 @@ def _plugins(configuration: Configuration) -> Registry:
     return registry if configuration.has_native_gangs else registry.replacing(Workload(enabled=False))
 
 
-def _settings(configuration: Configuration, kubeconfig: str | None, logs: kubeflow.Logs) -> Settings:
+def settings(configuration: Configuration, kubeconfig: str | None, logs: kubeflow.Logs) -> Settings:
+    """Return a configuration in the terms of the framework."""
     election, webhook, metrics = configuration.leader_election, configuration.webhook, configuration.metrics
     health = configuration.health
     return Settings(

@@ -17,7 +17,15 @@ import msgspec
 from ktrain.api.jobset import JOBSETS
 from ktrain.api.meta import Resource, Struct
 from ktrain.api.trainer import CLUSTER_TRAINING_RUNTIMES, TRAIN_JOBS, TRAINING_RUNTIMES
-from ktrain.framework.errors import ApiError, Forbidden, FrameworkError, NotFound, TransportError, Unauthorized
+from ktrain.framework.errors import (
+    ApiError,
+    ConfigError,
+    Forbidden,
+    FrameworkError,
+    NotFound,
+    TransportError,
+    Unauthorized,
+)
 
 from .doctor.finding import Finding, Reporter
 
@@ -52,11 +60,18 @@ class Server:
 
 
 async def api_server(client: Client) -> Server | Finding:
-    """Ask the API server who it is and who we are; return what keeps it from answering."""
+    """
+    Ask the API server who it is and who we are; return what keeps it from answering.
+
+    Raises:
+        ConfigError: It cannot be asked as it is configured, whoever runs there.
+    """
     endpoint = getattr(client.transport, "endpoint", None)
     url = "the API server" if endpoint is None else str(endpoint.url)
     try:
         return Server(url, await _version(client), await identity(client))
+    except ConfigError:
+        raise
     except Unauthorized as error:
         what = "renew the token or certificate of the kubeconfig or of the service account"
         return _server.error(url, f"does not accept the credentials of this process: {error}", what)

@@ -129,6 +129,7 @@ def command(
         jobsets=jobsets,
         authorization=authorization,
         state=Path(state) if state else None,
+        metrics=True,
     )
     sys.exit(anyio.run(_serve, plane))
 

@@ -54,6 +54,7 @@ if TYPE_CHECKING:
     from .env import Env as Env
     from .env import system_env as system_env
     from .errors import ApiError as ApiError
+    from .errors import Blocked as Blocked
     from .errors import Conflict as Conflict
     from .errors import FrameworkError as FrameworkError
     from .errors import NotFound as NotFound
@@ -82,6 +83,7 @@ _HOMES: Final = {
     "AdmissionRequest": "ktrain.framework.webhook.admission",
     "Allowed": "ktrain.framework.webhook.admission",
     "ApiError": "ktrain.framework.errors",
+    "Blocked": "ktrain.framework.errors",
     "Cache": "ktrain.framework.cache.cache",
     "Channel": "ktrain.framework.controller.sources",
     "Client": "ktrain.framework.client.client",
@@ -138,6 +140,7 @@ __all__ = [
     "AdmissionRequest",
     "Allowed",
     "ApiError",
+    "Blocked",
     "Cache",
     "Channel",
     "Client",

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from anyio.abc import TaskGroup
 
     from ktrain.framework import Env, EventRecorder, Transport
+    from ktrain.framework.metrics import Metrics
     from ktrain.local.apiserver.access.gate import Authorization
     from ktrain.local.apiserver.front.certificates import ServerIdentity
     from ktrain.local.apiserver.server import ApiServer
@@ -77,6 +78,16 @@ def _services(sockets: Sockets | None, reports: StatusService | None) -> dict[st
 
         found[SERVICE] = reports.sockets.service
     return found
+
+
+def _metrics(server: ApiServer) -> Metrics:
+    """Make where controllers count, and have the server show it."""
+    from ktrain.framework.metrics import Metrics
+    from ktrain.framework.metrics.exposition import expose, process_registry
+
+    registry = process_registry()
+    server.expose(lambda: expose(registry, "")[0])
+    return Metrics(registry)
 
 
 def _cpu_times(server: ApiServer) -> CpuTimes:
@@ -123,6 +134,7 @@ class ControlPlane:
         jobsets: Whether the JobSet controller works here; its admission rules apply in any case.
         authorization: Whether users other than the administrator need roles.
         state: Where objects, keys and claims are kept for the next start; None: all of it ends with the process.
+        metrics: Whether the API server's `/metrics` also has those of all controllers and of TrainJobs.
     """
 
     def __init__(
@@ -141,6 +153,7 @@ class ControlPlane:
         jobsets: bool = True,
         authorization: Authorization = "RBAC",
         state: Path | None = None,
+        metrics: bool = False,
     ) -> None:
         if takes_reports and listen is None:
             raise ValueError("takes_reports needs listen: pods reach a control plane through its sockets")
@@ -157,6 +170,7 @@ class ControlPlane:
         self._jobsets = jobsets
         self._authorization = authorization
         self._state = state
+        self._has_metrics = metrics
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[Plane]:
@@ -185,9 +199,11 @@ class ControlPlane:
             sockets = await self._bind(stack, executor, state)
             reports = await self._status_service(stack, executor, identity)
             transport = server.transport()
-            client = Client(transport, self._env, field_manager=FIELD_MANAGER)
+            metrics = _metrics(server) if self._has_metrics else None
+            client = Client(transport, self._env, field_manager=FIELD_MANAGER, metrics=metrics)
             await install(client)
-            controllers = self._controllers(client, registry, server, executor, _services(sockets, reports), reports)
+            services = _services(sockets, reports)
+            controllers = self._controllers(client, registry, server, executor, services, reports, metrics)
             await stack.enter_async_context(controllers)
             plane = Plane(server, transport, notes, executor=executor)
             if sockets is not None and identity is not None:
@@ -276,10 +292,11 @@ class ControlPlane:
         executor: Executor | None,
         services: Mapping[str, ServiceAddress],
         reports: StatusService | None,
+        metrics: Metrics | None,
     ) -> AsyncIterator[None]:
         env = self._env
         # What would be programs of their own in a cluster, each with its own view of the same kinds, share one process.
-        cache = Cache(client, env, warns_of_overlaps=False)
+        cache = Cache(client, env, metrics=metrics, warns_of_overlaps=False)
         gates = self._gates if self._jobsets else None
         composed = await compose(
             client,
@@ -291,6 +308,7 @@ class ControlPlane:
             shows_state=self._shows_state,
             cpu_times=_cpu_times(server) if executor is not None else None,
             status_service=reports,
+            metrics=metrics,
         )
         async with anyio.create_task_group() as managing:
             await managing.start(composed.manager.run)

@@ -11,6 +11,8 @@ from bisect import bisect_left
 from itertools import accumulate
 from typing import TYPE_CHECKING, Final, Literal
 
+from ktrain.framework.telemetry.tracing import Tracing
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
@@ -32,6 +34,8 @@ class Calls:
     """Counts the calls of hooks. What a plugin has to say against a job is no failure."""
 
     def __init__(self) -> None:
+        self.tracing = Tracing()
+        """Where each call is a span, inside a reconcile that is traced."""
         self._took: dict[tuple[str, str], list[float]] = {}
         """Calls by their bucket, and the sum of their seconds."""
         self._failed: dict[tuple[str, str, str], int] = {}
@@ -43,6 +47,7 @@ class Calls:
             found = self._took[plugin, hook] = [0.0] * (len(BUCKETS) + 2)
         found[bisect_left(BUCKETS, seconds)] += 1
         found[-1] += seconds
+        self.tracing.ended(f"plugin {plugin}", seconds, {"ktrain.plugin": plugin, "ktrain.hook": hook})
 
     def failed(self, plugin: str, hook: str, kind: FailureKind) -> None:
         """Count a failure."""
@@ -53,11 +58,15 @@ class Calls:
         """Yield the metrics, for a scrape."""
         from prometheus_client.core import CounterMetricFamily, HistogramMetricFamily
 
-        durations = HistogramMetricFamily(DURATION, "How long a plugin's hook took for one job.", labels=_LABELS)
+        durations = HistogramMetricFamily(
+            DURATION, "Seconds that one hook of a plugin took for one TrainJob.", labels=_LABELS
+        )
         names = [*map(str, BUCKETS), "+Inf"]
         for key, (*counts, total) in self._took.items():
             durations.add_metric(key, list(zip(names, accumulate(counts), strict=True)), total)
-        failures = CounterMetricFamily(FAILURES, "Calls of a plugin's hook that failed.", labels=(*_LABELS, "reason"))
+        failures = CounterMetricFamily(
+            FAILURES, "Number of calls of a plugin's hook that failed, by the reason.", labels=(*_LABELS, "reason")
+        )
         for labels, count in self._failed.items():
             failures.add_metric(labels, count)
         return (durations, failures)

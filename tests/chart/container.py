@@ -1,4 +1,4 @@
-"""A container that is a process of this machine: it sees its image, its mounted files and its own network, read-only."""
+"""A container that is a process of this machine: it sees its image, its mounts and its own network, read-only."""
 
 import os
 import signal
@@ -9,8 +9,8 @@ from pathlib import Path
 from ktrain.testing.realserver import _die_with_parent
 
 USER = 65532
-# Arguments: a directory for the file system, the image's root, the host name, then pairs of a source and its place until
-# `--`, then the command. All is done in namespaces of mounts, names and processes that end with the process.
+# Arguments: a directory for the file system, the image's root, the host name, then pairs of a source and its place
+# until `--`, then the command. All is done in namespaces of mounts, names and processes that end with the process.
 START = r"""
 set -e
 fs=$1 image=$2; hostname "$3"; shift 3
@@ -23,8 +23,11 @@ mount -t proc proc "$root/proc"
 mount --rbind /dev "$root/dev"
 if [ -d "$root/root" ]; then chmod a+x "$root/root"; fi
 while [ "$1" != -- ]; do
-  if [ -d "$1" ]; then mkdir -p "$root$2"; else mkdir -p "$(dirname "$root$2")"; : >"$root$2"; fi
-  mount --bind "$1" "$root$2"; mount -o remount,ro,bind "$root$2"
+  place=$root$2
+  # An absolute link would lead out of the image.
+  case $2 in /var/run/*) if [ -L "$root/var/run" ]; then place=$root${2#/var}; fi ;; esac
+  if [ -d "$1" ]; then mkdir -p "$place"; else mkdir -p "$(dirname "$place")"; : >"$place"; fi
+  mount --bind "$1" "$place"; mount -o remount,ro,bind "$place"
   shift 2
 done
 shift
@@ -57,7 +60,16 @@ class Container:
         root.mkdir(exist_ok=True)
         pairs = [str(part) for pair in mounts for part in pair]
         # No network namespace of `ip netns exec`: that mounts /sys anew.
-        isolated = ["nsenter", f"--net=/run/netns/{namespace}", "unshare", "--mount", "--uts", "--pid", "--fork", "--kill-child"]
+        isolated = [
+            "nsenter",
+            f"--net=/run/netns/{namespace}",
+            "unshare",
+            "--mount",
+            "--uts",
+            "--pid",
+            "--fork",
+            "--kill-child",
+        ]
         start = ["sh", "-c", START, "start", root, image.root, name, *pairs, "--"]
         variables = {**image.environment, **environment}
         command = [*isolated, *start, *command]

@@ -12,11 +12,14 @@ from dataclasses import replace
 
 import yaml
 
+from ktrain.api.core import untyped
+from ktrain.api.trainer import TRAIN_JOBS
 from ktrain.framework import Client, HttpTransport, system_env
+from ktrain.framework.errors import ApiError
 from ktrain.testing.envtest import Settings
 from ktrain.testing.realserver import CONTROLLERS, real_server
 
-from ..waiting import until
+from ..waiting import anything, until
 from .container import Image
 from .kubelet import Kubelet
 from .network import network
@@ -75,6 +78,16 @@ class Deployed:
         """Wait until a Deployment is as it should be, as `kubectl rollout status` does."""
         await self.kubectl("rollout", "status", f"deployment/{name}", "--namespace", SYSTEM, f"--timeout={PATIENCE_S}s")
 
+    async def until_served(self, body):
+        """Wait until the API server takes an object, webhooks included; nothing is stored."""
+        await until(
+            lambda: self.client.create(untyped(TRAIN_JOBS), body, dry_run=True),
+            anything,
+            despite=(ApiError,),
+            within_s=PATIENCE_S,
+            every_s=0.5,
+        )
+
     async def until(self, ask, fits=bool):
         return await until(ask, fits, within_s=PATIENCE_S, every_s=0.2)
 
@@ -121,12 +134,10 @@ async def deployed(directory, *definitions):
             helm = Program(find("helm"), kubectl.home, server.kubeconfig)
             kubelet = Kubelet(client, net, server, kubectl, directory)
             kubelet.images["ktrain-operator"] = KTRAIN
-            running = asyncio.create_task(kubelet.run())
-            try:
+            async with asyncio.TaskGroup() as tasks:  # a kubelet that fails ends the test
+                running = tasks.create_task(kubelet.run())
                 yield Deployed(server, client, kubelet, helm, kubectl, audit)
-            finally:
                 running.cancel()
-                await asyncio.gather(running, return_exceptions=True)
         finally:
             await client.transport.aclose()
             await asyncio.to_thread(opening.__exit__, None, None, None)

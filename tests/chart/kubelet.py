@@ -16,8 +16,9 @@ import aiohttp
 
 from ktrain.api.core import CONFIG_MAPS, PODS, SECRETS, untyped
 from ktrain.api.meta import Key, Resource
-from ktrain.framework.errors import ApiError, NotFound
+from ktrain.framework.errors import ApiError, NotFound, TransportError
 
+from ..waiting import until
 from .container import Container
 
 NODES = Resource("", "v1", "Node", "nodes", namespaced=False, type=dict)
@@ -25,6 +26,7 @@ NODE = "node"
 ACCOUNT = "/var/run/secrets/kubernetes.io/serviceaccount"
 LOOK_S = 0.2
 STARTING_PROBE_S = 0.5
+BACKOFF_S = 5
 
 
 class Kubelet:
@@ -51,7 +53,7 @@ class Kubelet:
             try:
                 while True:
                     for pod in (await self.client.list(untyped(PODS))).items:
-                        with suppress(ApiError):  # changed or gone meanwhile
+                        with suppress(ApiError, TransportError):  # changed or gone meanwhile
                             await self._sync(pod, tasks)
                     await asyncio.sleep(LOOK_S)
             finally:
@@ -94,13 +96,18 @@ class Kubelet:
         """Write a pod's status."""
         now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
         said = {"PodScheduled": True, "Initialized": True, "ContainersReady": ready, "Ready": ready}
-        conditions = [
-            {"type": kind, "status": str(status), "lastTransitionTime": now} for kind, status in said.items()
-        ]
+        conditions = [{"type": kind, "status": str(status), "lastTransitionTime": now} for kind, status in said.items()]
         ended = {"terminated": {"exitCode": 0, "startedAt": now, "finishedAt": now}}
         state = {"running": {"startedAt": now}} if phase == "Running" else ended
         containers = [
-            {"name": one["name"], "image": one["image"], "imageID": "", "restartCount": 0, "ready": ready, "state": state}
+            {
+                "name": one["name"],
+                "image": one["image"],
+                "imageID": "",
+                "restartCount": 0,
+                "ready": ready,
+                "state": state,
+            }
             for one in spec["containers"]
         ]
         status = {"phase": phase, "podIP": address, "podIPs": [{"ip": address}], "conditions": conditions}
@@ -174,9 +181,11 @@ class OperatorPod:
             directory = self.directory / "volumes" / volume["name"]
             directory.mkdir(parents=True)
             await self._fill(volume, directory)
-            for mount in self.described.get("volumeMounts", ()):
-                if mount["name"] == volume["name"]:
-                    mounts.append((directory / mount.get("subPath", ""), mount["mountPath"]))
+            mounts += [
+                (directory / mount.get("subPath", ""), mount["mountPath"])
+                for mount in self.described.get("volumeMounts", ())
+                if mount["name"] == volume["name"]
+            ]
         return mounts
 
     async def _fill(self, volume, directory):
@@ -208,6 +217,7 @@ class OperatorPod:
                             await self._fill(volume, self.directory / "volumes" / volume["name"])
                 if self.container.process.poll() is not None:
                     self.exits += 1
+                    await asyncio.sleep(BACKOFF_S)
                     self._start_container()
                 period = probe.get("periodSeconds", 10) if self.ready else STARTING_PROBE_S
                 if time.monotonic() - probed >= period:
@@ -235,9 +245,9 @@ class OperatorPod:
         await asyncio.sleep(sleep.get("seconds", 0))
         self.container.terminate()
         with suppress(TimeoutError):
-            async with asyncio.timeout(grace_s - (time.monotonic() - begun)):
-                while self.container.process.poll() is None:
-                    await asyncio.sleep(LOOK_S)
+            await until(
+                lambda: self.container.process.poll() is not None, within_s=grace_s - (time.monotonic() - begun)
+            )
         self.container.kill()
         with suppress(NotFound):
             await self.kubelet.client.delete(untyped(PODS), self.key, grace_period_s=0)

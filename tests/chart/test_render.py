@@ -35,7 +35,7 @@ def rendered(helm):
 def namespaces(kubectl):
     """The namespaces that the values name; pods in the operator's must keep to the standard `restricted`."""
     for name in NAMESPACES:
-        kubectl("create", "namespace", name)
+        kubectl("apply", "--filename", "-", stdin=f"{{apiVersion: v1, kind: Namespace, metadata: {{name: {name}}}}}")
     kubectl("label", "namespace", NAMESPACE, "pod-security.kubernetes.io/enforce=restricted")
     kubectl("wait", "--for=create", "serviceaccount/default", "--namespace", NAMESPACE, "--timeout=60s")
 

@@ -9,7 +9,7 @@ from click.testing import CliRunner
 
 from ktrain.cli.config import Configuration, load
 from ktrain.cli.kubeflow import Logs, logs, unheeded, warn
-from ktrain.cli.operating import _settings
+from ktrain.cli.operating import settings as _settings
 from ktrain.cli.operator import _with_options, command
 
 STOCK = Path(__file__).parent / "data" / "kubeflow-trainer-2.3.yaml"

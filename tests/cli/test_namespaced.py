@@ -11,7 +11,7 @@ from ktrain.cli import rights
 from ktrain.cli.config import ConfigError, Configuration, JobSets, Metrics, check
 from ktrain.cli.kubeflow import Logs
 from ktrain.cli.namespaces import effects, warn
-from ktrain.cli.operating import _settings
+from ktrain.cli.operating import settings as _settings
 from ktrain.controllers import jobset, runtimes, trainjob, webhooks
 from ktrain.controllers.jobset.placement import Misplaced
 from ktrain.controllers.served_jobsets import StartupRulesCheck

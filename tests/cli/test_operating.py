@@ -6,7 +6,7 @@ import structlog
 
 from ktrain.cli.config import Configuration, Metrics, Webhook
 from ktrain.cli.kubeflow import Logs
-from ktrain.cli.operating import _plugins, _settings, operate
+from ktrain.cli.operating import _plugins, operate, settings
 
 
 @pytest.fixture(autouse=True)
@@ -36,7 +36,7 @@ def test_a_log_of_text_ends_with_one_line_for_people(monkeypatch, capsys):
 
 @pytest.mark.parametrize(("host", "address"), [("", ":9443"), ("127.0.0.1", "127.0.0.1:9443"), ("::1", "[::1]:9443")])
 def test_the_address_of_the_webhooks_is_one_whatever_the_host(host, address):
-    assert _settings(Configuration(webhook=Webhook(host=host)), None, Logs()).webhook_address == address
+    assert settings(Configuration(webhook=Webhook(host=host)), None, Logs()).webhook_address == address
 
 
 @pytest.mark.parametrize(
@@ -48,9 +48,9 @@ def test_the_address_of_the_webhooks_is_one_whatever_the_host(host, address):
     ],
 )
 def test_metrics_are_served_as_the_file_says(given, meant):
-    settings = _settings(Configuration(metrics=given), None, Logs())
+    served = settings(Configuration(metrics=given), None, Logs())
 
-    assert (settings.metrics_tls, settings.metrics_cert_dir, settings.metrics_auth) == meant
+    assert (served.metrics_tls, served.metrics_cert_dir, served.metrics_auth) == meant
 
 
 @pytest.mark.parametrize("is_on", [True, False])

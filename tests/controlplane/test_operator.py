@@ -1,6 +1,5 @@
 """`ktrain operator` as a process: over HTTP and TLS, with a kubeconfig, elected."""
 
-import re
 import socket
 import ssl
 from contextlib import asynccontextmanager
@@ -48,20 +47,6 @@ async def test_a_replica_works_until_sigterm_and_then_the_other_one_does(control
 
             await end(second)
             await control_plane.wait_for(LEASES, LEASE, lambda lease: lease.spec.holder_identity == "")
-
-
-async def test_passes_and_calls_are_traced_where_the_environment_asks_for_it(
-    control_plane, operator, create_train_job, tmp_path
-):
-    async with operator(OTEL_TRACES_EXPORTER="console") as process:
-        await create_train_job("traced")
-        await control_plane.wait_for(JOBSETS, "traced", lambda found: found is not None)
-        await end(process)
-
-    log = (tmp_path / "operator.log").read_text()
-    assert '"name": "reconcile trainjob_controller"' in log
-    assert '"name": "PATCH /apis/jobset.x-k8s.io/v1alpha2/namespaces/{namespace}/jobsets/{name}"' in log
-    assert re.search(r'"ktrain.reason": "Train(Job|ingRuntime) \S+ (existed|added)"', log)
 
 
 async def test_metrics_are_for_those_with_the_right_and_their_certificate_may_change(control_plane, operator, tmp_path):

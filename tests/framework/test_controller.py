@@ -5,6 +5,7 @@ from itertools import pairwise
 
 import anyio
 import pytest
+import structlog
 from prometheus_client import CollectorRegistry
 from prometheus_client.openmetrics.exposition import generate_latest as generate_openmetrics
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
@@ -15,7 +16,7 @@ from ktrain.framework.cache.cache import Cache
 from ktrain.framework.client.client import Client
 from ktrain.framework.controller.controller import TURN_PASSES, Controller
 from ktrain.framework.controller.predicates import GENERATION_CHANGED, label_selector
-from ktrain.framework.errors import TerminalError
+from ktrain.framework.errors import Blocked, TerminalError
 from ktrain.framework.metrics import Metrics
 from ktrain.local.apiserver.server import ApiServer
 from ktrain.testing.time import simulate
@@ -115,6 +116,33 @@ def test_failures_back_off_terminal_errors_wait_and_success_forgets():
     for pause, nominal in zip(pauses, [0.005, 0.01, 0.02, 0.04], strict=True):
         assert nominal <= pause <= nominal * 1.2 + 1e-9
     assert (after_success, failing, total) == (5, 0, 6)
+
+
+def test_what_users_have_to_mend_is_tried_again_and_is_one_line_and_no_error():
+    registry = CollectorRegistry()
+
+    async def scenario(env):
+        async def reconcile(client, informer, key):
+            if key == A:
+                raise Blocked("the runtime is missing")
+
+        async with running(env, reconcile, metrics=Metrics(registry)) as (_, client):
+            with structlog.testing.capture_logs() as lines:
+                await client.create(CONFIG_MAPS, config_map("a"))
+                await env.clock.sleep(60)
+        return lines
+
+    lines = simulate(scenario)
+    counts = {
+        result: registry.get_sample_value(
+            "controller_runtime_reconcile_total", {"controller": "test", "result": result}
+        )
+        for result in ("error", "requeue_after")
+    }
+    assert counts["error"] == 0
+    assert 10 <= counts["requeue_after"] <= 16
+    said = [(one["event"], one.get("blocker")) for one in lines if one["log_level"] != "debug"]
+    assert said == [("reconcile.blocked", "the runtime is missing")]
 
 
 def test_a_pass_past_its_deadline_is_cancelled_and_tried_again():

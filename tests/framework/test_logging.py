@@ -1,6 +1,10 @@
 import asyncio
+import gc
 import io
 import json
+import logging
+import sys
+import threading
 
 import msgspec
 import pytest
@@ -11,6 +15,7 @@ from ktrain.framework import Client, HttpTransport, system_env
 from ktrain.framework.client.credentials import Endpoint, StaticToken
 from ktrain.framework.controller.context import Pass, current_pass
 from ktrain.framework.errors import FrameworkError
+from ktrain.framework.telemetry import foreign
 from ktrain.framework.telemetry.logging import Limiter, configure
 
 
@@ -119,6 +124,49 @@ def test_configure_bounds_a_flood():
 
     # The second may turn over once on the way.
     assert 2 <= len(out.getvalue().splitlines()) <= 4
+
+
+def test_what_libraries_python_and_lost_exceptions_say_is_json_too(stream):
+    async def lose_a_task():
+        async def fail():
+            raise LookupError("lost in a task")
+
+        task = asyncio.create_task(fail())
+        await asyncio.sleep(0)
+        del task
+        gc.collect()
+
+    def fail():
+        raise LookupError("lost in a thread")
+
+    before = sys.excepthook, sys.unraisablehook, threading.excepthook, logging.getLogger().level
+    with foreign.adopted("info"), foreign.adopted("info"):
+        logging.getLogger("aiohttp.server").warning("bad %s", "request")
+        logging.getLogger("quiet").info("nobody needs this")
+        # What `logging` makes of a warning; pytest keeps warnings to itself.
+        logging.getLogger("py.warnings").warning("old")
+        asyncio.run(lose_a_task())
+        thread = threading.Thread(target=fail, name="worker")
+        thread.start()
+        thread.join()
+        sys.excepthook(LookupError, LookupError("lost altogether"), None)
+    assert (sys.excepthook, sys.unraisablehook, threading.excepthook, logging.getLogger().level) == before
+
+    lines = [json.loads(line) for line in stream.getvalue().splitlines()]
+    said = [(one["event"], one.get("logger") or one.get("where"), one["level"]) for one in lines]
+    assert said == [
+        ("library.message", "aiohttp.server", "warning"),
+        ("library.message", "py.warnings", "warning"),
+        ("library.message", "asyncio", "error"),
+        ("exception.uncaught", "thread worker", "error"),
+        ("exception.uncaught", "process", "error"),
+    ]
+    assert lines[0]["message"] == "bad request"
+    assert [one["exception"]["message"] for one in lines[2:]] == [
+        "lost in a task",
+        "lost in a thread",
+        "lost altogether",
+    ]
 
 
 SECRET = "hunter2-is-the-token"

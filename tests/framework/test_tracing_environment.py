@@ -35,8 +35,16 @@ def test_an_environment_that_asks_for_nothing_turns_nothing_on(environment):
     [
         ({"TRACES_EXPORTER": "zipkin"}, "OTEL_TRACES_EXPORTER names 'zipkin'; there are otlp, console and none"),
         (
-            {"EXPORTER_OTLP_ENDPOINT": "http://x", "EXPORTER_OTLP_PROTOCOL": "grpc"},
-            "OTEL_EXPORTER_OTLP_PROTOCOL is 'grpc'; only http/protobuf is supported",
+            {"EXPORTER_OTLP_ENDPOINT": "http://x", "EXPORTER_OTLP_PROTOCOL": "http/json"},
+            "OTEL_EXPORTER_OTLP_PROTOCOL is 'http/json'; there are grpc and http/protobuf",
+        ),
+        (
+            {"TRACES_EXPORTER": "otlp", "EXPORTER_OTLP_TRACES_PROTOCOL": "kafka", "EXPORTER_OTLP_PROTOCOL": "grpc"},
+            "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL is 'kafka'",
+        ),
+        (
+            {"TRACES_EXPORTER": "otlp", "EXPORTER_OTLP_CERTIFICATE": "/nowhere/ca.crt"},
+            "OTEL_EXPORTER_OTLP_CERTIFICATE: /nowhere/ca.crt: No such file or directory",
         ),
     ],
 )
@@ -47,9 +55,11 @@ def test_what_the_environment_asks_for_in_vain_is_named(environment, variables, 
         Tracing.from_environment("op")
 
 
-def test_without_the_exporter_the_error_says_what_to_install(environment, monkeypatch):
-    environment(EXPORTER_OTLP_ENDPOINT="http://127.0.0.1:1")
-    monkeypatch.setitem(sys.modules, "opentelemetry.exporter.otlp.proto.http.trace_exporter", None)
+@pytest.mark.parametrize("protocol", ["http/protobuf", "grpc"])
+def test_without_the_exporter_the_error_says_what_to_install(environment, monkeypatch, protocol):
+    environment(EXPORTER_OTLP_ENDPOINT="http://127.0.0.1:1", EXPORTER_OTLP_PROTOCOL=protocol)
+    module = protocol.partition("/")[0]
+    monkeypatch.setitem(sys.modules, f"opentelemetry.exporter.otlp.proto.{module}.trace_exporter", None)
 
     with pytest.raises(ConfigError, match=r"pip install 'ktrain-operator\[otlp\]'"):
         Tracing.from_environment("op")

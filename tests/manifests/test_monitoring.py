@@ -1,4 +1,4 @@
-"""Dashboards, rules and runbooks belong together, and ask for metrics that somebody reports."""
+"""Dashboards, rules and runbooks belong together, and ask for metrics that exist."""
 
 import importlib.util
 import json
@@ -58,12 +58,16 @@ def rules():
 
 
 def reported():
-    """The operator's metrics, by docs/metrics.md, and what our rules record."""
-    documented = set(re.findall(r"`([a-z][a-z0-9_]+)`", (ROOT / "docs/metrics.md").read_text()))
-    return documented | {rule["record"] for rule in rules() if "record" in rule}
+    """The operator's metrics, by the pages that list them and the code of those of TrainJobs, and what rules record."""
+    pages = "".join(path.read_text() for path in (ROOT / "docs").glob("*.md") if path.name != "dashboards.md")
+    documented = set(re.findall(r"`([a-z][a-z0-9_]+)`", pages))
+    source = (ROOT / "ktrain/controllers").rglob("*.py")
+    in_code = {name for path in source for name in re.findall(r'"(ktrain_\w+)"', path.read_text())}
+    counters = {f"{name}_total" for name in in_code}
+    return documented | in_code | counters | {rule["record"] for rule in rules() if "record" in rule}
 
 
-def test_every_metric_that_is_asked_for_is_reported_by_somebody():
+def test_every_metric_that_is_asked_for_exists():
     known = reported()
     unknown = {
         (place, name)
@@ -95,6 +99,7 @@ def test_every_panel_has_a_description_a_unit_and_thresholds(path):
     board = json.loads(path.read_text())
     panels = [panel for panel in board["panels"] if panel["type"] != "row"]
 
+    assert len({panel["title"] for panel in panels}) == len(panels)
     assert [panel["title"] for panel in panels if not panel.get("description")] == []
     defaults = {panel["title"]: panel["fieldConfig"]["defaults"] for panel in panels}
     assert [title for title, one in defaults.items() if "unit" not in one] == []
@@ -125,3 +130,15 @@ def test_each_runbook_has_its_four_parts():
     }
 
     assert {name for name, found in parts.items() if found != ["Meaning", "Impact", "Diagnosis", "Mitigation"]} == set()
+
+
+def test_log_events_in_runbooks_are_logged():
+    named = {
+        event
+        for page in RUNBOOKS.glob("*.md")
+        for event in re.findall(r"\b(?:webhook|plugin|list|watch|reconcile|election|loop)\.[a-z_]+", page.read_text())
+    }
+    source = "".join(path.read_text() for path in (ROOT / "ktrain").rglob("*.py"))
+
+    assert named
+    assert {event for event in named if f'"{event}"' not in source} == set()

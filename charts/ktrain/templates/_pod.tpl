@@ -113,6 +113,13 @@ resources:
 securityContext:
   {{- toYaml . | nindent 2 }}
 {{- end }}
+{{- if .Values.webhook.enabled }}
+# API servers may call the webhooks of a pod that is ending until they see that it has left the Service.
+lifecycle:
+  preStop:
+    sleep:
+      seconds: 5
+{{- end }}
 volumeMounts:
   - name: config
     mountPath: /etc/ktrain

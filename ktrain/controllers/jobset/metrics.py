@@ -18,8 +18,8 @@ class JobSetMetrics:
     def __init__(self, metrics: Metrics | None = None) -> None:
         metrics = metrics or Metrics()
         self._ends = {
-            "Completed": metrics.counter_by("jobset_completed", "JobSets that completed.", *_LABELS),
-            "Failed": metrics.counter_by("jobset_failed", "JobSets that failed.", *_LABELS),
+            "Completed": metrics.counter_by("jobset_completed", "Number of times that a JobSet completed.", *_LABELS),
+            "Failed": metrics.counter_by("jobset_failed", "Number of times that a JobSet failed.", *_LABELS),
         }
 
     def ended(self, terminal_state: str, jobset: Key) -> None:

@@ -76,7 +76,7 @@ class _Entry:
 
 @dataclass(frozen=True, slots=True)
 class WriterStatistics:
-    """What has become of reports."""
+    """Number of progress reports that pods sent, by what became of them."""
 
     waiting: int
     stored: int
@@ -124,8 +124,17 @@ class Writer:
         self._closing = False
         self._stored = self._replaced = self._dropped = 0
         registry = metrics or Metrics()
-        self._count = registry.counter_by("ktrain_trainer_status_reports", "What has become of reports.", "result")
-        registry.gauge_read("ktrain_trainer_status_waiting", "Jobs whose report waits.", {}, lambda: self._waiting)
+        self._count = registry.counter_by(
+            "ktrain_trainer_status_reports",
+            "Number of progress reports that pods sent, by what became of them.",
+            "result",
+        )
+        registry.gauge_read(
+            "ktrain_trainer_status_waiting",
+            "Number of TrainJobs whose progress report waits to be written to their status.",
+            {},
+            lambda: self._waiting,
+        )
 
     def put(self, job: Key, uid: str, status: Json, *, when: datetime, terminal: bool) -> None:
         """Store this soon: it takes the place of what waits for the job. Never waits."""

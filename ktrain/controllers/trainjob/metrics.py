@@ -2,8 +2,9 @@
 The metrics of TrainJobs: their names, their label values, and what a scrape reads of them.
 
 Gauges and counters are plain numbers that change with the events of informers (`metrics_observer.py`), so a scrape
-costs as much as it has series, however many TrainJobs there are. Label values are bounded: the first `MAX_NAMES` namespaces,
-runtimes and reasons have series of their own, and the others share `other`. No label has the name of a TrainJob.
+costs as much as it has series, however many TrainJobs there are. Label values are bounded: the first `MAX_NAMES`
+namespaces, runtimes and reasons have series of their own, and the others share `other`. No label has the name of a
+TrainJob.
 
 Only the leader has series of TrainJobs, so a sum over all replicas is right.
 """
@@ -78,6 +79,8 @@ class JobSeries:
         self.restarts: Count = {}
         self.blocked_since: dict[str, dict[str, float]] = {}
         """Unix times by reason and by UID of the TrainJob."""
+        self.leads = False
+        """Whether this process leads; otherwise no series are shown and nothing is counted."""
         self._now_s = now_s
         text = "Seconds from the creation of a TrainJob until it reached a milestone for the first time."
         self.milestones = {
@@ -99,10 +102,10 @@ class JobSeries:
         labels = (*place, result, self.reasons[reason])
         self.ended[labels] = self.ended.get(labels, 0) + 1
 
-    def add_nodes(self, place: tuple[str, str], nodes: Nodes, sign: int) -> None:
-        """Add the nodes of a TrainJob, or with a *sign* of -1 take them away."""
-        for state, number in nodes._asdict().items():
-            self.nodes[*place, state] += sign * number
+    def move_nodes(self, place: tuple[str, str], before: Nodes, after: Nodes) -> None:
+        """Replace the nodes of a TrainJob."""
+        for state, had, has in zip(Nodes._fields, before, after, strict=True):
+            self.nodes[*place, state] += has - had
 
     def block(self, uid: str, namespace: str, reason: str, since_s: float) -> None:
         """Count a TrainJob as blocked since a Unix time."""
@@ -113,13 +116,6 @@ class JobSeries:
         """Count a TrainJob as not blocked any more."""
         self.blocked[namespace, reason] -= 1
         self.blocked_since[reason].pop(uid, None)
-
-    def clear(self) -> None:
-        """Have no series: this process does not lead any more."""
-        for counts in (self.phases, self.nodes, self.blocked, self.waiting_gangs, self.created, self.ended):
-            counts.clear()
-        self.restarts.clear()
-        self.blocked_since.clear()
 
     def collect(self) -> Iterable[Metric]:
         """Yield all metrics but the histograms, for a scrape."""
@@ -185,7 +181,7 @@ class JobSeries:
         for family, found in ((GaugeMetricFamily, gauges), (CounterMetricFamily, counters)):
             for name, text, labels, values in found:
                 metric = family(name, text, labels=labels)
-                for key, value in list(values.items()):
+                for key, value in values.items() if self.leads else ():
                     metric.add_metric(key, value)
                 yield metric
 

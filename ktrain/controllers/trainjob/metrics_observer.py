@@ -76,7 +76,11 @@ class _Life(msgspec.Struct, gc=False):
 
 
 class JobMetrics:
-    """Keeps the series of TrainJobs up to date. Runs while this process leads."""
+    """
+    Keeps the series of TrainJobs up to date. Runs while this process leads.
+
+    Lives are followed from the start, so that a replica that comes to lead need not look at all TrainJobs at once.
+    """
 
     name = "trainjob_metrics"
 
@@ -92,20 +96,17 @@ class JobMetrics:
         """By the UID of unfinished TrainJobs."""
         self._gangs: dict[str, tuple[str, bool]] = {}
         """Whether a runtime has a gang policy, by its UID and resource version."""
+        self._jobs.add_handler(self)
+        self._job_sets.add_handler(_JobSets(self))
 
     async def run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
-        """Follow TrainJobs and their JobSets until cancelled."""
-        job_sets = _JobSets(self)
-        self._jobs.add_handler(self)
-        self._job_sets.add_handler(job_sets)
+        """Observe and show, until cancelled, what is only followed otherwise."""
+        self.series.leads = True
         task_status.started()
         try:
             await anyio.sleep_forever()
         finally:
-            self._jobs.remove_handler(self)
-            self._job_sets.remove_handler(job_sets)
-            self._lives.clear()
-            self.series.clear()
+            self.series.leads = False
 
     def traced(self, reconcile: Callable[[Key], Awaitable[None]], tracing: Tracing) -> Callable[[Key], Awaitable[None]]:
         """Return *reconcile* that notes its trace: the milestones that follow from it have the trace as exemplar."""
@@ -162,6 +163,7 @@ class JobMetrics:
         job_set = self._job_sets.get(job.key)
         if job_set is not None and not job_set.metadata.is_controlled_by(job.metadata.uid):
             job_set = None
+        was_there = was_there or not self.series.leads
         is_admitted = job_set is not None and not job_set.spec.suspend and not job.is_suspended
         if not is_admitted:
             life.admitted_s = None
@@ -174,7 +176,7 @@ class JobMetrics:
             life.reached |= new
             self._observe(life, new)
         restarts = job.status.restarts or 0
-        if restarts > life.restarts:
+        if restarts > life.restarts and not was_there:
             self.series.restarts[life.place] += restarts - life.restarts
         life.restarts = restarts
         if life.is_gang is None:
@@ -191,15 +193,13 @@ class JobMetrics:
                 self.series.milestones[milestone](max(0.0, now_s - life.created_s), exemplar)
         if new & _JOBSET:
             self.series.created[life.place] += 1
-        if new & _RUNNING and self._waited(life):
-            self.series.gang_wait(max(0.0, now_s - (life.admitted_s or now_s)), exemplar)
-
-    @staticmethod
-    def _waited(life: _Life) -> bool:
-        return bool(life.is_gang and life.admitted_s)
+        if new & _RUNNING and life.is_gang and life.admitted_s:
+            self.series.gang_wait(max(0.0, now_s - life.admitted_s), exemplar)
 
     def _end(self, life: _Life, job: api.TrainJob) -> None:
         del self._lives[job.metadata.uid]
+        if not self.series.leads:
+            return
         self.series.milestones[MILESTONES[-1]](max(0.0, self._now_s() - life.created_s), _exemplar(life))
         for one in job.status.conditions:
             if one.is_true and one.type in (api.CONDITION_COMPLETE, api.CONDITION_FAILED):
@@ -208,8 +208,7 @@ class JobMetrics:
 
     def _contribute(self, life: _Life, uid: str, nodes: Nodes, blocked: tuple[str, str], *, waits: bool) -> None:
         if nodes != life.nodes:
-            self.series.add_nodes(life.place, life.nodes, -1)
-            self.series.add_nodes(life.place, nodes, 1)
+            self.series.move_nodes(life.place, life.nodes, nodes)
             life.nodes = nodes
         if blocked != life.blocked:
             if life.blocked != _UNBLOCKED:

@@ -75,7 +75,9 @@ def make_controller(
 
     Passes are short and mostly wait for the API server, so many run at once: one slow call must not hold up the rest.
     """
-    shared = shared or SharedSnapshots(client, cache)
+    if tracing is not None:
+        registry.calls.tracing = tracing
+    shared = shared or SharedSnapshots(client, cache, metrics=metrics)
     # Beside what plugins watch: jobs, runtimes, and snapshots by their metadata.
     kinds: tuple[Resource[Any], ...] = (api.TRAIN_JOBS, *RUNTIMES.values())
     kinds = tuple(kind for kind in kinds if is_watched(cache, kind))

@@ -66,7 +66,7 @@ class Telling:
             return
         self._remember(job, failure=failure, failing_since=memory.failing_since or now, told=now)
         if failure.is_final:
-            log.info("reconcile.blocked", reason=failure.message)
+            log.info("reconcile.blocked", blocker=failure.message)
         if not failure.at_once:
             self._wake_for_diagnosis(job, 0)
         text = _cut(failure.message)

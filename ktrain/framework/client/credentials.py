@@ -10,20 +10,18 @@ of ours is ever left on a disk.
 from __future__ import annotations
 
 import base64
-import os
 import ssl
-import tempfile
 from abc import ABC, abstractmethod
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ktrain.framework.errors import ConfigError
+from ktrain.framework.private_file import private_file
 from ktrain.framework.trust import trusting
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Mapping
 
 Pem = str | bytes
 """The path of a file, or (bytes) PEM text itself."""
@@ -180,24 +178,10 @@ def _load_pair(context: ssl.SSLContext, pair: PemPair) -> None:
         context.load_cert_chain(certificate, key, _no_password)
         return
     text = b"\n".join(part if isinstance(part, bytes) else Path(part).read_bytes() for part in pair)
-    with _private_file(text) as file:
+    with private_file(text) as file:
         context.load_cert_chain(file, password=_no_password)
 
 
 def _no_password() -> str:
     # Without this OpenSSL asks the terminal for the password, and the event loop waits for the answer.
     raise ConfigError("the client's key is encrypted: it must be one without a password")
-
-
-@contextmanager
-def _private_file(content: bytes) -> Iterator[str]:
-    """Give a path at which only this process's user can read the content, for as long as the context lasts."""
-    if hasattr(os, "memfd_create") and Path("/proc/self/fd").is_dir():
-        with os.fdopen(os.memfd_create("certificate"), "wb", buffering=0) as memory:
-            memory.write(content)
-            yield f"/proc/self/fd/{memory.fileno()}"
-    else:
-        with tempfile.NamedTemporaryFile() as file:  # mode 0600
-            file.write(content)
-            file.flush()
-            yield file.name

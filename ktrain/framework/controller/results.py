@@ -84,7 +84,7 @@ class Results:
             self._metrics.result("requeue_after")
             self._queue.retry(key)
             if self._queue.failures(key) == 1:
-                log.info("reconcile.blocked", reason=str(error))
+                log.info("reconcile.blocked", blocker=str(error))
             return RETRY
         self._metrics.result("error")
         if isinstance(error, TerminalError):

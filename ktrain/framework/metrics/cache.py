@@ -26,11 +26,11 @@ class Statistics(Protocol):
 
     @property
     def objects(self) -> int:
-        """Objects held."""
+        """Number of objects that the informer holds in memory."""
 
     @property
     def left_out(self) -> int:
-        """Objects that are there and not held."""
+        """Number of objects that exist and that the informer does not hold, of which it knows the names only."""
 
     @property
     def bytes(self) -> int:
@@ -89,22 +89,49 @@ class InformerMetrics:
             for series, extra in made:
                 metrics.forget(series, extra)
 
-        gauge("objects", "Objects held.", lambda: look().objects)
-        gauge("left_out", "Objects that are there and not held.", lambda: look().left_out)
-        gauge("bytes", "Memory of the objects held, estimated from samples.", lambda: look().bytes)
+        gauge("objects", "Number of objects that the informer holds in memory.", lambda: look().objects)
+        gauge(
+            "left_out",
+            "Number of objects that exist and that the informer does not hold, of which it knows the names only.",
+            lambda: look().left_out,
+        )
+        gauge(
+            "bytes",
+            "Bytes of memory that the objects of the informer take, estimated from samples.",
+            lambda: look().bytes,
+        )
         gauge(
             "last_event_age_seconds",
-            "Since the API server was last heard: events and bookmarks. NaN if never.",
+            "Seconds since the API server last sent an event or a bookmark to the watch; NaN if it never did.",
             lambda: nan if (age := look().age_s) is None else age,
         )
-        gauge("synced", "1 while the content is complete.", lambda: look().synced)
-        gauge("missing", "1 while the API server does not serve the kind.", lambda: look().missing)
+        gauge("synced", "1 while the content of the informer is complete, 0 while it is not.", lambda: look().synced)
+        gauge(
+            "missing",
+            "1 while the API server does not serve the kind, because its CRD is not installed, and 0 otherwise.",
+            lambda: look().missing,
+        )
         return cls(
-            relist=by_reason("relists", "Whole lists after the first.", RELIST_REASONS),
-            restart=by_reason("watch_restarts", "Watches that ended and went on.", RESTART_REASONS),
-            bad_object=metrics.counter(name("bad_objects", labels), "Objects that could not be read.", labels),
+            relist=by_reason(
+                "relists",
+                "Number of times that the informer listed all objects again after the first list, by the reason.",
+                RELIST_REASONS,
+            ),
+            restart=by_reason(
+                "watch_restarts",
+                "Number of watches that ended and were started again from their last version, by the reason.",
+                RESTART_REASONS,
+            ),
+            bad_object=metrics.counter(
+                name("bad_objects", labels),
+                "Number of objects that the informer received and could not decode.",
+                labels,
+            ),
             list_duration=metrics.histogram(
-                name("list_duration_seconds", labels), "Length of whole lists.", LIST_BUCKETS, labels
+                name("list_duration_seconds", labels),
+                "Seconds that a list of all objects took, from the request to its last object.",
+                LIST_BUCKETS,
+                labels,
             ),
             forget=forget,
         )

@@ -52,18 +52,34 @@ class ClientMetrics:
         return cls(
             host=host,
             requests=metrics.counter_by(
-                "rest_client_requests", "Attempts of calls to the API server.", "code", "method", "host"
+                "rest_client_requests",
+                "Number of requests sent to the API server, retries included, by status code, method and host.",
+                "code",
+                "method",
+                "host",
             ),
             retries=metrics.counter_by(
-                "rest_client_request_retries", "Attempts after the first of a call.", "code", "verb", "host"
+                "rest_client_request_retries",
+                "Number of requests that repeat an earlier one, by the status code of the earlier one.",
+                "code",
+                "verb",
+                "host",
             ),
             waited=metrics.histogram(
                 "rest_client_rate_limiter_duration_seconds",
-                "How long calls waited for their turn; those that did not have to wait are not in it.",
+                "Seconds that calls to the API server waited for their turn; calls that did not wait are left out.",
                 DURATION_BUCKETS,
                 {"host": host},
             ),
-            durations=by_method("rest_client_request_duration_seconds", "How long attempts took.", DURATION_BUCKETS),
-            request_sizes=by_method("rest_client_request_size_bytes", "Sizes of request bodies.", SIZE_BUCKETS),
-            response_sizes=by_method("rest_client_response_size_bytes", "Sizes of answers.", SIZE_BUCKETS),
+            durations=by_method(
+                "rest_client_request_duration_seconds",
+                "Seconds that a request to the API server took.",
+                DURATION_BUCKETS,
+            ),
+            request_sizes=by_method(
+                "rest_client_request_size_bytes", "Bytes of the bodies of requests to the API server.", SIZE_BUCKETS
+            ),
+            response_sizes=by_method(
+                "rest_client_response_size_bytes", "Bytes of the answers of the API server.", SIZE_BUCKETS
+            ),
         )

@@ -39,10 +39,14 @@ class ControllerMetrics:
         """Make them for one controller."""
         prefix, label = "controller_runtime", {"controller": controller}
         results = {
-            result: metrics.counter(f"{prefix}_reconcile", "Reconciles by result.", {**label, "result": result})
+            result: metrics.counter(
+                f"{prefix}_reconcile",
+                "Number of reconciles, by result: success, error or requeue_after.",
+                {**label, "result": result},
+            )
             for result in RESULTS
         }
-        errors = metrics.counter(f"{prefix}_reconcile_errors", "Reconciles that failed.", label)
+        errors = metrics.counter(f"{prefix}_reconcile_errors", "Number of reconciles that failed.", label)
 
         def count(result: str) -> None:
             results[result]()
@@ -56,21 +60,44 @@ class ControllerMetrics:
             return metrics.histogram(name, text, RECONCILE_BUCKETS, label)
 
         def read(active: Callable[[], float], held: Callable[[], float]) -> None:
-            metrics.gauge_read(f"{prefix}_active_workers", "Workers that are busy.", label, active)
-            metrics.gauge_read("ktrain_own_write_holds", "Keys held back until the cache has them.", label, held)
+            metrics.gauge_read(f"{prefix}_active_workers", "Number of workers that are reconciling now.", label, active)
+            metrics.gauge_read(
+                "ktrain_own_write_holds",
+                "Number of keys that wait until the cache shows the writes of their last reconcile.",
+                label,
+                held,
+            )
 
         return cls(
             result=count,
-            terminal_error=counter("terminal_reconcile_errors", "Reconciles that failed for good."),
-            panic=counter("reconcile_panics", "Reconciles that ended in an unexpected exception."),
-            timeout=counter("reconcile_timeouts", "Reconciles cut off by their deadline."),
-            duration=histogram(f"{prefix}_reconcile_time_seconds", "Length of reconciles."),
-            max_workers=metrics.gauge(f"{prefix}_max_concurrent_reconciles", "Workers there are.", label),
+            terminal_error=counter(
+                "terminal_reconcile_errors",
+                "Number of reconciles that failed with a terminal error, which is not tried again.",
+            ),
+            panic=counter("reconcile_panics", "Number of reconciles that ended in an unexpected exception."),
+            timeout=counter("reconcile_timeouts", "Number of reconciles that their deadline cancelled."),
+            duration=histogram(f"{prefix}_reconcile_time_seconds", "Seconds that a reconcile took."),
+            max_workers=metrics.gauge(
+                f"{prefix}_max_concurrent_reconciles", "Number of reconciles that may run at the same time.", label
+            ),
             read=read,
-            stuck=metrics.counter("ktrain_stuck_reconciles", "Reconciles that ran for too long.", label),
-            lost_event=metrics.counter("ktrain_events_lost", "Events that a predicate or mapping failed on.", label),
-            own_write_wait=histogram("ktrain_own_write_wait_seconds", "Waits for own writes."),
+            stuck=metrics.counter(
+                "ktrain_stuck_reconciles",
+                "Number of reconciles that ran for so long that they were reported as stuck.",
+                label,
+            ),
+            lost_event=metrics.counter(
+                "ktrain_events_lost",
+                "Number of events that were lost because a predicate or a mapping raised an exception.",
+                label,
+            ),
+            own_write_wait=histogram(
+                "ktrain_own_write_wait_seconds",
+                "Seconds that a key waited until the cache showed the writes of its last reconcile.",
+            ),
             own_write_timeout=metrics.counter(
-                "ktrain_own_write_timeouts", "Own writes the cache did not show in time.", label
+                "ktrain_own_write_timeouts",
+                "Number of keys whose writes the cache did not show in time, so that they were reconciled without.",
+                label,
             ),
         )

@@ -16,7 +16,7 @@ class ElectionMetrics:
     """What a candidate tells."""
 
     status: Put = nothing
-    """1 while this process leads."""
+    """1 while this process holds the lease and leads, 0 while it stands by."""
     slowpath: Add = nothing
     """A renewal took more than one call: the record was not as it was left."""
 
@@ -24,8 +24,17 @@ class ElectionMetrics:
     def of(cls, metrics: Metrics, name: str) -> ElectionMetrics:
         """Make them for one lease."""
         label = {"name": name}
-        status = metrics.gauge("leader_election_master_status", "1 while this process leads.", label)
+        status = metrics.gauge(
+            "leader_election_master_status",
+            "1 while this process holds the lease and leads, 0 while it stands by.",
+            label,
+        )
         status(0)
         return cls(
-            status, metrics.counter("leader_election_slowpath", "Renewals that had to read the lease first.", label)
+            status,
+            metrics.counter(
+                "leader_election_slowpath",
+                "Number of renewals that had to read the lease first, because another process had changed it.",
+                label,
+            ),
         )

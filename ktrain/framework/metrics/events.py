@@ -29,10 +29,18 @@ class EventMetrics:
     def of(cls, metrics: Metrics) -> EventMetrics:
         """Make them."""
         dropped = {
-            reason: metrics.counter("ktrain_events_dropped", "Events that were not stored.", {"reason": reason})
+            reason: metrics.counter(
+                "ktrain_events_dropped",
+                "Number of Kubernetes events that were not stored, by the reason.",
+                {"reason": reason},
+            )
             for reason in REASONS
         }
         return cls(
-            metrics.counter("ktrain_events_written", "Events and series that were stored.", {}),
+            metrics.counter(
+                "ktrain_events_written",
+                "Number of Kubernetes events, and series of events, that the API server stored.",
+                {},
+            ),
             lambda reason: dropped[reason](),
         )

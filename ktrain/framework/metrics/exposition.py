@@ -39,3 +39,13 @@ class _WithoutCreated:
                 created = f"{metric.name}_created"
                 metric.samples = [sample for sample in metric.samples if sample.name != created]
             yield metric
+
+
+def process_registry() -> CollectorRegistry:
+    """Make a registry that has what every process has: memory, CPU time, files, the version of Python."""
+    from prometheus_client import CollectorRegistry, PlatformCollector, ProcessCollector
+
+    registry = CollectorRegistry()
+    ProcessCollector(registry=registry)
+    PlatformCollector(registry=registry)
+    return registry

@@ -20,4 +20,10 @@ class LoopMetrics:
     @classmethod
     def of(cls, metrics: Metrics) -> LoopMetrics:
         """Make them for the process."""
-        return cls(metrics.counter("ktrain_event_loop_blocked", "Times the event loop stood still for seconds.", {}))
+        return cls(
+            metrics.counter(
+                "ktrain_event_loop_blocked",
+                "Number of times that the event loop of the process stood still for seconds.",
+                {},
+            )
+        )

@@ -60,18 +60,32 @@ class QueueMetrics:
 
         def read(queue: Readable) -> Callable[[int], None]:
             gauges = {
-                "unfinished_work": ("Ages of all keys in progress together.", queue.unfinished_s),
-                "longest_running_processor": ("Age of the key longest in progress.", queue.longest_running_s),
+                "unfinished_work": (
+                    "Seconds that all keys in progress have been in progress, added up.",
+                    queue.unfinished_s,
+                ),
+                "longest_running_processor": (
+                    "Seconds that the key that is in progress for the longest time has been in progress.",
+                    queue.longest_running_s,
+                ),
             }
             for name, (text, function) in gauges.items():
                 metrics.gauge_read(f"workqueue_{name}_seconds", text, labels, function)
             return _Depths(metrics, labels, queue).see
 
         return cls(
-            adds=metrics.counter("workqueue_adds", "Keys that became ready.", labels),
-            retries=metrics.counter("workqueue_retries", "Keys added with a delay.", labels),
-            queue_duration=histogram("queue_duration", "Ready until taken."),
-            work_duration=histogram("work_duration", "Taken until done."),
+            adds=metrics.counter(
+                "workqueue_adds", "Number of keys that were added to the queue and became ready.", labels
+            ),
+            retries=metrics.counter(
+                "workqueue_retries",
+                "Number of keys that were added to the queue with a delay, retries among them.",
+                labels,
+            ),
+            queue_duration=histogram(
+                "queue_duration", "Seconds that a key stayed in the queue before a worker took it."
+            ),
+            work_duration=histogram("work_duration", "Seconds that a worker took for a key."),
             read=read,
         )
 
@@ -102,4 +116,6 @@ class _Depths:
 
     def _read(self, label: str, function: Callable[[], float]) -> None:
         labels = {**self._labels, "priority": label}
-        self._metrics.gauge_read("workqueue_depth", "Keys that are ready.", labels, function)
+        self._metrics.gauge_read(
+            "workqueue_depth", "Number of keys that are ready and wait for a worker, by priority.", labels, function
+        )

@@ -34,18 +34,34 @@ class WebhookMetrics:
         """Make them for one path."""
         label = {"webhook": path}
         codes = {
-            code: metrics.counter("controller_runtime_webhook_requests", "Answers by code.", {**label, "code": code})
+            code: metrics.counter(
+                "controller_runtime_webhook_requests",
+                "Number of admission reviews and conversions that were answered, by HTTP status code.",
+                {**label, "code": code},
+            )
             for code in CODES
         }
         latency = metrics.histogram(
-            "controller_runtime_webhook_latency_seconds", "Time to answer.", RECONCILE_BUCKETS, label
+            "controller_runtime_webhook_latency_seconds",
+            "Seconds that the webhook took for an answer.",
+            RECONCILE_BUCKETS,
+            label,
         )
         metrics.gauge_read(
-            "controller_runtime_webhook_requests_in_flight", "Requests being answered.", label, in_flight
+            "controller_runtime_webhook_requests_in_flight",
+            "Number of requests that the webhook is answering now.",
+            label,
+            in_flight,
         )
-        admission_panics = metrics.counter("controller_runtime_webhook_panics", "Admission handlers that crashed.", {})
+        admission_panics = metrics.counter(
+            "controller_runtime_webhook_panics",
+            "Number of admission reviews whose handler raised an unexpected exception.",
+            {},
+        )
         conversion_panics = metrics.counter(
-            "controller_runtime_conversion_webhook_panics", "Conversions that crashed.", {}
+            "controller_runtime_conversion_webhook_panics",
+            "Number of conversions that raised an unexpected exception.",
+            {},
         )
         return cls(latency, lambda code: codes[code](), conversion_panics if conversion else admission_panics)
 
@@ -61,8 +77,16 @@ class CertificateMetrics:
     def of(cls, metrics: Metrics) -> CertificateMetrics:
         """Make them."""
         return cls(
-            metrics.counter("certwatcher_read_certificate", "Readings of a certificate and its key.", {}),
-            metrics.counter("certwatcher_read_certificate_errors", "Readings without a usable pair.", {}),
+            metrics.counter(
+                "certwatcher_read_certificate",
+                "Number of times that a certificate and its key were read from their directory.",
+                {},
+            ),
+            metrics.counter(
+                "certwatcher_read_certificate_errors",
+                "Number of times that the directory had no certificate and key that can be served.",
+                {},
+            ),
         )
 
 
@@ -82,12 +106,28 @@ class RotationMetrics:
     def of(cls, metrics: Metrics) -> RotationMetrics:
         """Make them."""
         steps = {
-            step: metrics.counter("ktrain_webhook_certificate_steps", "Steps of rotation.", {"step": step})
+            step: metrics.counter(
+                "ktrain_webhook_certificate_steps",
+                "Number of steps in the rotation of self-managed certificates that this replica took.",
+                {"step": step},
+            )
             for step in STEPS
         }
         return cls(
             lambda step: steps[step](),
-            metrics.counter("ktrain_webhook_ca_injections", "Written CA bundles.", {}),
-            metrics.counter("ktrain_webhook_ca_injection_errors", "CA bundles that could not be written.", {}),
-            metrics.gauge("ktrain_webhook_certificate_expiry_timestamp_seconds", "When the certificate ends.", {}),
+            metrics.counter(
+                "ktrain_webhook_ca_injections",
+                "Number of CA bundles that this replica wrote into webhook configurations and CRDs.",
+                {},
+            ),
+            metrics.counter(
+                "ktrain_webhook_ca_injection_errors",
+                "Number of CA bundles that this replica could not write into webhook configurations and CRDs.",
+                {},
+            ),
+            metrics.gauge(
+                "ktrain_webhook_certificate_expiry_timestamp_seconds",
+                "Unix time in seconds at which the served webhook certificate expires; 0 while there is none.",
+                {},
+            ),
         )

@@ -20,8 +20,6 @@ from ktrain.framework.webhook.server import WebhookServer
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from prometheus_client import CollectorRegistry
-
     from ktrain.framework.controller.controller import Controller
     from ktrain.framework.election.election import LeaderElection
     from ktrain.framework.env import Env
@@ -166,13 +164,3 @@ def _debug(
 
 def _check_name(cluster: Cluster) -> str:
     return f"informers-{cluster.name}" if cluster.name else "informers"
-
-
-def process_registry() -> CollectorRegistry:
-    """Make a registry that has what every process has: memory, CPU time, files, the version of Python."""
-    from prometheus_client import CollectorRegistry, PlatformCollector, ProcessCollector
-
-    registry = CollectorRegistry()
-    ProcessCollector(registry=registry)
-    PlatformCollector(registry=registry)
-    return registry

@@ -39,6 +39,7 @@ from ktrain.framework.env import Env, system_env
 from ktrain.framework.manager.manager import Manager
 from ktrain.framework.manager.signals import until_signal
 from ktrain.framework.metrics import Metrics
+from ktrain.framework.metrics.exposition import process_registry
 from ktrain.framework.serving.address import parse_address
 from ktrain.framework.telemetry import foreign
 from ktrain.framework.telemetry.logging import AS_JSON, configure
@@ -47,7 +48,7 @@ from ktrain.framework.webhook.injection import REGISTRATIONS_CHECK, WebhookAddre
 from ktrain.framework.webhook.selfmanaged import SelfManagedCertificates
 
 from .clusters import Cluster, ClusterMaker
-from .endpoints import Endpoints, Servers, process_registry, register
+from .endpoints import Endpoints, Servers, register
 from .settings import ControllerOptions, Settings
 from .startup import Startup, running
 

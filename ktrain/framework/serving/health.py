@@ -133,7 +133,7 @@ class HealthServer:
             return web.Response(status=404, text=f"there is no check named {name}\n")
         excluded = set(request.query.getall("exclude", []))
         chosen = [name] if name else [one for one in checks if one not in excluded]
-        said = await _ask({one: checks[one] for one in chosen})
+        said = await answers({one: checks[one] for one in chosen})
         lines = [_line(one, said[one]) for one in chosen]
         if unknown := sorted(excluded - set(checks)):
             lines.append(f"there is no check named {', '.join(unknown)} to exclude")
@@ -146,7 +146,8 @@ def _ping() -> None:
     """All is well if this can be asked."""
 
 
-async def _ask(checks: Mapping[str, Check]) -> dict[str, str | None]:
+async def answers(checks: Mapping[str, Check]) -> dict[str, str | None]:
+    """Return what each check says, all asked at the same time; one that hangs or raises fails."""
     said: dict[str, str | None] = {}
 
     async def ask(name: str, check: Check) -> None:

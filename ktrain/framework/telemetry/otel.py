@@ -14,7 +14,9 @@ import asyncio
 import os
 import sys
 import threading
+import time
 from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Final, cast
 
 import structlog
@@ -44,6 +46,13 @@ log: FilteringBoundLogger = structlog.get_logger("ktrain.framework.telemetry")
 
 _ROOT: Final = contexts.Context()
 _PROTOCOLS: Final = ("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL")
+HTTP: Final = "http/protobuf"
+GRPC: Final = "grpc"
+_FILES: Final = tuple(
+    f"OTEL_EXPORTER_OTLP_{signal}{file}"
+    for signal in ("TRACES_", "")
+    for file in ("CERTIFICATE", "CLIENT_CERTIFICATE", "CLIENT_KEY")
+)
 
 
 class CurrentSpan:
@@ -180,6 +189,17 @@ class OpenTelemetry(Tracing):
             )
         )
 
+    def ended(self, name: str, seconds: float, attributes: Mapping[str, str]) -> None:
+        """See `Tracing`."""
+        if trace.get_current_span().is_recording():
+            end_ns = time.time_ns()
+            span = self._tracer.start_span(
+                name,
+                start_time=end_ns - int(seconds * 1e9),
+                attributes=attributes,  # of the wall, as the SDK's are
+            )
+            span.end(end_ns)
+
     async def aclose(self, timeout_s: float = 5.0) -> None:
         """See `Tracing`."""
         # The API's provider has neither; the SDK's has both.
@@ -228,20 +248,46 @@ def _exporter(name: str) -> SpanExporter:
     if name == "console":
         from opentelemetry.sdk.trace.export import ConsoleSpanExporter
 
-        return ConsoleSpanExporter(out=sys.stderr)
+        # One line for each span: a log of JSON lines stays one.
+        return ConsoleSpanExporter(out=sys.stderr, formatter=lambda span: span.to_json(indent=None) + "\n")
     if name != "otlp":
         raise ConfigError(f"OTEL_TRACES_EXPORTER names {name!r}; there are otlp, console and none")
-    protocol = next(filter(None, map(os.environ.get, _PROTOCOLS)), "http/protobuf")
-    if protocol != "http/protobuf":
-        raise ConfigError(f"OTEL_EXPORTER_OTLP_PROTOCOL is {protocol!r}; only http/protobuf is supported")
+    variable = next(filter(os.environ.get, _PROTOCOLS), _PROTOCOLS[-1])
+    protocol = os.environ.get(variable) or HTTP
+    if protocol not in (HTTP, GRPC):
+        raise ConfigError(f"{variable} is {protocol!r}; there are {GRPC} and {HTTP}")
+    _check_files()
     try:
-        from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+        return _by_grpc() if protocol == GRPC else _by_http()
     except ImportError as error:
         raise ConfigError(
-            "traces are to be sent by OTLP, but its exporter is not installed: pip install 'ktrain-operator[otlp]', "
-            "or set OTEL_TRACES_EXPORTER=none"
+            f"traces are to be sent by OTLP ({protocol}), but its exporter is not installed: "
+            "pip install 'ktrain-operator[otlp]', or set OTEL_TRACES_EXPORTER=none"
         ) from error
+
+
+def _by_http() -> SpanExporter:
+    from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+
     return OTLPSpanExporter()
+
+
+def _by_grpc() -> SpanExporter:
+    # gRPC's core writes lines of its own to stderr; the exporter logs failures as any library does.
+    os.environ.setdefault("GRPC_VERBOSITY", "NONE")
+    from opentelemetry.exporter.otlp.proto.grpc.trace_exporter import OTLPSpanExporter
+
+    return OTLPSpanExporter()
+
+
+def _check_files() -> None:
+    """Name a certificate that cannot be read; the exporters would fail with each batch, or go on without it."""
+    for variable in _FILES:
+        if path := os.environ.get(variable):
+            try:
+                Path(path).read_bytes()
+            except OSError as error:
+                raise ConfigError(f"{variable}: {path}: {error.strerror or error}") from error
 
 
 async def _in_daemon(work: Callable[[], object], timeout_s: float) -> bool:

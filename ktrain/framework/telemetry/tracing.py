@@ -88,14 +88,15 @@ class Tracing:
         Return what the OTEL_* variables ask for; without any it does nothing. End it with `aclose`.
 
         Understood are OTEL_SDK_DISABLED, OTEL_TRACES_EXPORTER (otlp, console, none), what the SDK reads itself
-        (OTEL_TRACES_SAMPLER, OTEL_BSP_*, OTEL_RESOURCE_ATTRIBUTES, OTEL_SERVICE_NAME), and the OTLP exporter's
-        OTEL_EXPORTER_OTLP_*. An endpoint alone turns tracing on.
+        (OTEL_TRACES_SAMPLER, OTEL_BSP_*, OTEL_RESOURCE_ATTRIBUTES, OTEL_SERVICE_NAME), and the OTLP exporters'
+        OTEL_EXPORTER_OTLP_*, for the protocols http/protobuf and grpc. An endpoint alone turns tracing on.
 
         Args:
             service_name: Unless the environment has one.
 
         Raises:
-            ConfigError: An exporter or protocol that is not known, or the extra `otlp` is not installed.
+            ConfigError: An exporter or protocol that is not known, a certificate that cannot be read, or the extra
+                `otlp` is not installed.
         """
         names = _exporters(os.environ)
         if not names:
@@ -131,6 +132,9 @@ class Tracing:
         `server` is the host's name or address. Set `http.response.status_code`; that of a refusal is in its error.
         """
         return _NO_SPAN
+
+    def ended(self, name: str, seconds: float, attributes: Mapping[str, str]) -> None:
+        """Record work that has just ended and took so long, as a part of the span that is current, if one is."""
 
     async def aclose(self, timeout_s: float = 5.0) -> None:
         """Send what is left, for at most so long. The loop is not blocked; an exporter that hangs is left behind."""

@@ -11,10 +11,8 @@ context of its own, and a new connection is moved to the latest when it says hel
 from __future__ import annotations
 
 import ssl
-import tempfile
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, Final, Protocol
 
 import anyio
@@ -23,9 +21,12 @@ import structlog
 
 from ktrain.framework.metrics import Metrics
 from ktrain.framework.metrics.webhook import CertificateMetrics
+from ktrain.framework.private_file import private_file
 from ktrain.framework.trust import trusting
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from anyio.abc import TaskStatus
     from structlog.typing import FilteringBoundLogger
 
@@ -189,12 +190,8 @@ class ServingContext:
 
     def _load(self, pair: KeyPair) -> ssl.SSLContext:
         context = self._new()
-        with tempfile.TemporaryDirectory(prefix="ktrain-tls-") as directory:
-            # The standard library loads certificates from files only; this one, for a moment, is readable by us only.
-            path = Path(directory, "pair.pem")
-            path.touch(mode=0o600)
-            path.write_bytes(pair.key.rstrip() + b"\n" + pair.certificate)
-            context.load_cert_chain(path, password=_no_password)
+        with private_file(pair.key.rstrip() + b"\n" + pair.certificate) as file:
+            context.load_cert_chain(file, password=_no_password)
         return context
 
     def _new(self) -> ssl.SSLContext:

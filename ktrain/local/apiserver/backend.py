@@ -11,6 +11,7 @@ from ktrain.local.apiserver.documents.metrics import RequestCounts
 from ktrain.local.apiserver.errors import bad_request
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from datetime import datetime
 
     from ktrain.api.meta import Json
@@ -67,6 +68,8 @@ class Backend:
     gate: Gate
     nodes: NodeAgents = field(default_factory=NodeAgents)
     requests: RequestCounts = field(default_factory=RequestCounts)
+    expositions: list[Callable[[], bytes]] = field(default_factory=list)
+    """Further metrics as Prometheus text, whose names are not the server's own."""
 
     def now(self) -> datetime:
         """Return the wall time."""

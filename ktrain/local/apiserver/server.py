@@ -52,7 +52,7 @@ from ktrain.local.apiserver.requests import ADMIN, Answer, Parameters, Request, 
 from ktrain.local.apiserver.storage.store import DEFAULT_HISTORY, NotStored, Store
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+    from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
     from datetime import datetime
 
     from ktrain.api.meta import Json, Key
@@ -141,6 +141,10 @@ class ApiServer:
                 raise
         builtins.bootstrap(self._backend)
         self.install_crds(crds)
+
+    def expose(self, read: Callable[[], bytes]) -> None:
+        """Have `/metrics` also return what *read* returns: Prometheus text of metrics that the server has not."""
+        self._backend.expositions.append(read)
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[ApiServer]:

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
     from ktrain.api.meta import Json, Resource
     from ktrain.framework import Cache, Client, Env, EventRecorder, Informer
+    from ktrain.framework.metrics import Metrics
 
     from .usage import CpuTimes
 
@@ -46,11 +47,19 @@ _SPENT: Final = ("Failed", "Succeeded")
 _ANY_PODS: Final = untyped(PODS)
 
 
-def make_controller(client: Client, cache: Cache, env: Env, recorder: EventRecorder, times: CpuTimes) -> Controller:
+def make_controller(
+    client: Client,
+    cache: Cache,
+    env: Env,
+    recorder: EventRecorder,
+    times: CpuTimes,
+    *,
+    metrics: Metrics | None = None,
+) -> Controller:
     """Make the controller, which watches autoscalers. *times* tells what pods have used."""
     autoscalers = cache.informer(AUTOSCALERS)
     reconciler = AutoscalerReconciler(client, env, recorder, autoscalers, times)
-    controller = Controller("horizontal-pod-autoscaler", reconciler.reconcile, env=env, cache=cache)
+    controller = Controller("horizontal-pod-autoscaler", reconciler.reconcile, env=env, cache=cache, metrics=metrics)
     # Its own writes of the status call for nothing: the next reconcile has a time.
     controller.watches(autoscalers, predicate=Changed(lambda autoscaler: autoscaler.spec))
     return controller

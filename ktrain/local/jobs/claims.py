@@ -27,6 +27,8 @@ from .types import JOBS, TRACKING_FINALIZER, Job
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from ktrain.framework.metrics import Metrics
+
 PARALLEL_CALLS: Final = 16
 _BY_CONTROLLER: Final = "controller"
 _UNCONTROLLED: Final = "uncontrolled"
@@ -140,7 +142,7 @@ class Claims:
             return None
 
 
-def make_orphan_controller(cache: Cache, env: Env, claims: Claims) -> Controller:
+def make_orphan_controller(cache: Cache, env: Env, claims: Claims, metrics: Metrics | None = None) -> Controller:
     """Make the controller that takes the finalizer from pods for which no Job answers any more."""
     jobs, pods = cache.informer(JOBS), cache.informer(PODS)
 
@@ -149,7 +151,9 @@ def make_orphan_controller(cache: Cache, env: Env, claims: Claims) -> Controller
         if pod is not None and is_tracked(pod) and not claims.answers_for(pod):
             await claims.release([pod])
 
-    controller = Controller("job-orphans", reconcile, env=env, cache=cache, max_concurrent_reconciles=4)
+    controller = Controller(
+        "job-orphans", reconcile, env=env, cache=cache, max_concurrent_reconciles=4, metrics=metrics
+    )
     controller.watches(pods, lambda pod: [pod.key] if is_tracked(pod) and not claims.answers_for(pod) else ())
     controller.watches(jobs, claims.left_behind)
     return controller

@@ -38,22 +38,30 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from ktrain.api.meta import Json, Key
+    from ktrain.framework.metrics import Metrics
 
     from .managing import Wanted
 
 
 def make_controllers(
-    client: Client, cache: Cache, env: Env, recorder: EventRecorder, *, tuning: Tuning | None = None
+    client: Client,
+    cache: Cache,
+    env: Env,
+    recorder: EventRecorder,
+    *,
+    tuning: Tuning | None = None,
+    metrics: Metrics | None = None,
 ) -> list[Controller]:
     """Make the Job controller, which watches Jobs and their pods, and the one that looks after orphaned pods."""
     jobs, pods = cache.informer(JOBS), cache.informer(PODS)
     claims = Claims(client, jobs, pods)
     reconciler = JobReconciler(client, env, recorder, jobs, claims, tuning or Tuning())
-    controller = Controller("job", reconciler.reconcile, env=env, cache=cache, max_concurrent_reconciles=8)
+    reconcile = reconciler.reconcile
+    controller = Controller("job", reconcile, env=env, cache=cache, max_concurrent_reconciles=8, metrics=metrics)
     controller.watches(jobs, predicate=Changed(_what_calls_for_a_pass))
     jobs.add_handler(_StatusWrites(controller))
     controller.watches(pods, claims.jobs_of, predicate=Changed(_what_counts_of_a_pod))
-    return [controller, make_orphan_controller(cache, env, claims)]
+    return [controller, make_orphan_controller(cache, env, claims, metrics)]
 
 
 def _what_calls_for_a_pass(job: Job) -> object:

@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from ktrain.api.meta import Resource
+    from ktrain.framework.metrics import Metrics
 
 COMPONENT: Final = OUR_NAME
 PARALLEL_CALLS: Final = 16
@@ -54,7 +55,13 @@ _GROUPS: Final = {KUBERNETES: KUBERNETES_GROUPS, COSCHEDULING: COSCHEDULING_GROU
 
 
 def make_scheduler(
-    client: Client, cache: Cache, env: Env, recorder: EventRecorder, *, has_pod_groups: bool = False
+    client: Client,
+    cache: Cache,
+    env: Env,
+    recorder: EventRecorder,
+    *,
+    has_pod_groups: bool = False,
+    metrics: Metrics | None = None,
 ) -> Controller:
     """
     Make the scheduler. One worker: two pods must not be promised the same GPU.
@@ -64,7 +71,7 @@ def make_scheduler(
     """
     view = View(cache)
     scheduler = Scheduler(client, env, recorder, view)
-    controller = Controller("scheduler", scheduler.reconcile, env=env, cache=cache)
+    controller = Controller("scheduler", scheduler.reconcile, env=env, cache=cache, metrics=metrics)
     wake = partial(controller.enqueue, _PASS)
     controller.watches(view.pods, _if_it_matters)
     view.pods.add_handler(_Gone(wake))

@@ -10,7 +10,7 @@ import os
 import shutil
 import subprocess
 import sys
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, asynccontextmanager, contextmanager
 from pathlib import Path
 
 import anyio
@@ -138,20 +138,28 @@ async def _prepare(kubeconfig, webhook_port):
 @contextmanager
 def _under_load(kubeconfig):
     """Have kubelets and users work in a thread of their own; yields the kubelets."""
-    with anyio.from_thread.start_blocking_portal() as portal:
-        transport = portal.call(connect, str(kubeconfig))
+    with (
+        anyio.from_thread.start_blocking_portal() as portal,
+        portal.wrap_async_context_manager(_load(kubeconfig)) as kubelets,
+    ):
+        yield kubelets
+
+
+@asynccontextmanager
+async def _load(kubeconfig):
+    transport = await connect(str(kubeconfig))
+    try:
         client = Client(transport, system_env(), field_manager="test")
         kubelets, load = Kubelets(client), Load(client)
-        portal.call(load.set_up)
-        tasks = [portal.start_task_soon(run) for run in (kubelets.run, load.run)]
-        try:
+        await load.set_up()
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(kubelets.run)
+            tasks.start_soon(load.run)
             yield kubelets
-        finally:
-            for task in tasks:
-                if task.done():
-                    task.result()  # it ended too early: say why
-                task.cancel()
-            portal.call(transport.aclose)
+            tasks.cancel_scope.cancel()
+    finally:
+        with anyio.CancelScope(shield=True):
+            await transport.aclose()
 
 
 @contextmanager

@@ -66,9 +66,15 @@ def variables(dashboard):
 
 
 def filled(text, values):
-    """A query with the values of variables; several are alternatives of a regular expression."""
+    """
+    A query with the values of variables: a text, or a list for alternatives of a regular expression.
+
+    Grafana escapes the alternatives for PromQL's strings, too, and leaves single values as they are.
+    """
     for name, value in INTERVALS.items():
         text = text.replace(name, value)
     for name, chosen in values.items():
-        text = re.sub(rf"\${name}\b", "|".join(re.escape(one).replace("\\", "\\\\") for one in chosen), text)
+        alternatives = "|".join(re.escape(one).replace("\\", "\\\\") for one in chosen)
+        shown = chosen if isinstance(chosen, str) else alternatives
+        text = re.sub(rf"\${name}\b", lambda _, shown=shown: shown, text)
     return text

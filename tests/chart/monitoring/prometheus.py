@@ -65,10 +65,10 @@ class Prometheus:
 
 @contextmanager
 def prometheus(directory, jobs):
-    """Run Prometheus with these scrape configurations and the rules of the chart, read every second."""
+    """Run Prometheus with these scrape configurations and the rules of the chart, at short intervals."""
     (port,) = free_ports(1)
     configuration = {
-        "global": {"scrape_interval": "1s", "scrape_timeout": "1s", "evaluation_interval": "2s"},
+        "global": {"scrape_interval": "2s", "scrape_timeout": "2s", "evaluation_interval": "2s"},
         "rule_files": [str(path) for path in sorted(RULES.glob("*.yaml"))],
         "scrape_configs": jobs,
     }

@@ -212,6 +212,7 @@ def test_a_scrape_costs_series_and_not_jobs():
     """Ten thousand TrainJobs of one namespace, runtime and phase are one sample."""
     registry = CollectorRegistry()
     series = JobSeries(Metrics(registry), lambda: 0.0)
+    series.leads = True
     for _ in range(10_000):
         series.phases[NS, "rt", "Running"] += 1
     samples = [one for metric in series.collect() for one in metric.samples]

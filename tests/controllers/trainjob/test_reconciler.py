@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import anyio
 import pytest
+import structlog
 
 from ktrain.api import core, jobset
 from ktrain.api import trainer as api
@@ -221,11 +222,15 @@ def test_a_missing_runtime_is_explained_within_five_seconds_and_waited_for():
     async def scenario(world: World) -> None:
         await world.user.delete(api.TRAINING_RUNTIMES, Key(NS, "rt"))
         async with world.operator():
-            await world.job()
-            early = await world.read()
-            await world.settle(3)
-            late = await world.read()
-            await world.settle(600)
+            with structlog.testing.capture_logs() as lines:
+                await world.job()
+                early = await world.read()
+                await world.settle(3)
+                late = await world.read()
+                await world.settle(600)
+            said = [one["event"] for one in lines if one["log_level"] != "debug"]
+            assert said == ["reconcile.blocked"], "nothing has failed, and once is enough"
+            assert len([one for one in lines if one["event"] == "reconcile.started"]) <= 3
             await world.runtime()
             await world.settle(1)
 

@@ -49,7 +49,8 @@ def answer(backend: Backend, request: Request, segments: list[str]) -> Answer:
         case ["metrics"]:
             from ktrain.local.apiserver.documents import metrics
 
-            body = metrics.exposition(backend.requests, backend.store)
+            own = metrics.exposition(backend.requests, backend.store)
+            body = b"".join([own, *(read() for read in backend.expositions)])
             return Answer(200, body, (("content-type", metrics.CONTENT_TYPE),))
         case [name, *checks] if name in _HEALTH:
             return Answer(200, _health(name, checks, request), _TEXT)
