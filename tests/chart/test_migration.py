@@ -79,6 +79,8 @@ async def test_helm_upgrade_from_kubeflow_trainers_chart_touches_no_job(peers, k
 
         cluster.kubelet.finish = True
         await complete(cluster, "first", "second")
+        # While operators of both kinds ran, each wrote its own certificate.
+        await cluster.until_served(train_job("third", "torch-distributed"))
         await cluster.apply(train_job("third", "torch-distributed"))
         await complete(cluster, "third")
         await cluster.helm("uninstall", RELEASE, "--wait")
