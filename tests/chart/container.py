@@ -13,6 +13,7 @@ USER = 65532
 # until `--`, then the command. All is done in namespaces of mounts, names and processes that end with the process.
 START = r"""
 set -e
+path=$PATH; PATH=/usr/sbin:/usr/bin:/sbin:/bin; chroot=$(command -v chroot)
 fs=$1 image=$2; hostname "$3"; shift 3
 mount -t tmpfs tmpfs "$fs"
 mkdir "$fs/upper" "$fs/work" "$fs/root"
@@ -32,7 +33,8 @@ while [ "$1" != -- ]; do
 done
 shift
 mount -o remount,ro "$root"
-exec chroot --userspec=65532:65532 "$root" "$@"
+export PATH=$path
+exec "$chroot" --userspec=65532:65532 "$root" "$@"
 """
 
 
