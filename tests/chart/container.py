@@ -8,7 +8,6 @@ from pathlib import Path
 
 from ktrain.testing.realserver import _die_with_parent
 
-USER = 65532
 # Arguments: a directory for the file system, the image's root, the host name, then pairs of a source and its place
 # until `--`, then the command. All is done in namespaces of mounts, names and processes that end with the process.
 START = r"""
