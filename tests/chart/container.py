@@ -8,7 +8,6 @@ from pathlib import Path
 
 from ktrain.testing.realserver import _die_with_parent
 
-USER = 65532
 # Arguments: a directory for the file system, the image's root, the host name, then pairs of a source and its place
 # until `--`, then the command. All is done in namespaces of mounts, names and processes that end with the process.
 START = r"""
@@ -88,12 +87,16 @@ class Container:
 
     def terminate(self):
         """Send SIGTERM to the first process inside."""
+        self._signal(signal.SIGTERM)
+
+    def kill(self):
+        """End all processes inside. The first one has changed its user, so it does not end with `unshare`."""
+        self._signal(signal.SIGKILL)
+        self.process.kill()
+        self.process.wait()
+
+    def _signal(self, number):
         pid = self.process.pid
         children = Path(f"/proc/{pid}/task/{pid}/children")
         for child in children.read_text().split() if children.exists() else ():
-            os.kill(int(child), signal.SIGTERM)
-
-    def kill(self):
-        """End all processes inside."""
-        self.process.kill()
-        self.process.wait()
+            os.kill(int(child), number)

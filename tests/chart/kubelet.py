@@ -135,7 +135,9 @@ class OperatorPod:
         self.network, self.address = kubelet.network.add()
 
     async def start(self):
-        self._mounts = [*await self._account(), *await self._volumes()]
+        hosts = self.directory / "hosts"
+        hosts.write_text(f"127.0.0.1 localhost\n::1 localhost\n{self.address} {self.key.name}\n")
+        self._mounts = [(hosts, "/etc/hosts"), *await self._account(), *await self._volumes()]
         environment = {one["name"]: self._value(one) for one in self.described.get("env", ())}
         port = self.kubelet.server.url.rpartition(":")[2]
         environment |= {"KUBERNETES_SERVICE_HOST": self.kubelet.network.api_server, "KUBERNETES_SERVICE_PORT": port}
