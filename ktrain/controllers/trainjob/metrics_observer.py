@@ -19,6 +19,7 @@ import msgspec
 from ktrain.api import trainer as api
 from ktrain.plugins.jobset import JOB_SET_STATES
 
+from ..scope import is_watched
 from .build import runtime_key
 from .lookups import is_of_train_jobs
 from .metrics import MILESTONES, JobSeries, Nodes
@@ -90,7 +91,7 @@ class JobMetrics:
         self._jobs: Informer[api.TrainJob] = cache.informer(api.TRAIN_JOBS)
         self._job_sets: Informer[JobSetState] = cache.informer(JOB_SET_STATES, holds=is_of_train_jobs)
         self._runtimes: dict[Resource[Any], Informer[api.Runtime]] = {
-            resource: cache.informer(resource) for resource in RUNTIMES.values()
+            resource: cache.informer(resource) for resource in RUNTIMES.values() if is_watched(cache, resource)
         }
         self._lives: dict[str, _Life] = {}
         """By the UID of unfinished TrainJobs."""
@@ -241,7 +242,8 @@ class JobMetrics:
         """Whether the runtime of a TrainJob has a gang policy; decoded once for each version of a runtime."""
         ref, where = job.spec.runtime_ref, runtime_key(job)
         resource = RUNTIMES.get((ref.api_group, ref.kind))
-        runtime = self._runtimes[resource].get(where) if resource and where else None
+        informer = self._runtimes.get(resource) if resource else None
+        runtime = informer.get(where) if informer and where else None
         if runtime is None:
             return None
         version, uid = runtime.metadata.resource_version, runtime.metadata.uid
