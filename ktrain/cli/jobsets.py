@@ -71,12 +71,13 @@ async def add_jobsets(operator: Operator, configuration: Configuration) -> None:
         max_concurrent_reconciles=configuration.controller.group_kind_concurrency.get(JOBSET_KIND, jobset.CONCURRENCY),
         patience_s=jobset.PATIENCE_S,
         pods=pods,
+        defaults=not configuration.webhook.enable,
         metrics=operator.metrics,
         tracing=operator.tracing,
     ):
         operator.add(controller)
     if not configuration.webhook.enable:
-        log.warning("jobset.without_webhooks", effect="JobSets are worked on as they are: no defaults, no refusals")
+        log.warning("jobset.without_webhooks", effect="JobSets have their defaults, and nothing refuses wrong ones")
     else:
         for path, handler in webhooks.make_handlers(operator.main.unguarded, gates, pods).items():
             operator.admission(path, handler)

@@ -5,11 +5,14 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
+import msgspec
+
 from ktrain.api.core import PERSISTENT_VOLUME_CLAIMS, SERVICES
-from ktrain.api.jobset import CHILD_JOBS, GROUP, JOBSET_NAME, JOBSETS
+from ktrain.api.jobset import CHILD_JOBS, GROUP, JOBSET_NAME, JOBSETS, JobSet
 from ktrain.framework import Controller
 from ktrain.framework.controller.predicates import GENERATION_CHANGED
 
+from .admission import default_jobset
 from .gates import OFF, Gates
 from .metrics import JobSetMetrics
 from .pod_controller import make_pod_controller
@@ -19,7 +22,6 @@ from .reconciler import BY_JOBSET, Informers, JobSetReconciler
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from ktrain.api.jobset import JobSet
     from ktrain.api.meta import Key, Object
     from ktrain.framework import Cache, Client, Env, EventRecorder, Informer
     from ktrain.framework.metrics import Metrics
@@ -49,6 +51,7 @@ def make_controllers(
     max_concurrent_reconciles: int = CONCURRENCY,
     patience_s: float = 0.0,
     pods: JobSetPods | None = None,
+    defaults: bool = False,
     metrics: Metrics | None = None,
     tracing: Tracing | None = None,
 ) -> tuple[Controller, ...]:
@@ -57,12 +60,13 @@ def make_controllers(
 
     The first watches JobSets, and the Jobs and Services they control. Of claims, only those labelled as a JobSet's are
     cached; one made by hand under the right name is found by posting. `pods` may be shared with the webhooks, and
-    `patience_s` is how long a change of a JobSet waits for others.
+    `patience_s` is how long a change of a JobSet waits for others. `defaults`: no webhook gives JobSets their defaults,
+    so the controller reads them as if it had.
     """
     pods = pods or JobSetPods(cache)
     informers = Informers(
         # The TrainJob controller holds the same kinds by the few fields that it reads.
-        jobsets=cache.informer(JOBSETS, overlaps=True),
+        jobsets=cache.informer(JOBSETS, overlaps=True, transform=_with_defaults if defaults else None),
         jobs=cache.informer(CHILD_JOBS, holds=_is_of_job_sets, overlaps=True),
         services=cache.informer(SERVICES, holds=_is_of_job_sets),
         claims=cache.informer(PERSISTENT_VOLUME_CLAIMS, label_selector=JOBSET_NAME),
@@ -88,6 +92,12 @@ def make_controllers(
     if gates.in_place_restart:
         controller.watches(pods.informer, lambda pod: (jobset_of(pod),))
     return controller, make_pod_controller(client, cache, env, pods, metrics=metrics, tracing=tracing)
+
+
+def _with_defaults(jobset: JobSet) -> JobSet:
+    """Return a stored JobSet with the webhook's defaults: without them pods have neither indexes nor host names."""
+    body = msgspec.json.decode(msgspec.json.encode(jobset))
+    return msgspec.json.decode(msgspec.json.encode(default_jobset(body)), type=JobSet)
 
 
 def _batch_s(jobsets: Informer[JobSet], patience_s: float, key: Key) -> float:
