@@ -99,10 +99,14 @@ class Deployed:
 
 
 @asynccontextmanager
-async def deployed(directory, *definitions):
-    """Start such a cluster, and `kubectl apply` these definitions before its controllers run."""
+async def deployed(directory, *definitions, audit_policy=AUDIT, api_server=()):
+    """
+    Start such a cluster, and `kubectl apply` these definitions before its controllers run.
+
+    `api_server`: more arguments for kube-apiserver.
+    """
     audit, policy = directory / "audit.log", directory / "policy.yaml"
-    policy.write_text(yaml.safe_dump(AUDIT))
+    policy.write_text(yaml.safe_dump(audit_policy))
     made = []
 
     def prepare(server):
@@ -122,6 +126,7 @@ async def deployed(directory, *definitions):
                 "--enable-aggregator-routing=true",
                 f"--audit-policy-file={policy}",
                 f"--audit-log-path={audit}",
+                *api_server,
             ],
             "kube-controller-manager": [f"--controllers={CONTROLLERS},deployment,replicaset,endpointslice"],
         }
