@@ -209,5 +209,5 @@ def test_a_server_without_pods_loads_nothing_that_it_does_not_need(tmp_path):
     loaded = {line.rpartition("|")[2].strip() for line in told.splitlines() if line.startswith("import time:")}
     assert {"ktrain.local.plane", "structlog.dev"} <= loaded
     needless = {"aiohttp", "kubernetes_asyncio", "ktrain.local.nodes", "ktrain.local.sandbox.executor", "opentelemetry"}
-    needless |= {"prometheus_client", "rich.console", "sqlite3", "zoneinfo"}
+    needless |= {"rich.console", "sqlite3", "zoneinfo"}
     assert loaded & needless == set()

@@ -47,7 +47,7 @@ class World:
     async def show(self, name):
         """Let the cache see a pod as it is now."""
         pod = await self.client.get(PODS, name, "default")
-        self.pods.put(pod.key, pod, int(pod.metadata.resource_version))
+        self.pods.partitions[0].put(pod.key, pod, int(pod.metadata.resource_version))
 
     async def bound(self, *names):
         return [name for name in names if (await self.client.get(PODS, name, "default")).spec.node_name]
@@ -62,7 +62,7 @@ async def a_world(names, transport=lambda inner: inner):
     client = Client(transport(ApiServer(env).transport()), env, field_manager="test")
     node = await one_gpu(client)
     view = View(Cache(client, env))
-    await view.nodes.replace({node.key: node}, 1)
+    await view.nodes.partitions[0].replace({node.key: node}, 1)
     recorder = EventRecorder(client, env, component="test")
     world = World(client, Scheduler(client, env, recorder, view), view.pods)
     for name in names:
@@ -93,7 +93,7 @@ async def test_a_gpu_is_free_again_when_the_pod_that_was_bound_is_gone():
     world = await a_world(["a", "b"])
     await world.run()
 
-    world.pods.remove(Key("default", "a"), None, 100)
+    world.pods.partitions[0].remove(Key("default", "a"), None, 100)
     await world.run()
 
     assert await world.bound("b") == ["b"]
