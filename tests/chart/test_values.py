@@ -43,6 +43,8 @@ WRONG = [
     ({"runtimes": {"tensorflow": {"enabled": True}}}, "at '/runtimes': additional properties 'tensorflow'"),
     ({"dataCache": {"size": 1}}, "at '/dataCache': additional properties 'size' not allowed"),
     # Contradictions
+    ({"manager": {"config": {"webhook": {"port": 8080}}}}, "port 8080 is that of"),
+    ({"manager": {"config": {"health": {"healthProbeBindAddress": "127.0.0.1:8081"}}}}, "is loopback"),
     (
         {"manager": {"replicas": 2, "config": {"leaderElection": {"leaderElect": False}}}},
         "manager.replicas: 2 replicas need",
@@ -241,3 +243,20 @@ def test_definitions_are_kept_unless_asked_otherwise(helm):
 
     assert template(helm).count(keep) == 5
     assert keep not in template(helm, values={"crds": {"keep": False}})
+
+
+def test_without_an_election_the_old_replica_is_gone_before_the_new_one_works(render):
+    values = {"manager": {"replicas": 1, "config": {"leaderElection": {"leaderElect": False}}}}
+    (found,) = [one for one in render(values=values) if one["kind"] == "Deployment"]
+
+    assert found["spec"]["strategy"] == {"type": "Recreate"}
+
+
+@pytest.mark.parametrize(("snapshots", "may"), [("perJob", False), ("shared", True)])
+def test_only_shared_snapshots_may_be_deleted(render, snapshots, may):
+    roles = [
+        one for one in render(values={"manager": {"config": {"snapshots": snapshots}}}) if one["kind"] == "ClusterRole"
+    ]
+    rules = [rule for role in roles for rule in role["rules"] if "configmaps" in rule["resources"]]
+
+    assert any("delete" in rule["verbs"] for rule in rules) == may

@@ -346,3 +346,32 @@ async def test_a_namespaced_operator_is_asked_about_its_namespaces_only(examined
     found = of(await examined(), "rights", Status.ERROR)
     assert all(f" in {control_plane.namespace}, which it needs" in line for line in found)
     assert not [line for line in found if "clustertrainingruntimes" in line]
+
+
+@pytest.mark.usefixtures("unregistered")
+async def test_a_secret_that_holds_junk_is_a_finding_and_the_other_checks_go_on(
+    examined, install, client, control_plane
+):
+    namespace, now = control_plane.namespace, datetime.now(UTC)
+    secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "svc", "namespace": namespace}}
+    await client.create(untyped(SECRETS), {**secret, "data": {"tls.crt": encoded(b"junk"), "tls.key": ""}})
+    await register(client, namespace, encoded(issue(["svc"], now=now, lifetime=timedelta(days=90)).ca))
+    await install(webhook={"enable": True}, certManagement={"enable": True, "webhookServiceName": "svc"})
+    findings = await examined()
+
+    (found,) = [line for line in of(findings, "webhooks", Status.ERROR) if "is no certificate" in line]
+    assert found.startswith(f"Secret {namespace}/svc: tls.crt is no certificate")
+    assert of(findings, "leftovers")
+
+
+async def test_the_operator_is_found_by_its_label_whatever_its_name_is(examined, client, control_plane):
+    body = deployment(
+        control_plane.namespace,
+        "kubeflow-trainer-controller-manager",
+        "registry/other",
+        labels={"app.kubernetes.io/name": "kubeflow-trainer", "trainer.kubeflow.org/implementation": "ktrain"},
+        arguments=["--config=/etc/ktrain/config.yaml"],
+    )
+    await client.create(DEPLOYMENTS, body)
+
+    assert "operator: is not installed" not in of(await examined(), "operator")

@@ -34,7 +34,7 @@ async def test_the_api_server_fetches_metrics_from_the_service(control_plane):
     client, namespace, registry = control_plane.client(), control_plane.namespace, CollectorRegistry()
     ControllerMetrics.of(Metrics(registry), "trainjob_controller").result("success")
     metrics = MetricsServer(own_address(), 0, registry)
-    labels = {"app.kubernetes.io/name": "ktrain"}
+    labels = {"trainer.kubeflow.org/implementation": "ktrain"}
     where = {"name": "manager", "namespace": namespace}
     async with anyio.create_task_group() as tasks:
         await tasks.start(metrics.run)

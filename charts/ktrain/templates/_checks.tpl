@@ -10,6 +10,30 @@
 {{- include "ktrain.checkCertificates" . -}}
 {{- include "ktrain.checkNamespaced" . -}}
 {{- include "ktrain.checkMonitoring" . -}}
+{{- include "ktrain.checkPorts" . -}}
+{{- end -}}
+
+{{/* Ports of one pod: each server needs its own, and the kubelet has to reach the probes. */}}
+{{- define "ktrain.checkPorts" -}}
+{{- $config := .Values.manager.config -}}
+{{- $ports := dict -}}
+{{- $servers := dict "manager.config.metrics.bindAddress" (include "ktrain.metricsPort" .) "manager.config.health.healthProbeBindAddress" (include "ktrain.healthPort" .) -}}
+{{- if .Values.webhook.enabled -}}
+{{- $_ := set $servers "manager.config.webhook.port" ($config.webhook.port | toString) -}}
+{{- end -}}
+{{- if include "ktrain.takesReports" . -}}
+{{- $_ := set $servers "manager.config.statusServer.port" ($config.statusServer.port | toString) -}}
+{{- end -}}
+{{- range $path, $port := $servers -}}
+{{- if and $port (hasKey $ports $port) -}}
+{{- fail (printf "%s: port %s is that of %s, too; choose another one" $path $port (get $ports $port)) -}}
+{{- end -}}
+{{- $_ := set $ports $port $path -}}
+{{- end -}}
+{{- $address := $config.health.healthProbeBindAddress -}}
+{{- if or (hasPrefix "127." $address) (hasPrefix "localhost:" $address) (hasPrefix "[::1]" $address) -}}
+{{- fail (printf "manager.config.health.healthProbeBindAddress: %s is loopback, where the kubelet cannot probe it; leave the host out" $address) -}}
+{{- end -}}
 {{- end -}}
 
 {{/* Fields of the configuration file that other values decide. */}}

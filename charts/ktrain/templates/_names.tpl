@@ -41,6 +41,8 @@ app.kubernetes.io/component: manager
 helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | trunc 63 | trimSuffix "-" }}
 app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
 app.kubernetes.io/managed-by: {{ .Release.Service }}
+{{- /* By which `ktrain doctor` and `ktrain top` find the operator, whatever the names are. */}}
+trainer.kubeflow.org/implementation: ktrain
 {{ include "ktrain.selectorLabels" . }}
 {{- end -}}
 

@@ -26,7 +26,9 @@ cluster, watched, own), perhaps feature (only the rules of this one) and without
 {{/* The features whose rights are needed with these values. */}}
 {{- define "ktrain.features" -}}
 - ""
+{{- if eq (.Values.manager.config.snapshots | default "perJob") "shared" }}
 - sharedSnapshots
+{{- end }}
 {{- if .Values.manager.config.leaderElection.leaderElect }}
 - leaderElection
 {{- end }}

@@ -79,4 +79,8 @@ async def _examine(name: str, cluster: Cluster) -> list[Finding]:
         error = first_cause(errors)
         advice = "ask as a user with this right" if isinstance(error, Forbidden) else "try again"
         found.append(Reporter(name).skipped("check", str(error), advice))
+    except* (ValueError, KeyError, TypeError, AttributeError) as errors:
+        # Objects of others may hold anything; the other checks go on.
+        what = f"an object is not as it has to be: {first_cause(errors)!r}"
+        found.append(Reporter(name).error("check", what, "look at the objects of this check with kubectl get -o yaml"))
     return found

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 NAME_LABEL: Final = "app.kubernetes.io/name"
 OURS: Final = "ktrain"
+IMPLEMENTATION_LABEL: Final = "trainer.kubeflow.org/implementation"
+"""Which operator of TrainJobs an object belongs to, whatever its names are."""
 ACCOUNTS: Final = "system:serviceaccount:"
 """What names of service accounts begin with."""
 KUBEFLOW_IMAGE: Final = "trainer-controller-manager"
@@ -82,7 +84,9 @@ async def find_installation(client: Client, namespace: str, given: Configuration
 def is_ours(deployment: Json) -> bool:
     """Whether a Deployment runs `ktrain operator`."""
     labels = deployment["metadata"].get("labels") or {}
-    return labels.get(NAME_LABEL) == OURS and any(_config_path(one) for one in _containers(deployment))
+    return OURS in (labels.get(IMPLEMENTATION_LABEL), labels.get(NAME_LABEL)) and any(
+        _config_path(one) for one in _containers(deployment)
+    )
 
 
 def _account(deployment: Json) -> str:

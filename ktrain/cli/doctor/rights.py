@@ -64,6 +64,9 @@ async def check(cluster: Cluster) -> AsyncIterator[Finding]:
             yield finding
         return
     installation = cluster.installation
+    if installation.problem:
+        yield _report.skipped(installation.account, "the configuration cannot be read, so its needs are not known")
+        return
     account = installation.account
     needed = declared.needed(installation.configuration, Registry.load())
     asked = [(right, access) for right in needed for access in _accesses(cluster, right)]

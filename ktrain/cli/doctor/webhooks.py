@@ -69,6 +69,8 @@ def _is_called(registration: Json, name: str) -> bool:
 
 async def _problems(cluster: Cluster, subject: str, registration: Json) -> AsyncIterator[Finding]:
     configs = [entry.get("clientConfig") or {} for entry in registration.get("webhooks") or ()]
+    if not configs:
+        yield _report.warning(subject, "has no webhooks: the API server calls nobody", "install the chart's again")
     services = {(one["service"]["namespace"], one["service"]["name"]) for one in configs if one.get("service")}
     for namespace, name in sorted(services):
         where = f"Service {namespace}/{name}"
@@ -80,7 +82,8 @@ async def _problems(cluster: Cluster, subject: str, registration: Json) -> Async
         if not any(map(_is_ready, (one for each in slices for one in each.get("endpoints") or ()))):
             what = f"calls {where}, which has no ready endpoint: the API server refuses every TrainJob"
             yield _report.error(subject, what, "see the check `operator`: no replica is ready")
-    bundles = {str(one.get("caBundle") or "") for one in configs}
+    # One that is called by URL may have a certificate that every API server trusts.
+    bundles = {str(one.get("caBundle") or "") for one in configs if one.get("service") or one.get("caBundle")}
     if "" in bundles:
         what = "has a webhook without caBundle: the API server cannot verify the operator"
         fix = "set certManagement.enable: true, or certManager.enabled in the chart, or write the CA there"
@@ -124,7 +127,13 @@ async def _served(cluster: Cluster, subject: str, bundles: set[str]) -> AsyncIte
     if not pem:
         yield _report.error(where, "holds no certificate", "see the operator's log: webhook.certificate_*")
         return
-    ends = authority.validity(pem).ends
+    try:
+        ends = authority.validity(pem).ends
+    except ValueError as error:
+        yield _report.error(
+            where, f"tls.crt is no certificate: {error}", "delete its data: the operator writes it anew"
+        )
+        return
     if ends < cluster.now() + SOON:
         yield _report.error(where, f"its certificate ends at {ends:%Y-%m-%d %H:%M} UTC", "see the operator's log")
     for bundle in bundles:

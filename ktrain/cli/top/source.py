@@ -20,7 +20,7 @@ from .samples import Scrape
 if TYPE_CHECKING:
     from ktrain.framework.client.client import Client
 
-SELECTOR: Final = "app.kubernetes.io/name=ktrain"
+SELECTOR: Final = "trainer.kubeflow.org/implementation=ktrain"
 PORT: Final = "metrics"
 TIMEOUT_S: Final = 5.0
 TRIES: Final = 5
@@ -98,7 +98,7 @@ class Source:
                     raise NoMetrics(f"{self}: the answer is {answer.status}")
                 return await answer.text()
         except (TimeoutError, ClientError, ValueError) as error:
-            raise NoMetrics(f"{self}: {error or 'no answer'}") from error
+            raise NoMetrics(f"{self}: {str(error) or 'no answer'}") from error
 
     def __str__(self) -> str:
         return self.url or self.paths[0]
