@@ -91,6 +91,23 @@ def test_one_command_installs_runtimes_with_their_definitions(helm_there, kubect
     assert runtimes(kubectl_there) == {}
 
 
+def test_the_first_revision_has_the_runtimes_after_a_rollback_to_it(helm_there, kubectl_there, kubelet):
+    there = ("--namespace", NAMESPACE)
+    helm_there("install", RELEASE, CHART, *there, "--create-namespace", "--wait", *RUNTIMES)
+    helm_there("upgrade", RELEASE, CHART, *there, "--wait", *RUNTIMES)
+
+    helm_there("rollback", RELEASE, "1", *there, "--wait")
+    assert sorted(runtimes(kubectl_there)) == NAMES
+
+    before = runtimes(kubectl_there)
+    helm_there("upgrade", RELEASE, CHART, *there, "--wait", *RUNTIMES)
+    assert runtimes(kubectl_there) == before
+
+    helm_there("rollback", RELEASE, "1", *there, "--wait")
+    helm_there("uninstall", RELEASE, *there, "--wait")
+    assert runtimes(kubectl_there) == {}
+
+
 def test_a_release_that_was_never_upgraded_leaves_no_runtime(helm_there, kubectl_there, kubelet):
     there = ("--namespace", NAMESPACE)
     helm_there("install", RELEASE, CHART, *there, "--create-namespace", "--wait", *RUNTIMES)
