@@ -18,6 +18,8 @@ from ktrain.testing.realserver import real_server
 
 from .programs import Program, find, objects, template
 
+os.environ["PATH"] += f"{os.pathsep}/usr/sbin{os.pathsep}/sbin"  # a user's PATH may lack the administrator's programs
+
 
 def program(name, tmp_path_factory, kubeconfig=None):
     path = find(name)

@@ -44,7 +44,7 @@ def sdist(tmp_path_factory):
 def wheel(sdist, tmp_path_factory):
     """The wheel that is built from the unpacked sdist."""
     directory = tmp_path_factory.mktemp("unpacked")
-    must("tar", "--extract", "--gzip", "--file", sdist, "--directory", directory)
+    must("tar", "--extract", "--gzip", "--file", sdist, cwd=directory)
     return build(next(directory.iterdir()), "wheel", tmp_path_factory.mktemp("wheel"))
 
 
