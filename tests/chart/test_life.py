@@ -22,7 +22,8 @@ MANAGER = "ktrain-controller-manager"
 FRAMEWORKS = ("torch-distributed", "plain", "jax-distributed", "xgboost-distributed", "deepspeed-distributed")
 VALUES = {"runtimes": {"defaultEnabled": True}}
 OWN = "deployments,secrets,configmaps,leases,services,serviceaccounts,roles,rolebindings,poddisruptionbudgets"
-CLUSTER = "validatingwebhookconfigurations,mutatingwebhookconfigurations,clusterroles,clusterrolebindings"
+REGISTRATIONS = "validatingwebhookconfigurations,mutatingwebhookconfigurations"
+CLUSTER = f"{REGISTRATIONS},clusterroles,clusterrolebindings"
 DEFAULT = {"default", "kube-root-ca.crt"}
 KINDS = "crds,clustertrainingruntimes"
 BETWEEN_CREATIONS_S = 0.2
@@ -123,6 +124,24 @@ async def test_what_is_uninstalled_leaves_definitions_and_jobs_only(tmp_path):
         await cluster.helm("uninstall", "ktrain", "--wait")
         await cluster.until(lambda: cluster.found("crds"), lambda found: not found)
         await cluster.until(lambda: left(cluster), lambda names: not names)
+
+
+async def test_what_an_administrator_deletes_in_need_comes_back_with_an_upgrade(tmp_path):
+    """docs/operate.md: new certificates at once, and TrainJobs that pass without webhooks."""
+    async with deployed(tmp_path) as cluster:
+        await install(cluster)
+        await cluster.kubectl("delete", "secret", "ktrain-webhook-cert", "--namespace", SYSTEM)
+        await cluster.kubectl("rollout", "restart", f"deployment/{MANAGER}", "--namespace", SYSTEM)
+        await cluster.rolled_out(MANAGER)
+        registrations = await cluster.found(REGISTRATIONS)
+        names = [f"{one['kind'].lower()}/{one['metadata']['name']}" for one in registrations]
+        await cluster.kubectl("delete", *names)
+        await cluster.apply(train_job("unasked", "plain"))
+
+        await cluster.helm("upgrade", "ktrain", CHART, "--wait", values=VALUES)
+        assert len(await cluster.found(REGISTRATIONS)) == len(names)
+        await cluster.until_served(train_job("asked", "plain"))
+        await complete(cluster, "unasked")
 
 
 @asynccontextmanager

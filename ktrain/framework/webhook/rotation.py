@@ -111,7 +111,7 @@ class Rotation:
 
 
 def data_of(state: State) -> Json:
-    """Write a state as the data of a Secret of type kubernetes.io/tls."""
+    """Write a state as the data of a Secret, under the keys of the type kubernetes.io/tls."""
     parts = {"tls.crt": state.pair.certificate, "tls.key": state.pair.key, "ca.crt": state.bundle}
     if state.next is not None:
         parts |= {"next.crt": state.next.certificate, "next.key": state.next.key}

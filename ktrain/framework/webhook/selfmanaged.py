@@ -224,7 +224,8 @@ class SelfManagedCertificates:
 
     async def _write(self, found: Json | None, state: State) -> None:
         metadata: Json = {"name": self._secret.name, "namespace": self._secret.namespace}
-        body: Json = found or {"apiVersion": "v1", "kind": "Secret", "type": "kubernetes.io/tls", "metadata": metadata}
+        # A type cannot be changed, and one that may be empty (a chart's) is Opaque: a Secret made anew has to be so, too.
+        body: Json = found or {"apiVersion": "v1", "kind": "Secret", "type": "Opaque", "metadata": metadata}
         labels = {**(body["metadata"].get("labels") or {}), OWNER_LABEL: "self-managed"}
         body = {**body, "metadata": {**body["metadata"], "labels": labels}, "data": data_of(state)}
         await (self._client.create if found is None else self._client.update)(_SECRETS, body)
