@@ -224,7 +224,7 @@ class SelfManagedCertificates:
 
     async def _write(self, found: Json | None, state: State) -> None:
         metadata: Json = {"name": self._secret.name, "namespace": self._secret.namespace}
-        # A type cannot be changed, and one that may be empty (a chart's) is Opaque: a Secret made anew has to be so, too.
+        # A type cannot be changed. The chart makes the Secret empty, hence Opaque; so is one that is made anew.
         body: Json = found or {"apiVersion": "v1", "kind": "Secret", "type": "Opaque", "metadata": metadata}
         labels = {**(body["metadata"].get("labels") or {}), OWNER_LABEL: "self-managed"}
         body = {**body, "metadata": {**body["metadata"], "labels": labels}, "data": data_of(state)}
