@@ -128,7 +128,7 @@ async def deployed(directory, *definitions, audit_policy=AUDIT, api_server=()):
                 f"--audit-log-path={audit}",
                 *api_server,
             ],
-            "kube-controller-manager": [f"--controllers={CONTROLLERS},deployment,replicaset,endpointslice"],
+            "kube-controller-manager": [f"--controllers={CONTROLLERS},deployment,replicaset,endpoint,endpointslice"],
         }
         opening = real_server(Settings.of().binaries, prepare, arguments=options)
         server = await asyncio.to_thread(opening.__enter__)

@@ -4,6 +4,8 @@ upgraded and rolled back under load, and removed.
 """
 
 import asyncio
+import json
+import sys
 from contextlib import asynccontextmanager
 
 import pytest
@@ -95,6 +97,14 @@ async def running(cluster):
     return generations, {one["metadata"]["uid"] for one in pods}
 
 
+async def top(cluster):
+    """Return what `ktrain top` shows; it reads the operator's metrics through the API server and the Service."""
+    command = (sys.executable, "-m", "ktrain", "top", "--once", "-o", "json", "--kubeconfig", cluster.server.kubeconfig)
+    process = await asyncio.create_subprocess_exec(*command, stdout=asyncio.subprocess.PIPE)
+    printed, _ = await process.communicate()
+    return json.loads(printed)
+
+
 async def test_two_replicas_take_jobs_to_their_end(tmp_path):
     async with deployed(tmp_path) as cluster:
         await install(cluster)
@@ -104,6 +114,9 @@ async def test_two_replicas_take_jobs_to_their_end(tmp_path):
         await cluster.apply(*(train_job(name, name) for name in FRAMEWORKS))
         await complete(cluster, *FRAMEWORKS)
         assert [one.exits for one in cluster.operators()] == [0, 0]
+        seen = await top(cluster)
+        assert sorted(one["name"] for one in seen["trainJobs"]) == sorted(FRAMEWORKS)
+        assert "trainjob_controller" in {one["name"] for one in seen["controllers"]}
 
 
 async def test_what_is_uninstalled_leaves_definitions_and_jobs_only(tmp_path):

@@ -87,6 +87,8 @@ async def _problems(cluster: Cluster, subject: str, registration: Json) -> Async
     if "" in bundles:
         what = "has a webhook without caBundle: the API server cannot verify the operator"
         fix = "set certManagement.enable: true, or certManager.enabled in the chart, or write the CA there"
+        if cluster.is_installed and cluster.installation.configuration.cert_management.enable:
+            fix = "wait a minute, in which the operator writes it; then see its log: webhook.injection_failed"
         yield _report.error(subject, what, fix)
     for bundle in bundles - {""}:
         if problem := _expiry(cluster, bundle):
