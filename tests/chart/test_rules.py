@@ -67,21 +67,17 @@ def test_each_alert_has_cases_that_fire_and_cases_that_do_not():
     assert {name for name, fires in asked if not fires} == alerts()
 
 
-@pytest.mark.parametrize(
-    ("url", "annotation", "link"),
-    [
-        ("https://docs.example/runbooks/", "runbook_url", "https://docs.example/runbooks/{}/"),
-        ("", "runbook", "docs/runbooks/{}.md"),
-    ],
-)
-def test_the_chart_says_where_the_runbooks_are(render, url, annotation, link):
-    rules = {"enabled": True, "runbookUrl": url}
+def test_the_chart_says_where_the_runbooks_are(render):
+    rule = {"enabled": True, "runbookUrl": "https://docs.example/runbooks/"}
     rendered = [
-        one for one in render(values={"monitoring": {"prometheusRule": rules}}) if one["kind"] == "PrometheusRule"
+        one for one in render(values={"monitoring": {"prometheusRule": rule}}) if one["kind"] == "PrometheusRule"
     ]
 
     groups = [group for one in rendered for group in one["spec"]["groups"]]
-    links = {
-        rule["alert"]: rule["annotations"][annotation] for group in groups for rule in group["rules"] if "alert" in rule
+    urls = {
+        rule["alert"]: rule["annotations"]["runbook_url"]
+        for group in groups
+        for rule in group["rules"]
+        if "alert" in rule
     }
-    assert links == {alert: link.format(alert) for alert in alerts()}
+    assert urls == {alert: f"https://docs.example/runbooks/{alert}/" for alert in alerts()}

@@ -19,7 +19,7 @@ RULES = sorted((FILES / "rules").glob("*.yaml"))
 
 # Metrics of others: kube-state-metrics (TrainJobs by our configuration of it), cAdvisor, DCGM, Prometheus itself.
 OUTSIDE = re.compile(
-    r"kube_(pod|job)_\w+|container_(cpu|memory|network)_\w+|DCGM_FI_\w+|up|apiserver_admission_\w+|"
+    r"kube_(pod|job)_\w+|container_(cpu|memory|network)_\w+|DCGM_FI_\w+|up|"
     + "|".join(
         f"kube_trainjob_{metric['name']}"
         for resource in yaml.safe_load((FILES / "kube-state-metrics.yaml").read_text())["spec"]["resources"]
