@@ -104,3 +104,7 @@ def test_what_has_no_effect_is_said(installed):
     assert "runtimes.installer has no effect" in installed
     assert "jobset.fullnameOverride has no effect" in installed
     assert "ghcr.io/ktrain/ktrain-operator" in installed
+
+
+def test_notes_say_how_alerts_get_links_to_their_runbooks(installed):
+    assert "set monitoring.prometheusRule.runbookUrl" in installed

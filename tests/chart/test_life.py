@@ -117,6 +117,10 @@ async def test_two_replicas_take_jobs_to_their_end(tmp_path):
         seen = await top(cluster)
         assert sorted(one["name"] for one in seen["trainJobs"]) == sorted(FRAMEWORKS)
         assert "trainjob_controller" in {one["name"] for one in seen["controllers"]}
+        # The alert KtrainWebhookUnreachable takes it for a webhook that can be called.
+        metrics = await cluster.kubectl("get", "--raw", "/metrics")
+        for name in ("validator.trainjob.trainer.kubeflow.org", "vjobset.kb.io", "mpod.kb.io"):
+            assert f'apiserver_admission_webhook_request_total{{code="200",name="{name}"' in metrics
 
 
 async def test_what_is_uninstalled_leaves_definitions_and_jobs_only(tmp_path):
