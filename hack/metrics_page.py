@@ -74,12 +74,15 @@ SECTIONS: Final = (
         "TrainJobs",
         "ktrain_(trainjob|gang|snapshots)",
         "The leader has these series; a replica that does not lead has none of them, so a sum over all replicas is"
-        " right. The first 100 namespaces, runtimes and reasons have series of their own; the others share the label"
-        " value `other`. A milestone is observed once for each TrainJob, when the operator sees it: `jobset` (the"
-        " JobSet exists), `admitted` (neither the TrainJob nor its JobSet is suspended), `first_pod` (a Job of it has"
-        " pods), `running` (all nodes are ready), `ended`. After a restart of the operator, milestones that were"
-        " passed before are not observed again, but a TrainJob that is suspended then begins anew. The phase is"
-        " `status.state`; `Unknown` is a TrainJob whose status has none yet, or the feature gate TrainJobState is off.",
+        " right. 100 namespaces, 100 runtimes, 1,000 pairs of them and 50 reasons have series of their own; the others"
+        " share the label value `other`. A namespace or runtime that no TrainJob has any more makes room for a new one."
+        " A milestone is observed once for each TrainJob, when the operator sees it: `jobset` (the JobSet exists; not"
+        " observed if something else than a defect of ktrain or a plugin kept the TrainJob from having one: a runtime"
+        " that is missing, a quota, a name that is taken), `admitted` (neither the TrainJob nor its JobSet is"
+        " suspended), `first_pod` (a Job of it has pods), `running` (all nodes are ready), `ended`. After a restart of"
+        " the operator, milestones that were passed before are not observed again, but a TrainJob that is suspended"
+        " then begins anew. The phase is `status.state`; `Unknown` is a TrainJob whose status has none yet, or the"
+        " feature gate TrainJobState is off.",
     ),
     Section("Plugins", "ktrain_plugin_", "Every replica: hooks are called by webhooks and by reconciles."),
     Section(

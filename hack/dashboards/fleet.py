@@ -21,7 +21,7 @@ def fleet() -> Dashboard:
             "namespace",
             "Namespace",
             "label_values(ktrain_trainjobs, namespace)",
-            "Namespaces with TrainJobs; the operator counts those after the first 100 as `other`.",
+            "Namespaces with TrainJobs; the operator counts more than 100 as `other`.",
         ),
         variable(
             "runtime",

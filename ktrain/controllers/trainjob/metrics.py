@@ -2,9 +2,9 @@
 The metrics of TrainJobs: their names, their label values, and what a scrape reads of them.
 
 Gauges and counters are plain numbers that change with the events of informers (`metrics_observer.py`), so a scrape
-costs as much as it has series, however many TrainJobs there are. Label values are bounded: the first `MAX_NAMES`
-namespaces, runtimes and reasons have series of their own, and the others share `other`. No label has the name of a
-TrainJob.
+costs as much as it has series, however many TrainJobs there are. Label values are bounded: `MAX_NAMES` namespaces and
+runtimes, `MAX_PLACES` pairs of them and `MAX_REASONS` reasons have series of their own, and the others share `other`. A
+namespace or runtime that no TrainJob has any more makes room for a new one. No label has the name of a TrainJob.
 
 Only the leader has series of TrainJobs, so a sum over all replicas is right.
 """
@@ -16,13 +16,19 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from ktrain.framework.metrics.registry import OTHER, Metrics
 
+from .label_values import LabelValues
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from prometheus_client import Metric
 
 MAX_NAMES: Final = 100
-"""How many values of one label have series of their own."""
+"""How many namespaces, and how many runtimes, have series of their own."""
+MAX_PLACES: Final = 1000
+"""How many pairs of namespace and runtime have series of their own."""
+MAX_REASONS: Final = 50
+"""How many reasons have series of their own."""
 MILESTONES: Final = ("jobset", "admitted", "first_pod", "running", "ended")
 SECONDS: Final = (
     *(0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0),
@@ -35,6 +41,8 @@ _USUAL_ENDS: Final = (("Complete", "AllJobsCompleted"), ("Failed", "FailedJobs")
 """The ends, with the reasons of JobSet, whose counters exist as soon as a namespace and runtime has a TrainJob."""
 _PLACE: Final = ("namespace", "runtime")
 
+Place = tuple[str, str]
+"""The labels that say where a TrainJob is: namespace and runtime."""
 Count = dict[tuple[str, ...], float]
 """Values by label values."""
 
@@ -47,29 +55,18 @@ class Nodes(NamedTuple):
     failed: int
 
 
-class Names:
-    """The values of one label: each its own up to a limit, the rest together."""
-
-    def __init__(self, most: int = MAX_NAMES) -> None:
-        self._most = most
-        self._known: dict[str, str] = {}
-
-    def __getitem__(self, name: str) -> str:
-        """Return the label value for a name; it stays the same as long as this object lives."""
-        if (known := self._known.get(name)) is not None:
-            return known
-        if len(self._known) >= self._most:
-            return OTHER  # not remembered, so that names without end cost no memory
-        return self._known.setdefault(name, name)
-
-
 class JobSeries:
     """The series of TrainJobs. A collector of prometheus_client; without a registry nothing is ever collected."""
 
-    def __init__(self, metrics: Metrics, now_s: Callable[[], float]) -> None:
-        self.namespaces = Names()
-        self.runtimes = Names()
-        self.reasons = Names()
+    def __init__(
+        self, metrics: Metrics, now_s: Callable[[], float], *, names: int = MAX_NAMES, places: int = MAX_PLACES
+    ) -> None:
+        self._namespaces = LabelValues[str](names, self._forget_namespace)
+        self._runtimes = LabelValues[str](names, lambda name: self._forget(lambda key: key[1] == name))
+        self._places = LabelValues[tuple[str, str]](
+            MAX_PLACES, lambda place: self._forget(lambda key: key[:2] == place)
+        )
+        self._reasons: set[str] = set()
         self.phases: Count = defaultdict(int)
         self.nodes: Count = defaultdict(int)
         self.blocked: Count = defaultdict(int)
@@ -91,18 +88,53 @@ class JobSeries:
         self.gang_wait = metrics.histogram("ktrain_gang_wait_seconds", text, SECONDS, {})
         metrics.collect("ktrain_trainjobs", self)
 
-    def begin(self, place: tuple[str, str]) -> None:
-        """Have the counters of a namespace and runtime exist at 0, so that the first event is seen as an increase."""
+    def enter(self, namespace: str, runtime: str) -> Place:
+        """
+        Return the labels of a TrainJob that has appeared; it has them until it leaves.
+
+        Their counters exist at 0 from now on, so that the first event is seen as an increase.
+        """
+        namespace = namespace if namespace != OTHER and self._namespaces.take(namespace) else OTHER
+        runtime = runtime if runtime != OTHER and self._runtimes.take(runtime) else OTHER
+        if OTHER not in (namespace, runtime) and not self._places.take((namespace, runtime)):
+            self._runtimes.release(runtime)
+            runtime = OTHER
+        place = namespace, runtime
         if place not in self.created:
             self.created[place] = self.restarts[place] = 0
             self.ended.update({(*place, *end): 0 for end in _USUAL_ENDS})
+        return place
 
-    def end(self, place: tuple[str, str], result: str, reason: str) -> None:
+    def leave(self, place: Place) -> None:
+        """Count a TrainJob as gone; the series stay until others need their place."""
+        namespace, runtime = place
+        self._namespaces.release(namespace)
+        self._runtimes.release(runtime)
+        self._places.release(place)
+
+    def reason(self, name: str) -> str:
+        """Return the label value of a reason, which stays the same."""
+        if name not in self._reasons:
+            if len(self._reasons) >= MAX_REASONS:
+                return OTHER
+            self._reasons.add(name)
+        return name
+
+    def _forget_namespace(self, name: str) -> None:
+        self._forget(lambda key: key[0] == name)
+        _drop(self.blocked, lambda key: key[0] == name)
+        _drop(self.waiting_gangs, lambda key: key[0] == name)
+
+    def _forget(self, fits: Callable[[tuple[str, ...]], bool]) -> None:
+        for values in (self.phases, self.nodes, self.created, self.ended, self.restarts):
+            _drop(values, fits)
+
+    def end(self, place: Place, result: str, reason: str) -> None:
         """Count the end of a TrainJob."""
-        labels = (*place, result, self.reasons[reason])
+        labels = (*place, result, self.reason(reason))
         self.ended[labels] = self.ended.get(labels, 0) + 1
 
-    def move_nodes(self, place: tuple[str, str], before: Nodes, after: Nodes) -> None:
+    def move_nodes(self, place: Place, before: Nodes, after: Nodes) -> None:
         """Replace the nodes of a TrainJob."""
         for state, had, has in zip(Nodes._fields, before, after, strict=True):
             self.nodes[*place, state] += has - had
@@ -184,6 +216,11 @@ class JobSeries:
                 for key, value in values.items() if self.leads else ():
                     metric.add_metric(key, value)
                 yield metric
+
+
+def _drop(values: Count, fits: Callable[[tuple[str, ...]], bool]) -> None:
+    for key in [one for one in values if fits(one)]:
+        del values[key]
 
 
 def snapshot_counter(metrics: Metrics | None, mode: str) -> Callable[[str], None]:

@@ -22,8 +22,8 @@ from ktrain.plugins.jobset import JOB_SET_STATES
 from ..scope import is_watched
 from .build import runtime_key
 from .lookups import is_of_train_jobs
-from .metrics import MILESTONES, JobSeries, Nodes
-from .observe import RUNTIMES
+from .metrics import MILESTONES, JobSeries, Nodes, Place
+from .observe import INTERNAL_ERROR, PLUGIN_FAILED, RUNTIMES
 from .state import PENDING, RESTARTING, RUNNING, STALLED, STARTING
 
 if TYPE_CHECKING:
@@ -40,12 +40,16 @@ if TYPE_CHECKING:
     from ktrain.plugins.jobset import JobSetState
 
 UNKNOWN: Final = "Unknown"
+DEFECTS: Final = frozenset({INTERNAL_ERROR, PLUGIN_FAILED})
+"""Reasons of a diagnosis that are nobody's fault but the operator's and its plugins'."""
 _FRESH_S: Final = 2.0
 """An object that is no older when it is first seen was created just now: timestamps have whole seconds."""
 _JOBSET, _ADMITTED, _FIRST_POD, _RUNNING = (1 << number for number in range(4))
 _GANG_WAITS: Final = frozenset({PENDING, STARTING, STALLED})
 _NO_NODES: Final = Nodes(0, 0, 0)
 _UNBLOCKED: Final = ("", "")
+_MAX_GANGS: Final = 1000
+"""Runtimes that are remembered."""
 
 
 class _Gang(msgspec.Struct, rename="camel"):
@@ -60,7 +64,7 @@ _decode_gang: Final = msgspec.json.Decoder(_Gang)
 class _Life(msgspec.Struct, gc=False):
     """What is known of one unfinished TrainJob, and what it contributes to gauges."""
 
-    place: tuple[str, str]
+    place: Place
     created_s: float
     reached: int = 0
     """The milestones that were observed or passed, a bit each."""
@@ -72,6 +76,8 @@ class _Life(msgspec.Struct, gc=False):
     nodes: Nodes = _NO_NODES
     blocked: tuple[str, str] = _UNBLOCKED
     """Namespace and reason."""
+    was_hindered: bool = False
+    """Whether something else than a defect kept it from having a JobSet: no fault of the operator's."""
     restarts: int = 0
     trace_id: str = ""
 
@@ -95,6 +101,8 @@ class JobMetrics:
         }
         self._lives: dict[str, _Life] = {}
         """By the UID of unfinished TrainJobs."""
+        self._places: dict[str, Place] = {}
+        """Of all TrainJobs, by UID."""
         self._gangs: dict[str, tuple[str, bool]] = {}
         """Whether a runtime has a gang policy, by its UID and resource version."""
         self._jobs.add_handler(self)
@@ -124,8 +132,8 @@ class JobMetrics:
 
     def on_add(self, obj: api.TrainJob, *, initial: bool) -> None:
         """Begin to follow a TrainJob, unless it has ended."""
-        place = self._place(obj)
-        self.series.begin(place)
+        place = self.series.enter(obj.metadata.namespace, obj.spec.runtime_ref.name)
+        self._places[obj.metadata.uid] = place
         self.series.phases[*place, obj.status.state or UNKNOWN] += 1
         if not obj.is_finished:
             life = _Life(place, self._created_s(obj), restarts=obj.status.restarts or 0)
@@ -136,7 +144,7 @@ class JobMetrics:
         """Count what has changed."""
         before, after = old.status.state or UNKNOWN, new.status.state or UNKNOWN
         if before != after:
-            place = self._place(new)
+            place = self._places[new.metadata.uid]
             self.series.phases[*place, before] -= 1
             self.series.phases[*place, after] += 1
         life = self._lives.get(new.metadata.uid)
@@ -147,9 +155,11 @@ class JobMetrics:
 
     def on_delete(self, obj: api.TrainJob) -> None:
         """Follow a TrainJob no more."""
-        self.series.phases[*self._place(obj), obj.status.state or UNKNOWN] -= 1
+        place = self._places.pop(obj.metadata.uid)
+        self.series.phases[*place, obj.status.state or UNKNOWN] -= 1
         if (life := self._lives.pop(obj.metadata.uid, None)) is not None:
             self._contribute(life, obj.metadata.uid, _NO_NODES, _UNBLOCKED, waits=False)
+        self.series.leave(place)
 
     # Lives
 
@@ -170,6 +180,8 @@ class JobMetrics:
             life.admitted_s = None
         elif life.admitted_s is None:
             life.admitted_s = 0.0 if was_there else self._now_s()
+        if job_set is None and job.status.diagnosis and job.status.diagnosis.reason not in DEFECTS:
+            life.was_hindered = True
         reached = _reached(job, job_set, is_admitted=is_admitted)
         if was_there:
             life.reached |= reached and (1 << reached.bit_length()) - 1
@@ -190,7 +202,7 @@ class JobMetrics:
     def _observe(self, life: _Life, new: int) -> None:
         now_s, exemplar = self._now_s(), _exemplar(life)
         for number, milestone in enumerate(MILESTONES[:-1]):
-            if new & (1 << number):
+            if new & (1 << number) and not (life.was_hindered and milestone == MILESTONES[0]):
                 self.series.milestones[milestone](max(0.0, now_s - life.created_s), exemplar)
         if new & _JOBSET:
             self.series.created[life.place] += 1
@@ -230,13 +242,9 @@ class JobMetrics:
         now_s, created = self._now_s(), job.metadata.creation_timestamp
         return now_s if created is None or now_s - created.timestamp() < _FRESH_S else created.timestamp()
 
-    def _place(self, job: api.TrainJob) -> tuple[str, str]:
-        """Return the labels that say where a TrainJob is: namespace and runtime."""
-        return self.series.namespaces[job.metadata.namespace], self.series.runtimes[job.spec.runtime_ref.name]
-
     def _blocked(self, life: _Life, job: api.TrainJob) -> tuple[str, str]:
         found = job.status.diagnosis
-        return _UNBLOCKED if found is None or job.is_finished else (life.place[0], self.series.reasons[found.reason])
+        return _UNBLOCKED if found is None or job.is_finished else (life.place[0], self.series.reason(found.reason))
 
     def _is_gang(self, job: api.TrainJob) -> bool | None:
         """Whether the runtime of a TrainJob has a gang policy; decoded once for each version of a runtime."""
@@ -249,6 +257,8 @@ class JobMetrics:
         version, uid = runtime.metadata.resource_version, runtime.metadata.uid
         if (known := self._gangs.get(uid)) is None or known[0] != version:
             policy = bytes(_decode_gang.decode(runtime.spec).pod_group_policy)
+            if len(self._gangs) >= _MAX_GANGS:
+                self._gangs.clear()
             known = self._gangs[uid] = version, policy not in (b"", b"null", b"{}")
         return known[1]
 

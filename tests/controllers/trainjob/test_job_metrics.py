@@ -9,7 +9,7 @@ from prometheus_client.openmetrics.exposition import generate_latest
 from ktrain.api import assets, core, jobset
 from ktrain.api import trainer as api
 from ktrain.api.meta import Key
-from ktrain.controllers.trainjob.metrics import JobSeries, Names
+from ktrain.controllers.trainjob.metrics import JobSeries
 from ktrain.framework.metrics import Metrics
 from ktrain.framework.telemetry.tracing import Tracing
 from ktrain.plugins import coscheduling
@@ -180,9 +180,21 @@ def test_snapshots_are_counted_by_mode_and_answer(shared, mode, other):
     play(scenario)
 
 
-def test_names_without_end_share_one_label():
-    names = Names(most=2)
-    assert [names[name] for name in ("a", "b", "c", "a", "d")] == ["a", "b", "other", "a", "other"]
+@pytest.mark.parametrize(("hindered", "counted"), [(True, 0), (False, 1)])
+def test_time_that_something_else_than_ktrain_took_is_no_time_to_the_jobset(hindered, counted):
+    async def scenario(world: World) -> None:
+        world.quota_exceeded = hindered
+        value = watch(world)
+        async with world.operator():
+            await world.job()
+            await world.settle(60)
+            world.quota_exceeded = False
+            await world.settle(1200)
+            assert value("ktrain_trainjobs_created_total", **PLACE) == 1
+            assert observed(value, "jobset")[0] == counted
+            assert observed(value, "admitted")[0] == 1
+
+    play(scenario)
 
 
 def test_a_milestone_names_the_trace_of_the_reconcile_that_led_to_it():
