@@ -15,7 +15,7 @@ from ktrain.framework.cache.informer import Informer, Scope
 from ktrain.framework.cache.intake import Intake, Taken
 from ktrain.framework.client.client import Client
 from ktrain.framework.errors import CacheSyncTimeout
-from ktrain.framework.serving.health import cache_check
+from ktrain.framework.serving.health import Note, cache_check
 from ktrain.framework.writes import Write, recording
 from ktrain.local.apiserver.server import ApiServer
 from ktrain.testing.time import simulate
@@ -247,23 +247,71 @@ def test_a_list_of_one_namespace_replaces_the_objects_of_this_namespace_only(scr
     assert (look.relists["expired"], look.version) == (1, 5)
 
 
-def test_a_refusal_in_one_namespace_is_named_and_costs_this_namespace_only(script):
-    message = 'secrets is forbidden: User "me" cannot watch resource "secrets" in API group "" in the namespace "b"'
-    script.streams += [[*synced("a", "x"), FOREVER], *[(403, failure(403, "Forbidden", message))] * 9]
+def refused(namespace):
+    message = (
+        f'secrets is forbidden: User "me" cannot list resource "secrets" in API group "" in the namespace "{namespace}"'
+    )
+    return (403, failure(403, "Forbidden", message))
+
+
+def test_a_namespace_that_may_not_be_read_is_named_and_holds_nobody_up_until_it_may_be(script):
+    script.streams += [[*synced("a", "x"), FOREVER], *[refused("b")] * 4, [*synced("b", "y"), FOREVER]]
+
+    async def main(env):
+        seen = []
+        async with running(script, env, namespaces=WATCHED) as cache:
+            informer = cache.informer(SECRETS)
+            informer.add_handler(Recorder(seen))
+            await cache.wait_for_sync(5)
+            early = informer.synced, [str(obj.metadata.key) for obj in informer.list()]
+            note, look = cache_check(cache)(), informer.statistics()
+            await env.clock.sleep(200)
+            late = informer.synced, [str(obj.metadata.key) for obj in informer.list()]
+            return early, note, look, late, cache_check(cache)(), seen
+
+    early, note, look, late, healthy, seen = simulate(main)
+    assert early == (True, ["a/x"])
+    assert isinstance(note, Note)
+    assert note.startswith("secrets in a, b: namespace b: ")
+    assert note.endswith("grant this identity `list` and `watch` there, or watch this namespace no more")
+    assert (look.synced, look.forbidden, look.forbidden_in, look.age_s is not None) == (True, False, ("b",), True)
+    assert late == (True, ["a/x", "b/y"])
+    assert healthy is None
+    assert seen == [("initial", "x"), ("initial", "y")]
+
+
+def test_a_namespace_that_is_deleted_later_leaves_the_others_ready(script):
+    gone = [5.0, event("DELETED", secret("b", "y", 8))]
+    script.streams += [[*synced("a", "x"), FOREVER], [*synced("b", "y"), *gone], *[refused("b")] * 9]
+
+    async def main(env):
+        async with running(script, env, namespaces=WATCHED) as cache:
+            informer = cache.informer(SECRETS)
+            await cache.wait_for_sync(5)
+            await env.clock.sleep(60)
+            return informer.synced, [str(obj.metadata.key) for obj in informer.list()], cache_check(cache)()
+
+    is_synced, content, check = simulate(main)
+    assert (is_synced, content) == (True, ["a/x"])
+    assert isinstance(check, Note)
+
+
+def test_who_may_read_none_of_the_namespaces_has_no_content(script):
+    script.streams += [refused("a"), refused("b")] * 9
 
     async def main(env):
         async with running(script, env, namespaces=WATCHED) as cache:
             informer = cache.informer(SECRETS)
             with pytest.raises(CacheSyncTimeout) as late:
                 await cache.wait_for_sync(5)
-            await env.clock.sleep(1)
-            return str(late.value), cache_check(cache)(), informer.get(Key("a", "x")) is not None, informer.synced
+            return str(late.value), cache_check(cache)(), informer.statistics()
 
-    late, check, has_a, is_synced = simulate(main)
-    assert "secrets in a, b (namespace b: " in late
-    assert check.startswith("secrets in a, b: namespace b: ")
-    assert message in check
-    assert (has_a, is_synced) == (True, False)
+    late, check, look = simulate(main)
+    assert "secrets in a, b (namespace a: " in late
+    assert "; namespace b: " in late
+    assert not isinstance(check, Note)
+    assert check.endswith("grant this identity `list` and `watch` on the kind, and it goes on without a restart")
+    assert (look.synced, look.forbidden, look.forbidden_in) == (False, True, ())
 
 
 def test_a_kind_that_is_missing_is_waited_for_in_every_namespace(script):

@@ -142,7 +142,8 @@ async def without_unserved(registry: Registry, client: Client, namespaces: Seque
     that never fills would. JobSets are not asked about: without them nothing runs. Asked once, at the start, for all
     kinds side by side, so that an API server that never answers costs `DISCOVERY_TIMEOUT_S` for each version of a kind.
 
-    With *namespaces*, only these are asked for, and kinds that are in no namespace are left out.
+    With *namespaces*, only these are asked for, and kinds that are in no namespace are left out. One that may be listed
+    in some of them is not: it is followed there.
     """
     answers: dict[Resource[Any], str] = {JOB_SET_STATES: ""}
 
@@ -170,14 +171,20 @@ async def _reason_to_leave_out(resource: Resource[Any], client: Client, namespac
     if namespaces and not resource.namespaced:
         return LIMITED.format(resource.qualified_name)
 
-    async def ask(namespace: str) -> None:
-        await client.raw("GET", resource.path(namespace), query=[("limit", "1")], timeout_s=DISCOVERY_TIMEOUT_S)
+    refusals: list[Forbidden] = []
 
+    async def ask(namespace: str) -> None:
+        try:
+            await client.raw("GET", resource.path(namespace), query=[("limit", "1")], timeout_s=DISCOVERY_TIMEOUT_S)
+        except Forbidden as error:
+            refusals.append(error)
+
+    asked = namespaces or ("",)
     try:
-        await run_all([partial(ask, namespace) for namespace in namespaces or ("",)], limit=NAMESPACES_AT_ONCE)
-    except (NotFound, Forbidden) as error:
+        await run_all([partial(ask, namespace) for namespace in asked], limit=NAMESPACES_AT_ONCE)
+    except NotFound as error:
         return f"{resource.api_version}: {error}"
     except FrameworkError as error:
         # No proof of absence; the cache waits for it, and says what it waits for.
         log.warning("plugin.kind_not_known", kind=resource.qualified_name, reason=str(error))
-    return ""
+    return f"{resource.api_version}: {refusals[0]}" if len(refusals) == len(asked) else ""

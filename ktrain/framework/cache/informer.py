@@ -16,12 +16,14 @@ no more is deleted; only its name is known to be taken.
 
 An informer of some namespaces has a `Partition` for each of them, with a list and a watch of its own: a user may be
 allowed to read namespaces one by one, and not all at once. Objects of two namespaces never share a key, so all of the
-above holds for each partition by itself. The informer is synced when all partitions are. (One informer for each
-namespace was rejected: every user would have to join their indexes, handlers and states.)
+above holds for each partition by itself. The informer is synced when all partitions are, but for those that the API
+server refuses to show: who deletes a namespace, and with it the Role in it, must not stop the work in the others. (One
+informer for each namespace was rejected: every user would have to join their indexes, handlers and states.)
 """
 
 from __future__ import annotations
 
+import asyncio
 from itertools import chain, islice
 from typing import TYPE_CHECKING, Generic, TypeVar
 
@@ -35,7 +37,6 @@ from .scope import Scope, describe
 from .subscription import Subscription
 
 if TYPE_CHECKING:
-    import asyncio
     from collections.abc import Callable
 
     from ktrain.api.meta import Key, Resource
@@ -63,13 +64,14 @@ class Informer(Generic[T]):
         self.released: bool = False
         """Whether the last user gave it back: it is empty, and follows nothing any more."""
         self._handlers: Handlers[T] = Handlers(resource)
+        self._change = asyncio.Event()
         self.partitions: tuple[Partition[T], ...] = tuple(
-            Partition(resource, one, self._handlers) for one in scope.partitions()
+            Partition(resource, one, self._handlers, self._changed) for one in scope.partitions()
         )
         """One for each namespace of the scope, or one for all. A reflector feeds each."""
         self._by_namespace = {one.scope.namespace: one for one in self.partitions}
         # What has the keys of every other namespace: all objects, or never any.
-        self._rest = self._by_namespace.get("") or Partition(resource, scope, self._handlers)
+        self._rest = self._by_namespace.get("") or Partition(resource, scope, self._handlers, self._changed)
         self._subscriptions: list[Subscription[T]] = []
         self._clock: Clock | None = None
 
@@ -144,8 +146,13 @@ class Informer(Generic[T]):
 
     @property
     def synced(self) -> bool:
-        """Whether the first content is complete and every handler was told of it. Not any more if the kind vanished."""
-        return all(partition.synced for partition in self.partitions)
+        """
+        Whether the first content is complete and every handler was told of it. Not any more if the kind vanished.
+
+        A namespace that the API server refuses to show is not waited for, unless it refuses all of them.
+        """
+        parts = self.partitions
+        return any(one.synced for one in parts) and all(one.synced or one.refused for one in parts)
 
     @property
     def missing(self) -> bool:
@@ -170,26 +177,27 @@ class Informer(Generic[T]):
             RuntimeError: The informer was released.
         """
         while not self.synced:
-            for partition in self.partitions:
-                await partition.wait_for_sync()
+            self._check_alive()
+            await self._change.wait()
 
     async def wait_for_decision(self) -> None:
         """Wait until `synced`, `missing` or `released`; without a limit of its own."""
         while not (self.synced or self.missing or self.released):
-            for partition in self.partitions:
-                await partition.wait_for_decision()
+            await self._change.wait()
 
     def statistics(self) -> InformerStatistics:
         """Count and state, for health checks and metrics."""
         parts, records = self.partitions, [partition.record for partition in self.partitions]
         bad = chain.from_iterable(record.bad.items() for record in records)
+        forbidden = [one for one in parts if _is_forbidden(one)]
         return InformerStatistics(
             objects=len(self),
             version=self.version,
             synced=self.synced,
             last_error=self._errors(),
             missing=self.missing,
-            forbidden=any(isinstance(one.last_error, Forbidden) for one in parts),
+            forbidden=len(forbidden) == len(parts),
+            forbidden_in=tuple(one.scope.namespace for one in forbidden) if len(forbidden) < len(parts) else (),
             left_out=sum(one.left_out for one in parts),
             bytes=sum(one.bytes for one in parts),
             age_s=self._age_s(),
@@ -216,6 +224,7 @@ class Informer(Generic[T]):
             subscription.end()
         for partition in self.partitions:
             partition.release()
+        self._changed()
 
     # Own writes
 
@@ -249,10 +258,16 @@ class Informer(Generic[T]):
         return "; ".join(f"namespace {namespace}: {error}" for namespace, error in errors.items())
 
     def _age_s(self) -> float | None:
-        """Seconds since the API server was heard of the namespace of which it was heard longest ago."""
-        heard_s = [partition.record.heard_at_s for partition in self.partitions]
+        """Seconds since the API server was heard of the namespace of which it was heard longest ago, if it shows it."""
+        shown = [one for one in self.partitions if not _is_forbidden(one)] or self.partitions
+        heard_s = [partition.record.heard_at_s for partition in shown]
         oldest_s = None if None in heard_s else min(one for one in heard_s if one is not None)
         return None if oldest_s is None or self._clock is None else self._clock.monotonic() - oldest_s
+
+    def _changed(self) -> None:
+        """Wake those who wait."""
+        self._change.set()
+        self._change = asyncio.Event()
 
     def _check_alive(self) -> None:
         if self.released:
@@ -262,3 +277,8 @@ class Informer(Generic[T]):
         self._subscriptions.remove(subscription)
         if not self.released:
             self._handlers.leave(subscription)
+
+
+def _is_forbidden(partition: Partition[T]) -> bool:
+    """Whether the API server's last word on a namespace was a 403."""
+    return isinstance(partition.last_error, Forbidden)

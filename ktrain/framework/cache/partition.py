@@ -51,9 +51,10 @@ class Partition(Generic[T]):
     Attributes:
         scope: Of one namespace, or of all; with the informer's selectors.
         store: The objects and their indexes.
+        changed: Called when `synced`, `missing` or `refused` may have changed.
     """
 
-    def __init__(self, resource: Resource[T], scope: Scope, handlers: Handlers[T]) -> None:
+    def __init__(self, resource: Resource[T], scope: Scope, handlers: Handlers[T], changed: Callable[[], None]) -> None:
         self.resource = resource
         self.scope = scope
         self.store: Store[T] = Store()
@@ -63,7 +64,10 @@ class Partition(Generic[T]):
         """Why the API server could not be followed, until it can."""
         self.missing: bool = False
         """Whether the API server does not serve the kind at all: its CRD is not installed."""
-        self.released: bool = False
+        self.refused: bool = False
+        """Whether the API server refused (403) to show the kind since it was listed last."""
+        self.synced: bool = False
+        """Whether the first content is complete and every handler was told of it."""
         self.record: WatchRecord = WatchRecord()
         """What the reflector counts."""
         self._handlers = handlers
@@ -74,8 +78,7 @@ class Partition(Generic[T]):
         self._telling: Iterator[None] = iter(())
         self._deletions = Deletions()
         self._waiters = Waiters()
-        self._synced = asyncio.Event()
-        self._decided = asyncio.Event()
+        self._changed = changed
 
     def __str__(self) -> str:
         return describe(self.resource, self.scope)
@@ -97,27 +100,6 @@ class Partition(Generic[T]):
     def when_gone(self, key: Key, call: Callable[[], None]) -> None:
         """Call this once, when the object of a name is gone."""
         self._departures.tell(key, call)
-
-    @property
-    def synced(self) -> bool:
-        """Whether the first content is complete and every handler was told of it."""
-        return self._synced.is_set()
-
-    async def wait_for_sync(self) -> None:
-        """Wait until `synced`. RuntimeError if the informer was released."""
-        while not self.synced:
-            self.check_alive()
-            await self._synced.wait()
-
-    async def wait_for_decision(self) -> None:
-        """Wait until `synced`, `missing` or `released`."""
-        while not (self.synced or self.missing or self.released):
-            await self._decided.wait()
-
-    def check_alive(self) -> None:
-        """Raise RuntimeError if the informer was released."""
-        if self.released:
-            raise RuntimeError(f"the informer of {self} was released: ask the cache for it again")
 
     # Own writes
 
@@ -194,9 +176,9 @@ class Partition(Generic[T]):
         self._waiters.release_all()
         self._departures.check(lambda key: key in self._left_out or self.store.get(key) is not None)
         await self._tell_rest()
-        self.missing = False
-        self._synced.set()
-        self._decided.set()
+        self.missing = self.refused = False
+        self.synced = True
+        self._changed()
 
     def put(self, key: Key, obj: T, version: int) -> None:
         """
@@ -252,23 +234,23 @@ class Partition(Generic[T]):
         self.last_error = error
         if isinstance(error, KindMissing):
             self.missing = True
-            self._synced.clear()
-            self._decided.set()
+            self.refused = self.synced = False
             self._waiters.release_all()
         elif isinstance(error, Forbidden):
             # Whether the kind is there is not known to who may not ask.
             self.missing = False
+            self.refused = True
+        else:
+            return
+        self._changed()
 
     def release(self) -> None:
         """Empty it and wake everyone who waits. The informer calls this when its last user gave it back."""
-        self.released = True
+        self.synced = False
         self._telling = iter(())
         self._left_out = Names()
         self._departures.clear()
         self.store = Store()
-        self._synced.set()  # wakes those who wait, who then see that it was released
-        self._synced.clear()
-        self._decided.set()
         self._waiters.release_all()
 
     async def _tell_rest(self) -> None:

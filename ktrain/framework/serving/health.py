@@ -44,6 +44,7 @@ log: FilteringBoundLogger = structlog.get_logger("ktrain.framework.serving")
 METRICS: Final = "/metrics"
 CHECK_TIMEOUT_S: Final = 0.8
 _ADVICE: Final = "; grant this identity `list` and `watch` on the kind, and it goes on without a restart"
+_ADVICE_IN: Final = "; grant this identity `list` and `watch` there, or watch this namespace no more"
 
 Check = Callable[[], "str | Awaitable[str | None] | None"]
 """None if healthy, else what is wrong; a `Note` is healthy and has something to say. One that waits may take 0.8 s."""
@@ -62,20 +63,25 @@ def cache_check(cache: Cache) -> Check:
     Return a check for readiness: every informer has its content and may go on reading, or why not.
 
     One whose kind is missing does not fail it, since the CRD may come later, but is named (`Note`). One that
-    the API server refuses (403) fails it, also if it has content: that grows old.
+    the API server refuses (403) fails it, also if it has content: that grows old. If it refuses some of the namespaces
+    that are watched, these are named: a namespace that somebody deleted is no reason to stop the work in the others.
     """
 
     def check() -> str | None:
         looks = cache.statistics()
-        missing = [f"{name}: {s.last_error}" for name, s in looks.items() if s.missing]
+        notes = [
+            f"{name}: {s.last_error}{_ADVICE_IN if s.forbidden_in else ''}"
+            for name, s in looks.items()
+            if s.missing or s.forbidden_in
+        ]
         problems = [
             f"{name}: {s.last_error or 'no answer yet'}{_ADVICE if s.forbidden else ''}"
             for name, s in looks.items()
             if s.forbidden or not (s.synced or s.missing)
         ]
         if problems:
-            return "; ".join([*problems, *(f"(note) {text}" for text in missing)])
-        return Note("; ".join(missing)) if missing else None
+            return "; ".join([*problems, *(f"(note) {text}" for text in notes)])
+        return Note("; ".join(notes)) if notes else None
 
     return check
 
