@@ -119,3 +119,18 @@ def test_a_release_that_was_never_upgraded_leaves_no_runtime(helm_there, kubectl
     )
     assert RELEASE not in left
     assert "trainer.kubeflow.org" not in left
+
+
+def test_a_watched_namespace_that_was_deleted_leaves_the_release_with_an_upgrade(helm_there, kubectl_there):
+    there = ("--namespace", NAMESPACE)
+    values = ("--set", "webhook.enabled=false", "--set")
+    for name in ("team-a", "team-b"):
+        kubectl_there("create", "namespace", name)
+    helm_there("install", RELEASE, CHART, *there, "--create-namespace", *values, "watchNamespaces={team-a,team-b}")
+    kubectl_there("delete", "namespace", "team-b", "--timeout=60s")
+
+    helm_there("upgrade", RELEASE, CHART, *there, *values, "watchNamespaces={team-a}")
+
+    assert "team-b" not in helm_there("get", "manifest", RELEASE, *there)
+    helm_there("uninstall", RELEASE, *there)
+    assert kubectl_there("get", "roles", "--namespace", "team-a", "-o", "name") == ""

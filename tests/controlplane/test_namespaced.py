@@ -133,7 +133,7 @@ async def test_jobs_of_the_watched_namespaces_run_with_roles_only(audited, tmp_p
     assert '"event":"operator.namespaced"' in log.read_text().replace('": "', '":"')
 
 
-async def test_a_namespace_that_it_may_not_read_is_named(audited, tmp_path, unused_tcp_port):
+async def test_a_namespace_that_it_may_not_read_is_named_and_stops_no_other(audited, tmp_path, unused_tcp_port):
     cluster, _ = audited
     log, file = tmp_path / "operator.log", tmp_path / "config.yaml"
     async with real_plane(cluster) as one, real_plane(cluster) as two:
@@ -146,12 +146,18 @@ async def test_a_namespace_that_it_may_not_read_is_named(audited, tmp_path, unus
         health = ("--health-probe-bind-address", f"127.0.0.1:{unused_tcp_port}")
         kubeconfig = cluster.add_user("ktrain-other")
         async with operating(one, kubeconfig, "--config", file, *health, log=log) as process:
-            forbidden = f'in the namespace "{two.namespace}"'
+            forbidden = f"trainjobs.trainer.kubeflow.org in {', '.join(watched)}: namespace {two.namespace}: "
             status, text = await until(
-                lambda: status_of(f"http://127.0.0.1:{unused_tcp_port}/readyz"),
+                lambda: status_of(f"http://127.0.0.1:{unused_tcp_port}/readyz?verbose"),
                 lambda answer: forbidden in answer[1],
                 despite=(ClientError,),
             )
-            assert status == 500
-            assert f"trainjobs.trainer.kubeflow.org in {', '.join(watched)}: namespace {two.namespace}: " in text
+            assert status == 200
+            for plane in (one, two):
+                await create(client, TRAINING_RUNTIMES, "TrainingRuntime", "rt", plane.namespace, SPEC)
+                await submit(client, plane.namespace, "job")
+            await one.wait_for(JOBSETS, "job", lambda found: found is not None)
+            assert (await client.list(JOBSETS, two.namespace)).items == []
+            await grant(client, "ktrain-other", [role("ktrain", wanted, "watched")], two.namespace)
+            await two.wait_for(JOBSETS, "job", lambda found: found is not None)
             await end(process)
