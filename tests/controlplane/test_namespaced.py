@@ -147,7 +147,7 @@ async def test_a_namespace_that_it_may_not_read_is_named_and_stops_no_other(audi
         kubeconfig = cluster.add_user("ktrain-other")
         async with operating(one, kubeconfig, "--config", file, *health, log=log) as process:
             forbidden = f"trainjobs.trainer.kubeflow.org in {', '.join(watched)}: namespace {two.namespace}: "
-            status, text = await until(
+            status, _ = await until(
                 lambda: status_of(f"http://127.0.0.1:{unused_tcp_port}/readyz?verbose"),
                 lambda answer: forbidden in answer[1],
                 despite=(ClientError,),
