@@ -1,5 +1,7 @@
 """A cache that is limited to some namespaces: each has a list and a watch of its own, and the informer is one."""
 
+from contextlib import asynccontextmanager
+
 import anyio
 import msgspec
 import pytest
@@ -14,7 +16,7 @@ from ktrain.framework.cache.cache import Cache
 from ktrain.framework.cache.informer import Informer, Scope
 from ktrain.framework.cache.intake import Intake, Taken
 from ktrain.framework.client.client import Client
-from ktrain.framework.errors import CacheSyncTimeout
+from ktrain.framework.errors import CacheSyncTimeout, Forbidden, Status
 from ktrain.framework.serving.health import Note, cache_check
 from ktrain.framework.writes import Write, recording
 from ktrain.local.apiserver.server import ApiServer
@@ -274,7 +276,7 @@ def test_a_namespace_that_may_not_be_read_is_named_and_holds_nobody_up_until_it_
     assert isinstance(note, Note)
     assert note.startswith("secrets in a, b: namespace b: ")
     assert note.endswith("grant this identity `list` and `watch` there, or watch this namespace no more")
-    assert (look.synced, look.forbidden, look.forbidden_in, look.age_s is not None) == (True, False, ("b",), True)
+    assert (look.synced, look.forbidden, look.shut, look.age_s is not None) == (True, False, ("b",), True)
     assert late == (True, ["a/x", "b/y"])
     assert healthy is None
     assert seen == [("initial", "x"), ("initial", "y")]
@@ -296,6 +298,74 @@ def test_a_namespace_that_is_deleted_later_leaves_the_others_ready(script):
     assert isinstance(check, Note)
 
 
+async def half_refused(env, changes):
+    """Follow ConfigMaps, which may be read in both namespaces, and Secrets, which may be in the first."""
+    server = ApiServer(env)
+    user = Client(server.transport(), env, field_manager="user")
+    for namespace in WATCHED:
+        await user.create(core.NAMESPACES, {"metadata": {"name": namespace}})
+    transport = Refusing(server.transport())
+    async with running(transport, env, namespaces=WATCHED) as cache:
+        informers = [cache.informer(SECRETS), cache.informer(core.CONFIG_MAPS)]
+        looks = []
+        for refused, wait_s in changes:
+            transport.refused = refused
+            await env.clock.sleep(wait_s)
+            check = cache_check(cache)()
+            is_ready = check is None or isinstance(check, Note)
+            looks.append(([one.synced for one in informers], is_ready, [one.statistics().shut for one in informers]))
+        return looks
+
+
+class Refusing:
+    """A transport on which some paths are forbidden."""
+
+    refused = ()
+
+    def __init__(self, transport):
+        self._transport = transport
+
+    def request(self, method, path, **options):
+        self._check(path)
+        return self._transport.request(method, path, **options)
+
+    @asynccontextmanager
+    async def stream(self, path, **options):
+        self._check(path)
+        async with self._transport.stream(path, **options) as stream:
+            yield stream
+
+    def _check(self, path):
+        if path in self.refused:
+            raise Forbidden(Status(code=403, message="not here"), method="GET", path=path)
+
+    async def aclose(self):
+        await self._transport.aclose()
+
+
+SECRETS_OF_B, CONFIG_MAPS_OF_B = "/api/v1/namespaces/b/secrets", "/api/v1/namespaces/b/configmaps"
+ALL_OF_B = (SECRETS_OF_B, CONFIG_MAPS_OF_B)
+
+
+def test_a_namespace_of_which_some_kinds_may_be_read_is_waited_for():
+    changes = [((SECRETS_OF_B,), 100), (ALL_OF_B, 700), ((), 100)]
+    half, none, all_ = simulate(lambda env: half_refused(env, changes))
+
+    assert half == ([False, True], False, [(), ()])
+    assert none == ([True, True], True, [("b",), ("b",)])
+    assert all_ == ([True, True], True, [(), ()])
+
+
+def test_the_watches_of_a_deleted_namespace_may_end_one_after_the_other():
+    changes = [((), 10), ((SECRETS_OF_B,), 700), ((SECRETS_OF_B,), 900), (ALL_OF_B, 700)]
+    well, ending, half, none = simulate(lambda env: half_refused(env, changes))
+
+    assert well == ([True, True], True, [(), ()])
+    assert ending == ([True, True], True, [(), ()])
+    assert half == ([True, True], False, [(), ()])
+    assert none == ([True, True], True, [("b",), ("b",)])
+
+
 def test_who_may_read_none_of_the_namespaces_has_no_content(script):
     script.streams += [refused("a"), refused("b")] * 9
 
@@ -311,7 +381,7 @@ def test_who_may_read_none_of_the_namespaces_has_no_content(script):
     assert "; namespace b: " in late
     assert not isinstance(check, Note)
     assert check.endswith("grant this identity `list` and `watch` on the kind, and it goes on without a restart")
-    assert (look.synced, look.forbidden, look.forbidden_in) == (False, True, ())
+    assert (look.synced, look.forbidden, look.shut) == (False, True, ())
 
 
 def test_a_kind_that_is_missing_is_waited_for_in_every_namespace(script):

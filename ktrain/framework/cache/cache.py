@@ -231,6 +231,15 @@ class Cache:
                 if concerned and not informer.shows(write):
                     yield informer, write
 
+    def refuses(self, namespace: str) -> bool:
+        """Whether the API server shows nothing of a namespace to which the cache is limited: of no kind."""
+        return all(informer.refuses(namespace) for informer in self.informers())
+
+    def wake(self) -> None:
+        """Have those who wait for any informer look again."""
+        for informer in self.informers():
+            informer.wake()
+
     def statistics(self) -> dict[str, InformerStatistics]:
         """A look at every informer, by resource and scope."""
         looks: dict[str, InformerStatistics] = {}

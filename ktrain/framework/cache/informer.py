@@ -16,16 +16,17 @@ no more is deleted; only its name is known to be taken.
 
 An informer of some namespaces has a `Partition` for each of them, with a list and a watch of its own: a user may be
 allowed to read namespaces one by one, and not all at once. Objects of two namespaces never share a key, so all of the
-above holds for each partition by itself. The informer is synced when all partitions are, but for those that the API
-server refuses to show: who deletes a namespace, and with it the Role in it, must not stop the work in the others. (One
-informer for each namespace was rejected: every user would have to join their indexes, handlers and states.)
+above holds for each partition by itself. The informer is synced when all partitions are, but for those of namespaces of
+which the API server shows nothing at all: a namespace that is deleted, and with it the Role in it, must not stop the
+work in the others. (One informer for each namespace was rejected: every user would have to join their indexes, handlers
+and states.)
 """
 
 from __future__ import annotations
 
 import asyncio
 from itertools import chain, islice
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
 from ktrain.framework.errors import Forbidden
 from ktrain.framework.metrics.cache import InformerMetrics
@@ -51,6 +52,12 @@ if TYPE_CHECKING:
 __all__ = ["Handler", "Informer", "InformerStatistics", "Scope"]
 
 T = TypeVar("T")
+
+SHUTTING_S: Final = 900.0
+"""
+After a namespace was deleted, each of its watches is refused when it ends, ten minutes later at the latest. As long the
+content of one that is refused may grow old.
+"""
 
 
 class Informer(Generic[T]):
@@ -149,10 +156,10 @@ class Informer(Generic[T]):
         """
         Whether the first content is complete and every handler was told of it. Not any more if the kind vanished.
 
-        A namespace that the API server refuses to show is not waited for, unless it refuses all of them.
+        A namespace of which the API server refuses to show any kind is not waited for, if it shows another namespace.
         """
         parts = self.partitions
-        return any(one.synced for one in parts) and all(one.synced or one.refused for one in parts)
+        return any(one.synced for one in parts) and all(one.synced or self._is_shut(one) for one in parts)
 
     @property
     def missing(self) -> bool:
@@ -189,15 +196,15 @@ class Informer(Generic[T]):
         """Count and state, for health checks and metrics."""
         parts, records = self.partitions, [partition.record for partition in self.partitions]
         bad = chain.from_iterable(record.bad.items() for record in records)
-        forbidden = [one for one in parts if _is_forbidden(one)]
+        shut = [one.scope.namespace for one in parts if self._is_shut(one)]
         return InformerStatistics(
             objects=len(self),
             version=self.version,
             synced=self.synced,
             last_error=self._errors(),
             missing=self.missing,
-            forbidden=len(forbidden) == len(parts),
-            forbidden_in=tuple(one.scope.namespace for one in forbidden) if len(forbidden) < len(parts) else (),
+            forbidden=any(isinstance(one.last_error, Forbidden) for one in parts) and not self._is_excused(),
+            shut=tuple(shut) if len(shut) < len(parts) else (),
             left_out=sum(one.left_out for one in parts),
             bytes=sum(one.bytes for one in parts),
             age_s=self._age_s(),
@@ -259,15 +266,39 @@ class Informer(Generic[T]):
 
     def _age_s(self) -> float | None:
         """Seconds since the API server was heard of the namespace of which it was heard longest ago, if it shows it."""
-        shown = [one for one in self.partitions if not _is_forbidden(one)] or self.partitions
+        shown = [one for one in self.partitions if not self._is_shut(one)] or self.partitions
         heard_s = [partition.record.heard_at_s for partition in shown]
         oldest_s = None if None in heard_s else min(one for one in heard_s if one is not None)
         return None if oldest_s is None or self._clock is None else self._clock.monotonic() - oldest_s
 
-    def _changed(self) -> None:
-        """Wake those who wait."""
+    def refuses(self, namespace: str) -> bool:
+        """Whether the API server shows nothing of the kind in this namespace; also if the informer is not of it."""
+        partition = self._by_namespace.get(namespace)
+        return partition is None or partition.refused or partition.missing
+
+    def wake(self) -> None:
+        """Have those who wait look again."""
         self._change.set()
         self._change = asyncio.Event()
+
+    def _changed(self) -> None:
+        if len(self.partitions) == 1 or self.cache is None:
+            self.wake()
+        else:
+            self.cache.wake()  # what is refused of one kind decides what others wait for
+
+    def _is_shut(self, partition: Partition[T]) -> bool:
+        """Whether nothing is shown of the namespace of a partition, of this kind and of all others."""
+        return partition.refused and (self.cache is None or self.cache.refuses(partition.scope.namespace))
+
+    def _is_excused(self) -> bool:
+        """Whether each refusal is of a namespace that is shut, or may be about to be, and another one is not."""
+        now_s = self._clock.monotonic() if self._clock else 0.0
+        refused = [one for one in self.partitions if one.refused]
+        return len(refused) < len(self.partitions) and all(
+            self._is_shut(one) or (one.synced and now_s - (one.record.heard_at_s or 0.0) < SHUTTING_S)
+            for one in refused
+        )
 
     def _check_alive(self) -> None:
         if self.released:
@@ -277,8 +308,3 @@ class Informer(Generic[T]):
         self._subscriptions.remove(subscription)
         if not self.released:
             self._handlers.leave(subscription)
-
-
-def _is_forbidden(partition: Partition[T]) -> bool:
-    """Whether the API server's last word on a namespace was a 403."""
-    return isinstance(partition.last_error, Forbidden)

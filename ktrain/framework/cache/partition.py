@@ -65,7 +65,7 @@ class Partition(Generic[T]):
         self.missing: bool = False
         """Whether the API server does not serve the kind at all: its CRD is not installed."""
         self.refused: bool = False
-        """Whether the API server refused (403) to show the kind since it was listed last."""
+        """Whether the API server refused (403) to show the kind, and has shown nothing of it since."""
         self.synced: bool = False
         """Whether the first content is complete and every handler was told of it."""
         self.record: WatchRecord = WatchRecord()
@@ -176,7 +176,7 @@ class Partition(Generic[T]):
         self._waiters.release_all()
         self._departures.check(lambda key: key in self._left_out or self.store.get(key) is not None)
         await self._tell_rest()
-        self.missing = self.refused = False
+        self.missing = False
         self.synced = True
         self._changed()
 
@@ -283,3 +283,4 @@ class Partition(Generic[T]):
 
     def _heard(self) -> None:
         self.last_error = None
+        self.refused = False

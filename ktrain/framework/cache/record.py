@@ -69,9 +69,9 @@ class InformerStatistics:
     last_error: str
     missing: bool = False
     forbidden: bool = False
-    """Whether the API server's last word was that this identity may not read the kind (403), in no namespace."""
-    forbidden_in: tuple[str, ...] = ()
-    """Namespaces in which it may not, if there are others."""
+    """Whether the API server's last word was that this identity may not read the kind (403), but for `shut`."""
+    shut: tuple[str, ...] = ()
+    """Namespaces of which the API server shows nothing at all, if it shows others."""
     left_out: int = 0
     """Objects that are there and not held."""
     bytes: int = 0

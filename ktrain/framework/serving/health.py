@@ -70,9 +70,7 @@ def cache_check(cache: Cache) -> Check:
     def check() -> str | None:
         looks = cache.statistics()
         notes = [
-            f"{name}: {s.last_error}{_ADVICE_IN if s.forbidden_in else ''}"
-            for name, s in looks.items()
-            if s.missing or s.forbidden_in
+            f"{name}: {s.last_error}{_ADVICE_IN if s.shut else ''}" for name, s in looks.items() if s.missing or s.shut
         ]
         problems = [
             f"{name}: {s.last_error or 'no answer yet'}{_ADVICE if s.forbidden else ''}"
