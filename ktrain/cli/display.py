@@ -184,3 +184,8 @@ def close_quietly() -> None:
     for stream in (sys.stdout, sys.stderr):
         if not stream.isatty():
             os.dup2(devnull, stream.fileno())
+
+
+def printable(text: str) -> str:
+    """Return what users write into their objects without control characters, which a terminal would obey."""
+    return "".join(letter if letter.isprintable() else "?" for letter in text)

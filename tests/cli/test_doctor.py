@@ -9,8 +9,11 @@ import anyio
 import pytest
 
 from ktrain.api import assets
+from ktrain.api.rbac import Right, Rule
+from ktrain.cli.doctor.command import _table
 from ktrain.cli.doctor.definitions import _problems
-from ktrain.cli.doctor.finding import Status
+from ktrain.cli.doctor.finding import Finding, Status
+from ktrain.cli.doctor.rights import Access, _unused
 
 READY = [{"type": kind, "status": "True"} for kind in ("Established", "NamesAccepted")]
 
@@ -86,3 +89,43 @@ def test_a_cluster_that_cannot_be_asked_is_one_line_and_2(tmp_path):
     assert done.returncode == 2
     assert len(done.stderr.splitlines()) == 1
     assert done.stdout == ""
+
+
+def test_a_terminal_gets_no_control_characters_of_others():
+    finding = Finding("operator", Status.ERROR, "ConfigMap a/b", "unknown field `\x1b[31mfoo`", "correct it")
+
+    assert "unknown field `?[31mfoo`" in _table([finding])
+
+
+PODS = Right("watched", Rule(("",), ("pods",), ("list", "watch")), "")
+GROUPS = Right("watched", Rule(("volcano.sh",), ("podgroups",), ("list",)), "plugin:Volcano")
+
+
+@pytest.mark.parametrize(
+    ("refused", "unused"),
+    [
+        ((), {}),
+        ((("podgroups", "a"), ("podgroups", "b")), {("plugin", "plugin:Volcano"): Status.OK}),
+        ((("podgroups", "a"),), {}),
+        ((("podgroups", "b"), ("pods", "b")), {("namespace", "b"): Status.WARNING}),
+        ((("pods", "b"),), {}),
+    ],
+)
+def test_what_the_operator_does_without_is_no_missing_right(refused, unused):
+    asked = [
+        (right, Access(right.rule.api_groups[0], right.rule.resources[0], verb, namespace))
+        for right in (PODS, GROUPS)
+        for verb in right.rule.verbs
+        for namespace in ("a", "b")
+    ]
+    allowed = [(access.resource, access.namespace) not in refused for _, access in asked]
+
+    found = _unused(asked, allowed, ("a", "b"))
+
+    assert {key: finding.status for key, finding in found.items()} == unused
+
+
+def test_an_operator_that_may_nothing_lacks_rights():
+    asked = [(PODS, Access("", "pods", "list", namespace)) for namespace in ("a", "b")]
+
+    assert _unused(asked, [False, False], ("a", "b")) == {}

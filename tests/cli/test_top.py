@@ -195,6 +195,10 @@ async def test_a_service_that_speaks_tls_is_asked_by_tls():
             {SERVICES: [{"metadata": {}, "items": []}]},
             "no Service with the label trainer.kubeflow.org/implementation=ktrain has",
         ),
+        (
+            {SERVICES: [{**FOUND, "items": FOUND["items"] * 2}]},
+            "several Services have the label .*: ktrain/manager, ktrain/manager; say which is meant with --metrics",
+        ),
         ({}, "the operator's Service cannot be looked for .* name it with --metrics"),
         ({SERVICES: [FOUND]}, r"http:manager:metrics/proxy/metrics.*404.*https:manager"),
         ({SERVICES: [FOUND], PROXY.format("http"): [(STANDBY + BUSY).encode()]}, "none of 5 answers is from a replica"),

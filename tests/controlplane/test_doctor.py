@@ -7,7 +7,7 @@ import msgspec
 import pytest
 import yaml
 
-from ktrain.api.core import CONFIG_MAPS, CUSTOM_RESOURCE_DEFINITIONS, LEASES, SECRETS, SERVICES, untyped
+from ktrain.api.core import CONFIG_MAPS, CUSTOM_RESOURCE_DEFINITIONS, LEASES, NAMESPACES, SECRETS, SERVICES, untyped
 from ktrain.api.meta import Key, format_micro_time
 from ktrain.api.trainer import IN_USE_FINALIZER, TRAINING_RUNTIMES
 from ktrain.cli import readiness
@@ -346,6 +346,23 @@ async def test_a_namespaced_operator_is_asked_about_its_namespaces_only(examined
     found = of(await examined(), "rights", Status.ERROR)
     assert all(f" in {control_plane.namespace}, which it needs" in line for line in found)
     assert not [line for line in found if "clustertrainingruntimes" in line]
+
+
+async def test_what_only_looks_like_the_operator_displaces_nobody(install, client, control_plane):
+    if control_plane.is_real:
+        pytest.skip("others install in other namespaces")
+    await install()
+    await client.create(untyped(NAMESPACES), {"metadata": {"name": "evil"}})
+    labels = {"trainer.kubeflow.org/implementation": "ktrain"}
+    await client.create(DEPLOYMENTS, deployment("evil", "evil", "any", labels=labels, arguments=["--config", "/x"]))
+
+    findings = await examination.examine(client, "")
+    meant = await examination.examine(client, control_plane.namespace)
+
+    names = f"{control_plane.namespace}/operator, evil/evil"
+    assert of(findings, "operator", Status.ERROR) == [f"operator: several Deployments look like the operator: {names}"]
+    assert of(meant, "rights", Status.ERROR)
+    await client.delete(untyped(NAMESPACES), Key("", "evil"))
 
 
 @pytest.mark.usefixtures("unregistered")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from ktrain.cli.checks import not_empty
+from ktrain.cli.display import printable
 from ktrain.cli.options import Outcome
 
 if TYPE_CHECKING:
@@ -90,7 +91,7 @@ def _table(findings: Sequence[Finding]) -> str:
     lines: list[str] = []
     width = max(len(one.check) for one in findings)
     for one in findings:
-        lines.append(f"{one.status.value:<8} {one.check:<{width}}  {one.subject}: {one.message}")
+        lines.append(printable(f"{one.status.value:<8} {one.check:<{width}}  {one.subject}: {one.message}"))
         if one.fix:
             lines.append(f"{'':8} {'':{width}}  -> {one.fix}")
     counts = {status: sum(one.status.value == status for one in findings) for status in ("error", "warning", "skipped")}

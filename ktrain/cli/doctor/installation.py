@@ -12,7 +12,7 @@ from ktrain.api.core import CONFIG_MAPS, untyped
 from ktrain.cli.config import ConfigError, Configuration, parse
 from ktrain.framework.errors import NotFound
 
-from .cluster import DEPLOYMENTS
+from .cluster import DEPLOYMENTS, name_of
 
 if TYPE_CHECKING:
     from ktrain.api.meta import Json
@@ -41,6 +41,7 @@ class Installation:
         others: Deployments of operators that work on the same objects, by what they are.
         configuration: The operator's; the defaults without an operator.
         problem: Why the configuration could not be read; empty if it was.
+        candidates: Names of Deployments of ktrain's operator, if there are several.
     """
 
     deployment: Json | None = None
@@ -48,6 +49,7 @@ class Installation:
     others: tuple[tuple[str, Json], ...] = ()
     configuration: Configuration = field(default_factory=Configuration)
     problem: str = ""
+    candidates: tuple[str, ...] = ()
 
     @property
     def namespace(self) -> str:
@@ -73,11 +75,13 @@ async def find_installation(client: Client, namespace: str, given: Configuration
     others = tuple((product, one) for one in deployments if one not in ours and (product := _product(one)))
     if not ours:
         return Installation(others=others)
+    if len(ours) > 1:
+        # Anybody who may create a Deployment can make one that looks like ours: none of them is taken at its word.
+        return Installation(others=(*others, *((OURS, one) for one in ours)), candidates=tuple(map(name_of, ours)))
     try:
         configuration, problem = given or await _configuration(client, ours[0]), ""
     except ConfigError as error:
         configuration, problem = Configuration(), str(error)
-    others += tuple((OURS, one) for one in ours[1:])
     return Installation(ours[0], _account(ours[0]), others, configuration, problem)
 
 

@@ -26,8 +26,11 @@ async def check(cluster: Cluster) -> AsyncIterator[Finding]:
     """Check the Deployment, its configuration, what unready replicas say, and the lease."""
     installation = cluster.installation
     deployment = installation.deployment
+    if installation.candidates:
+        what = f"several Deployments look like the operator: {', '.join(installation.candidates)}"
+        yield _report.error("operator", what, "name the namespace of the one that is meant with -n")
     if deployment is None:
-        if not cluster.is_installed:
+        if not installation.candidates and not cluster.is_installed:
             yield _report.ok("operator", "is not installed")
         return
     name = f"Deployment {name_of(deployment)}"

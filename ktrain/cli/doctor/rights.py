@@ -16,7 +16,7 @@ from ktrain.pipeline import Registry
 from .finding import Reporter
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterable
+    from collections.abc import AsyncIterator, Iterable, Sequence
 
     from ktrain.api.meta import Json
     from ktrain.api.rbac import Right
@@ -71,9 +71,13 @@ async def check(cluster: Cluster) -> AsyncIterator[Finding]:
     needed = declared.needed(installation.configuration, Registry.load())
     asked = [(right, access) for right in needed for access in _accesses(cluster, right)]
     allowed = await _review(cluster, account, [access for _, access in asked])
+    unused = _unused(asked, allowed, installation.configuration.watch_namespaces)
+    for finding in unused.values():
+        yield finding
     lacking: dict[tuple[str, str, str], list[str]] = {}
     for (right, access), is_allowed in zip(asked, allowed, strict=True):
-        if not is_allowed:
+        is_unused = ("plugin", right.feature) in unused or ("namespace", access.namespace) in unused
+        if not (is_allowed or is_unused):
             where = f" in {access.namespace}" if access.namespace else ""
             kind = f"{access.resource}.{access.group}" if access.group else access.resource
             lacking.setdefault((kind, where, right.rule.reason), []).append(access.verb)
@@ -83,14 +87,36 @@ async def check(cluster: Cluster) -> AsyncIterator[Finding]:
             kind, what, "upgrade the chart's release (its roles are generated), or extend your own role"
         )
     if not lacking:
-        yield _report.ok(account, f"may do all {len(asked)} things that this configuration needs")
+        yield _report.ok(account, f"may do the {sum(allowed)} things that this configuration needs")
+
+
+def _unused(
+    asked: list[tuple[Right, Access]], allowed: list[bool], namespaces: Sequence[str]
+) -> dict[tuple[str, str], Finding]:
+    """Return what the operator does without because nothing of it is allowed: plugins and namespaces."""
+    found: dict[tuple[str, str], Finding] = {}
+    possible = {right.feature for (right, _), one in zip(asked, allowed, strict=True) if one}
+    for feature in dict.fromkeys(right.feature for right, _ in asked):
+        if feature.startswith(declared.PLUGIN) and feature not in possible:
+            text = "nothing of what it needs is allowed (rbac.excludePlugins), so TrainJobs that need it do not start"
+            found["plugin", feature] = _report.ok(f"plugin {feature.removeprefix(declared.PLUGIN)}", text)
+    readable = {access.namespace for (_, access), one in zip(asked, allowed, strict=True) if one}
+    for namespace in namespaces if readable else ():
+        if namespace not in readable:
+            fix = "give the Role there back (helm upgrade), or take the namespace out of watchNamespaces"
+            found["namespace", namespace] = _report.warning(
+                f"namespace {namespace}", "nothing is allowed there: it is left out", fix
+            )
+    return found
 
 
 def _accesses(cluster: Cluster, right: Right) -> Iterable[Access]:
     rule = right.rule
     places = tuple(cluster.installation.configuration.watch_namespaces) or ("",)
     if right.scope != "watched":
-        places = (cluster.installation.namespace if right.scope == "own" else "",)
+        election = cluster.installation.configuration.leader_election.resource_namespace
+        own = (right.feature == "leaderElection" and election) or cluster.installation.namespace
+        places = (own if right.scope == "own" else "",)
     names = rule.resource_names or ("",)
     for parts in product(rule.api_groups, rule.resources, rule.verbs, places, names):
         yield Access(*parts)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from ktrain.api import trainer as api
 from ktrain.api.meta import Object, Resource, Struct
+from ktrain.cli.display import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -98,15 +99,10 @@ def _row(job: TopJob, now: datetime) -> Row:
         namespace=meta.namespace,
         name=meta.name,
         # Without the feature gate TrainJobState, and with Kubeflow's operator, there are conditions only.
-        state=_printable(status.state or (last.type if last.status == "True" else "")) or UNKNOWN,
-        nodes=_printable(status.nodes.summary) if status.nodes else "",
+        state=printable(status.state or (last.type if last.status == "True" else "")) or UNKNOWN,
+        nodes=printable(status.nodes.summary) if status.nodes else "",
         restarts=status.restarts or 0,
-        reason=_printable(reason),
-        runtime=_printable(job.spec.runtime_ref.name),
+        reason=printable(reason),
+        runtime=printable(job.spec.runtime_ref.name),
         age_s=max((now - meta.creation_timestamp).total_seconds(), 0.0) if meta.creation_timestamp else 0.0,
     )
-
-
-def _printable(text: str) -> str:
-    """Return what users write into their objects without control characters, which a terminal would obey."""
-    return "".join(letter if letter.isprintable() else "?" for letter in text)

@@ -123,11 +123,13 @@ async def find_source(client: Client, url: str = "") -> Source:
         services = (await client.list(_SERVICES, label_selector=SELECTOR)).items
     except FrameworkError as error:
         raise NoMetrics(f"the operator's Service cannot be looked for ({error}); name it with --metrics") from error
-    for service in services:
-        if any(port.name == PORT for port in service.spec.ports):
-            namespace, name = service.metadata.key
-            proxies = (f"{scheme}:{name}:{PORT}/proxy/metrics" for scheme in ("http", "https"))
-            return Source(client, paths=tuple(f"/api/v1/namespaces/{namespace}/services/{one}" for one in proxies))
+    found = [service.metadata.key for service in services if any(port.name == PORT for port in service.spec.ports)]
+    if len(found) > 1:
+        names = ", ".join(map(str, found))
+        raise NoMetrics(f"several Services have the label {SELECTOR}: {names}; say which is meant with --metrics URL")
+    for namespace, name in found:
+        proxies = (f"{scheme}:{name}:{PORT}/proxy/metrics" for scheme in ("http", "https"))
+        return Source(client, paths=tuple(f"/api/v1/namespaces/{namespace}/services/{one}" for one in proxies))
     raise NoMetrics(
         f"no Service with the label {SELECTOR} has a port named {PORT}; say where the operator's metrics are with"
         " --metrics URL"

@@ -48,6 +48,10 @@ class Statistics(Protocol):
     def missing(self) -> bool:
         """Whether the kind is not served."""
 
+    @property
+    def shut(self) -> tuple[str, ...]:
+        """Namespaces of which the API server shows nothing."""
+
 
 @dataclass(frozen=True, slots=True)
 class InformerMetrics:
@@ -104,6 +108,11 @@ class InformerMetrics:
             "last_event_age_seconds",
             "Seconds since the API server last sent an event or a bookmark to the watch; NaN if it never did.",
             lambda: nan if (age := look().age_s) is None else age,
+        )
+        gauge(
+            "shut_namespaces",
+            "Number of watched namespaces of which the API server shows nothing (403), so that nobody waits for them.",
+            lambda: len(look().shut),
         )
         gauge("synced", "1 while the content of the informer is complete, 0 while it is not.", lambda: look().synced)
         gauge(
