@@ -39,7 +39,10 @@ class Rule:
     """Plurals; `trainjobs/status` for a subresource."""
     verbs: tuple[str, ...]
     resource_names: tuple[str, ...] = ()
-    """Only the objects of these names; empty: all. Verbs that name no object, such as `list`, cannot be limited."""
+    """
+    Only the objects of these names; empty: all. `create` cannot be limited so; `list` and `watch` can if a request has
+    a field selector by the name.
+    """
     reason: str = ""
     """What it is for, a few words for the administrator who reads the role."""
 
@@ -68,7 +71,14 @@ class Right:
 
 
 # `Any`: any kind.
-def right(scope: Scope, resource: Resource[Any], *verbs: str, reason: str, subresource: str = "") -> Right:
-    """Return a right to one kind, or to a subresource of it."""
+def right(
+    scope: Scope,
+    resource: Resource[Any],
+    *verbs: str,
+    reason: str,
+    subresource: str = "",
+    names: tuple[str, ...] = (),
+) -> Right:
+    """Return a right to one kind, or to a subresource of it; with *names* only to these objects."""
     plural = f"{resource.plural}/{subresource}" if subresource else resource.plural
-    return Right(scope, Rule((resource.group,), (plural,), verbs, reason=reason))
+    return Right(scope, Rule((resource.group,), (plural,), verbs, names, reason))

@@ -27,16 +27,21 @@ _INJECTED: Final = ("get", "patch")
 ADMISSION: Final = "admissionregistration.k8s.io"
 
 
-def rights(secrets: Sequence[str], *, jobsets: bool) -> tuple[Right, ...]:
+def rights(secrets: Sequence[str]) -> tuple[Right, ...]:
     """Return the rights of managed certificates, which are kept in Secrets of these names."""
-    why = "the CA of the webhooks"
-    more = (JOBSET_WEBHOOKS,) if jobsets else ()
-    rules = (
-        Rule((ADMISSION,), ("validatingwebhookconfigurations",), _INJECTED, (VALIDATING_WEBHOOKS, *more), why),
-        Rule((ADMISSION,), ("mutatingwebhookconfigurations",), _INJECTED, (MUTATING_WEBHOOKS, *more), why),
-    )
     kept = Rule(("",), ("secrets",), ("get", "update"), tuple(secrets), "the certificate of the webhooks")
-    return (*(Right("cluster", rule) for rule in rules), Right("own", kept))
+    return (*_injections(VALIDATING_WEBHOOKS, MUTATING_WEBHOOKS), Right("own", kept))
+
+
+def rights_of_jobsets() -> tuple[Right, ...]:
+    """Return what managed certificates need more where the JobSet controller has webhooks."""
+    return _injections(JOBSET_WEBHOOKS, JOBSET_WEBHOOKS)
+
+
+def _injections(validating: str, mutating: str) -> tuple[Right, ...]:
+    why = "the CA of the webhooks"
+    kinds = (("validatingwebhookconfigurations", validating), ("mutatingwebhookconfigurations", mutating))
+    return tuple(Right("cluster", Rule((ADMISSION,), (kind,), _INJECTED, (name,), why)) for kind, name in kinds)
 
 
 @dataclass(frozen=True, slots=True)

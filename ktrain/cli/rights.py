@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from ktrain.api.rbac import Right
 from ktrain.controllers import jobset, runtimes, trainjob
 from ktrain.controllers.statusserver.rights import RIGHTS as STATUS_SERVER
-from ktrain.framework.election.writes import RIGHTS as ELECTION
+from ktrain.framework.election import writes as election
 from ktrain.framework.serving.authorization import RIGHTS as METRICS_AUTH
 
 from . import certificates
@@ -23,10 +23,11 @@ if TYPE_CHECKING:
     from ktrain.api.rbac import Rule, Scope
     from ktrain.pipeline import Registry
 
-    from .config import CertManagement, Configuration
+    from .config import Configuration
 
 CERT_MANAGEMENT: Final = "certManagement"
-CLUSTER_WIDE: Final = frozenset({CERT_MANAGEMENT, "statusServer", "metricsAuth"})
+JOBSET_CERTIFICATES: Final = "jobsetCertificates"
+CLUSTER_WIDE: Final = frozenset({CERT_MANAGEMENT, JOBSET_CERTIFICATES, "statusServer", "metricsAuth"})
 """Features that do not work without a right in the whole cluster. The others do without what they cannot read."""
 PLUGIN: Final = "plugin:"
 """Features that begin so are plugins, by their name."""
@@ -34,15 +35,16 @@ FEATURES_OF_PLUGINS: Final = {"JobSet": "", "TrainJobStatus": "statusServer", "W
 """Our own plugins that no feature, or another one than their name, switches on."""
 
 
-def all_rights(registry: Registry, secrets: Sequence[str]) -> tuple[Right, ...]:
-    """Return the rights of every feature, with managed certificates in Secrets of these names."""
+def all_rights(registry: Registry, secrets: Sequence[str], lease: str) -> tuple[Right, ...]:
+    """Return the rights of every feature, with managed certificates in Secrets of these names, and of this Lease."""
     found = [
         *trainjob.RIGHTS,
         *runtimes.RIGHTS,
         *_of_plugins(registry),
         *(one.for_feature("sharedSnapshots") for one in trainjob.SHARED_SNAPSHOTS),
-        *(one.for_feature("leaderElection") for one in ELECTION),
-        *(one.for_feature(CERT_MANAGEMENT) for one in certificates.rights(secrets, jobsets=True)),
+        *(one.for_feature("leaderElection") for one in election.rights(lease)),
+        *(one.for_feature(CERT_MANAGEMENT) for one in certificates.rights(secrets)),
+        *(one.for_feature(JOBSET_CERTIFICATES) for one in certificates.rights_of_jobsets()),
         *(one.for_feature("statusServer") for one in STATUS_SERVER),
         *(one.for_feature("metricsAuth") for one in METRICS_AUTH),
         *(one.for_feature("jobset") for one in jobset.RIGHTS),
@@ -65,22 +67,18 @@ def needed(configuration: Configuration, registry: Registry) -> tuple[Right, ...
         "metricsAuth": configuration.metrics.authorized,
         "jobset": configuration.jobset.enable,
         "genericWorkload": configuration.has_native_gangs,
+        CERT_MANAGEMENT: management.enable,
+        JOBSET_CERTIFICATES: management.enable and configuration.jobset.enable,
     }
+    secret = management.webhook_secret_name or management.service
     found = [
         right
-        for right in all_rights(registry, _secrets(management))
+        for right in all_rights(registry, (secret,), configuration.leader_election.resource_name)
         if features.get(right.feature, right.feature.startswith(PLUGIN))
     ]
-    if management.enable:
-        managed = certificates.rights(_secrets(management), jobsets=configuration.jobset.enable)
-        found += [right.for_feature(CERT_MANAGEMENT) for right in managed]
     if configuration.watch_namespaces:
         found = [right for right in found if right.scope != "cluster" or right.feature in CLUSTER_WIDE]
     return tuple(found)
-
-
-def _secrets(management: CertManagement) -> tuple[str, ...]:
-    return (management.webhook_secret_name or management.service,)
 
 
 def _of_plugins(registry: Registry) -> Iterable[Right]:

@@ -131,3 +131,24 @@ def test_the_operator_reads_its_configuration(rendered, tmp_path, name):
         configuration.webhook.enable or configuration.takes_reports
     ) and not configuration.cert_management.enable
     assert (configuration.webhook.cert_dir in mounted) is needs_files
+
+
+@pytest.mark.parametrize("kind", ["ServiceMonitor", "PodMonitor"])
+def test_no_label_keeps_monitors_and_services_from_what_they_select(render, kind):
+    labels = {"app.kubernetes.io/part-of": "ml-platform", "app.kubernetes.io/name": "mine", "team": "x"}
+    found = render(
+        values={
+            "commonLabels": labels,
+            "monitoring": {f"{kind[0].lower()}{kind[1:]}": {"enabled": True}},
+            "manager": {"labels": labels, "selectorLabels": {"app.kubernetes.io/name": "theirs", "more": "z"}},
+        }
+    )
+
+    (deployment,), (service,) = ([one for one in found if one["kind"] == kind] for kind in ("Deployment", "Service"))
+    pods = deployment["spec"]["template"]["metadata"]["labels"]
+    (monitor,) = [one for one in found if one["kind"] == kind]
+    target = pods if kind == "PodMonitor" else service["metadata"]["labels"]
+    assert deployment["spec"]["selector"]["matchLabels"].items() <= pods.items()
+    assert service["spec"]["selector"].items() <= pods.items()
+    assert monitor["spec"]["selector"]["matchLabels"].items() <= target.items()
+    assert (pods["app.kubernetes.io/name"], pods["more"], pods["team"]) == ("theirs", "z", "x")

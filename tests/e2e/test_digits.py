@@ -44,6 +44,13 @@ def test_the_demo_trains_a_model_that_reads_digits_it_never_saw(ktrain, digits):
     assert accuracy >= 0.95
 
 
+def test_the_first_job_of_the_installation_guide_needs_no_file(ktrain, example):
+    code, output = ktrain("run", example("hello.yaml"))
+
+    assert code == 0, output
+    assert "[node-1] rank 1 of 2: the sum is 3" in output
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("pods", BOTH_WAYS)
 def test_two_nodes_with_two_ranks_each_train_one_model(ktrain, example, pods, monkeypatch):

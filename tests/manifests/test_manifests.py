@@ -38,4 +38,4 @@ def test_a_configuration_needs_the_rights_of_its_features_only():
 
     assert not without & {"jobset", "leaderElection", "statusServer", "metricsAuth", "certManagement"}
     assert {"", "plugin:MPI", "genericWorkload"} <= without
-    assert len(all_rights(registry, ("secret",))) > len(needed(Configuration(), registry))
+    assert len(all_rights(registry, ("secret",), "lease")) > len(needed(Configuration(), registry))

@@ -28,13 +28,9 @@
 
 {{/* The same labels as those of Kubeflow Trainer's chart, so that its Deployment can be upgraded. */}}
 {{- define "ktrain.selectorLabels" -}}
-app.kubernetes.io/name: {{ default .Chart.Name .Values.nameOverride | trunc 63 | trimSuffix "-" }}
-app.kubernetes.io/instance: {{ .Release.Name }}
-app.kubernetes.io/part-of: kubeflow
-app.kubernetes.io/component: manager
-{{- with .Values.manager.selectorLabels }}
-{{ toYaml . }}
-{{- end }}
+{{- $name := default .Chart.Name .Values.nameOverride | trunc 63 | trimSuffix "-" -}}
+{{- $labels := dict "app.kubernetes.io/name" $name "app.kubernetes.io/instance" .Release.Name "app.kubernetes.io/part-of" "kubeflow" "app.kubernetes.io/component" "manager" -}}
+{{- toYaml (merge dict .Values.manager.selectorLabels $labels) -}}
 {{- end -}}
 
 {{- define "ktrain.labels" -}}
@@ -52,7 +48,8 @@ annotations and labels of this object.
 */}}
 {{- define "ktrain.metadata" -}}
 {{- $root := .root -}}
-{{- $labels := merge dict (.labels | default dict) $root.Values.manager.labels $root.Values.commonLabels (include "ktrain.labels" $root | fromYaml) -}}
+{{- /* What selectors look for cannot be changed by labels for all objects: monitors would find nothing. */}}
+{{- $labels := merge dict (include "ktrain.selectorLabels" $root | fromYaml) (.labels | default dict) $root.Values.manager.labels $root.Values.commonLabels (include "ktrain.labels" $root | fromYaml) -}}
 {{- $annotations := merge dict (.annotations | default dict) $root.Values.commonAnnotations -}}
 name: {{ .name }}
 {{- if ne (.namespace | toString) "false" }}

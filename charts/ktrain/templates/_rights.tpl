@@ -14,6 +14,9 @@ cluster, watched, own), perhaps feature (only the rules of this one) and without
 {{- if and (eq .feature "certManagement") (has "secrets" .resources) .resourceNames -}}
 {{- $rule = merge (dict "resourceNames" (list (include "ktrain.secret" $root))) $rule -}}
 {{- end -}}
+{{- if and (eq .feature "leaderElection") .resourceNames -}}
+{{- $rule = merge (dict "resourceNames" (list $root.Values.manager.config.leaderElection.resourceName)) $rule -}}
+{{- end -}}
 {{- if not (has $rule $rules) -}}
 {{- $rules = append $rules $rule }}
 {{ printf "# %s" .reason }}
@@ -34,6 +37,9 @@ cluster, watched, own), perhaps feature (only the rules of this one) and without
 {{- end }}
 {{- if include "ktrain.makesCertificates" . }}
 - certManagement
+{{- if include "ktrain.runsJobSets" . }}
+- jobsetCertificates
+{{- end }}
 {{- end }}
 {{- if include "ktrain.takesReports" . }}
 - statusServer

@@ -1,4 +1,4 @@
-"""Label values that have series of their own: so many, and one that nothing has any more makes room for another."""
+"""Bounds the values of a label. A value that no object has is replaced when another value needs its place."""
 
 from __future__ import annotations
 

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from ktrain.framework.metrics.registry import OTHER, Metrics
 
 from .label_values import LabelValues
+from .observe import CONDITIONS_FAILED, HINDRANCES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -29,6 +30,8 @@ MAX_PLACES: Final = 1000
 """How many pairs of namespace and runtime have series of their own."""
 MAX_REASONS: Final = 50
 """How many reasons have series of their own."""
+KNOWN_REASONS: Final = (*HINDRANCES, CONDITIONS_FAILED, "AllJobsCompleted", "FailedJobs", "DeadlineExceeded")
+"""Reasons that alerts and dashboards look for: they have series of their own whatever others come first."""
 MILESTONES: Final = ("jobset", "admitted", "first_pod", "running", "ended")
 SECONDS: Final = (
     *(0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0),
@@ -63,10 +66,8 @@ class JobSeries:
     ) -> None:
         self._namespaces = LabelValues[str](names, self._forget_namespace)
         self._runtimes = LabelValues[str](names, lambda name: self._forget(lambda key: key[1] == name))
-        self._places = LabelValues[tuple[str, str]](
-            MAX_PLACES, lambda place: self._forget(lambda key: key[:2] == place)
-        )
-        self._reasons: set[str] = set()
+        self._places = LabelValues[tuple[str, str]](places, lambda place: self._forget(lambda key: key[:2] == place))
+        self._reasons = set(KNOWN_REASONS)
         self.phases: Count = defaultdict(int)
         self.nodes: Count = defaultdict(int)
         self.blocked: Count = defaultdict(int)

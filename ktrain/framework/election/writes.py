@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from ktrain.api.core import EVENTS, LEASES, Lease
 from ktrain.api.meta import Json, Key, Resource
-from ktrain.api.rbac import right
+from ktrain.api.rbac import Right, right
 from ktrain.framework.errors import Forbidden
 
 if TYPE_CHECKING:
@@ -20,13 +20,19 @@ if TYPE_CHECKING:
 
     from ktrain.framework.client.client import Client
 
-RIGHTS: Final = (
-    right("own", LEASES, "get", "list", "watch", "create", "patch", reason="the lease of the election"),
-    right("own", EVENTS, "create", "patch", reason="events of the election"),
-)
 _WHOLE: Final[Resource[Json]] = Resource(
     LEASES.group, LEASES.version, LEASES.kind, LEASES.plural, namespaced=True, type=dict
 )
+
+
+def rights(lease: str) -> tuple[Right, ...]:
+    """Return the rights of a candidate for the Lease of a name, which is the only one that it may read or change."""
+    why = "the lease of the election"
+    return (
+        right("own", LEASES, "create", reason=why),
+        right("own", LEASES, "get", "list", "watch", "patch", names=(lease,), reason=why),
+        right("own", EVENTS, "create", "patch", reason="events of the election"),
+    )
 
 
 class LeaseWrites:
