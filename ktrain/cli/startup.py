@@ -10,7 +10,7 @@ import structlog
 
 from ktrain import __version__
 from ktrain.framework.backoff import Backoff
-from ktrain.pipeline.registry import GROUP
+from ktrain.pipeline.loading import GROUP
 
 from .config import Configuration, Section, msgspec_name
 from .readiness import Server, api_server, sentence
