@@ -21,8 +21,7 @@ from ktrain.framework.parallel import first_cause
 from ktrain.framework.telemetry import foreign
 from ktrain.framework.telemetry.logging import AS_JSON, configure
 from ktrain.framework.telemetry.tracing import Tracing
-from ktrain.pipeline import PipelineError, Registry
-from ktrain.plugins.workload import Workload
+from ktrain.pipeline import PipelineError
 
 from . import kubeflow, namespaces
 from .certificates import manage_certificates
@@ -30,6 +29,7 @@ from .definition_fields import warn_of_missing_fields
 from .durations import parse_duration
 from .jobsets import add_jobsets
 from .kubeflow import fail
+from .plugin_choice import registry_of
 from .readiness import kinds_check
 from .startup import announce, connected
 from .statuses import add_status_server
@@ -88,7 +88,7 @@ async def set_up(operator: Operator, configuration: Configuration) -> None:
     operator.ready_check("kinds", kinds_check(cache, operator.main.unguarded, with_jobset_controller=controls_jobsets))
     await warn_of_missing_fields(operator.main.unguarded, with_jobset_controller=controls_jobsets)
     managed = manage_certificates(operator, configuration) if configuration.cert_management.enable else None
-    registry = await trainjob.without_unserved(_plugins(configuration), client, configuration.watch_namespaces)
+    registry = await trainjob.without_unserved(registry_of(configuration), client, configuration.watch_namespaces)
     registry.calls.expose(metrics)
     expose_build(metrics, registry)
     concurrency = configuration.controller.group_kind_concurrency
@@ -97,6 +97,7 @@ async def set_up(operator: Operator, configuration: Configuration) -> None:
     if job_metrics is not None:
         operator.add(job_metrics)
     operator.add(trainjob.make_collector(shared, cache, env, metrics=metrics, tracing=tracing))
+    sections = add_status_server(operator, configuration, managed)
     operator.add(
         trainjob.make_controller(
             client,
@@ -105,7 +106,7 @@ async def set_up(operator: Operator, configuration: Configuration) -> None:
             operator.recorder,
             registry,
             shared=shared,
-            config=add_status_server(operator, configuration, managed),
+            config=sections,
             shows_state=configuration.shows_state,
             max_concurrent_reconciles=concurrency.get(TRAIN_JOB_KIND, TRAIN_JOB_CONCURRENCY),
             metrics=metrics,
@@ -121,13 +122,8 @@ async def set_up(operator: Operator, configuration: Configuration) -> None:
         await add_jobsets(operator, configuration)
     if configuration.webhook.enable:
         rules = StartupRulesCheck(client, cache, env, controls_jobsets=controls_jobsets)
-        for path, handler in webhooks.make_handlers(cache, env, registry).items():
+        for path, handler in webhooks.make_handlers(cache, env, registry, sections).items():
             operator.admission(path, (handler, rules) if path == webhooks.VALIDATE_TRAIN_JOB else handler)
-
-
-def _plugins(configuration: Configuration) -> Registry:
-    registry = Registry.load()
-    return registry if configuration.has_native_gangs else registry.replacing(Workload(enabled=False))
 
 
 def settings_of(configuration: Configuration, kubeconfig: str | None, logs: kubeflow.Logs) -> Settings:

@@ -9,7 +9,9 @@ import click
 import msgspec
 
 from . import kubeflow
-from .config import ConfigError, Configuration, check, load
+from .config import ConfigError, Configuration
+from .config_checks import check
+from .config_file import load
 
 EXIT_USAGE = 2
 

@@ -10,7 +10,7 @@ import structlog
 
 from ktrain import __version__
 from ktrain.framework.backoff import Backoff
-from ktrain.pipeline.registry import GROUP
+from ktrain.pipeline.loading import GROUP
 
 from .config import Configuration, Section, msgspec_name
 from .readiness import Server, api_server, sentence
@@ -54,7 +54,8 @@ def _changed(section: Section, default: Section, path: str) -> Iterator[tuple[st
         if isinstance(value, Section):
             yield from _changed(value, usual, f"{where}.")
         elif value != usual:
-            yield where, msgspec.to_builtins(value)
+            # What a plugin is told may be a secret: the names of the plugins only.
+            yield where, sorted(value) if where == "plugins.config" else msgspec.to_builtins(value)
 
 
 def installed_plugins() -> dict[str, list[str]]:

@@ -32,18 +32,19 @@ def add_status_server(
     """
     Add the status server to an operator, if its feature gate is on.
 
-    Returns the plugins' configuration: a section for the plugin, whose CA is replaced when it changes; nothing if the
-    gate is off.
+    Returns the sections of the plugins' configuration; if the gate is on, with one of the plugin's, whose CA is
+    replaced when it changes.
     """
+    plugins: dict[str, Json] = dict(configuration.plugins.config)
     if not configuration.takes_reports:
-        return {}
+        return plugins
     # With all of schema validation: only those who take reports need it.
     from ktrain.controllers.statusserver import BURST, QPS, Authority, StatusServer, Tokens, Writer
 
     settings = configuration.status_server
     directory = Path(configuration.webhook.cert_dir)
     plugin = trainjobstatus.TrainJobStatus.name
-    plugins: dict[str, Json] = {plugin: {trainjobstatus.URL: server_url(configuration), trainjobstatus.CA: ""}}
+    plugins[plugin] = {trainjobstatus.URL: server_url(configuration), trainjobstatus.CA: ""}
 
     def use(ca: str) -> None:
         plugins[plugin] = {**plugins[plugin], trainjobstatus.CA: ca}

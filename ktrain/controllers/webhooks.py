@@ -19,7 +19,9 @@ from .trainjob.indexes import Indexes
 from .trainjob.lookups import informers_of
 
 if TYPE_CHECKING:
-    from ktrain.api.meta import Key, Resource
+    from collections.abc import Mapping
+
+    from ktrain.api.meta import Json, Key, Resource
     from ktrain.framework import Cache, Env
     from ktrain.framework.webhook import AdmissionHandler, AdmissionRequest
     from ktrain.pipeline import Registry
@@ -35,9 +37,11 @@ _RUNTIMES: Final = (api.TRAINING_RUNTIMES, api.CLUSTER_TRAINING_RUNTIMES)
 VALIDATE_CLUSTER_RUNTIME: Final = f"/validate-{_SUFFIX}-clustertrainingruntime"
 
 
-def make_handlers(cache: Cache, env: Env, registry: Registry) -> dict[str, AdmissionHandler]:
-    """Make all handlers; their informers join the cache."""
-    hooks = _Hooks(cache, env, registry)
+def make_handlers(
+    cache: Cache, env: Env, registry: Registry, config: Mapping[str, Json] | None = None
+) -> dict[str, AdmissionHandler]:
+    """Make all handlers; their informers join the cache. `config` holds the sections of plugins, by plugin."""
+    hooks = _Hooks(cache, env, registry, config or {})
     return {
         MUTATE_TRAIN_JOB: hooks.default_train_job,
         MUTATE_RUNTIME: hooks.default_runtime,
@@ -58,7 +62,8 @@ def _answer(verdict: admission.Verdict) -> Allowed | Denied:
 class _Hooks:
     """The handlers that need the world."""
 
-    def __init__(self, cache: Cache, env: Env, registry: Registry) -> None:
+    def __init__(self, cache: Cache, env: Env, registry: Registry, config: Mapping[str, Json]) -> None:
+        self._config = config
         self._env = env
         self._registry = registry
         self._namespaces = cache.namespaces
@@ -84,13 +89,13 @@ class _Hooks:
     def validate_train_job(self, request: AdmissionRequest) -> Allowed | Denied:
         if request.object is None or (self._namespaces and request.namespace not in self._namespaces):
             return Allowed()  # what this operator does not watch, it does not run either
-        context = Context.at_present(self._env, self._lookup, kinds=self._informers, find=self._indexes.find)
+        context = Context.at_present(self._env, self._lookup, self._config, self._informers, self._indexes.find)
         return _answer(admission.validate_train_job(self._registry, request.object, request.old_object, context))
 
     def validate_runtime(self, request: AdmissionRequest) -> Allowed | Denied:
         if request.object is None or request.operation not in ("CREATE", "UPDATE"):
             return Allowed()
-        context = Context.at_present(self._env, self._lookup, kinds=self._informers)
+        context = Context.at_present(self._env, self._lookup, self._config, self._informers)
         return _answer(admission.validate_runtime(self._registry, request.object, request.old_object, context))
 
     def _lookup(self, resource: Resource[T], key: Key) -> T | None:

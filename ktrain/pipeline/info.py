@@ -12,7 +12,8 @@ Upserts replace the whole element: a literal variable can become a reference and
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 from ktrain.api import trainer as api
 from ktrain.api.quantity import canonical
@@ -21,10 +22,11 @@ from .journal import Journal
 from .steps import container_name, step_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from ktrain.api.meta import Json, JsonValue
 
+MetadataKind = Literal["labels", "annotations"]
 COMPLETION_INDEX: Final = "metadata.annotations['batch.kubernetes.io/job-completion-index']"
 """Where a pod of an indexed Job finds its rank (downward API field path)."""
 
@@ -232,6 +234,11 @@ class PodSet:
         self._journal.record(f"replicatedJobs[{self.name}].count", count)
         self.count, self.least = count, least
 
+    def set_replicas(self, replicas: int) -> None:
+        """Say how many Jobs of it there are."""
+        self._journal.record(f"replicatedJobs[{self.name}].replicas", replicas)
+        self.job["replicas"] = replicas
+
     def set_job_field(self, name: str, value: JsonValue) -> None:
         """Set a field of the Job's spec, beside its pods'."""
         self._journal.record(f"replicatedJobs[{self.name}].template.spec.{name}", value)
@@ -278,8 +285,8 @@ class PodSet:
         self._journal.record(f"{self._path}.spec.workloadRef", reference)
         self.pod["workloadRef"] = reference
 
-    def set_metadata(self, kind: str, key: str, value: str) -> None:
-        """Set a label (`kind` is `labels`) or an annotation (`annotations`) of the pods."""
+    def set_metadata(self, kind: MetadataKind, key: str, value: str) -> None:
+        """Set a label or an annotation of the pods."""
         self._journal.record(f"{self._path}.metadata.{kind}.{key}", value)
         pod_template = child(child(child(self.job, "template"), "spec"), "template")
         child(child(pod_template, "metadata"), kind)[key] = value
@@ -289,12 +296,11 @@ class PodSet:
         return [Container(spec, f"{self._path}.spec.{key}[{spec.get('name')}]", self._journal) for spec in specs]
 
 
-@dataclass(slots=True)
-class Scheduler:
-    """What gang plugins put on every pod of the job."""
+class JobSetMetadata(NamedTuple):
+    """Labels and annotations of the JobSet."""
 
-    pod_labels: dict[str, str] = field(default_factory=dict)
-    pod_annotations: dict[str, str] = field(default_factory=dict)
+    labels: dict[str, str]
+    annotations: dict[str, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -316,13 +322,36 @@ class Info:
     """The JobSet spec being built."""
     pod_sets: list[PodSet]
     """One for each replicated job, in the same order."""
-    labels: dict[str, str] = field(default_factory=dict)
-    """For the JobSet's metadata."""
-    annotations: dict[str, str] = field(default_factory=dict)
-    scheduler: Scheduler = field(default_factory=Scheduler)
+    metadata: JobSetMetadata = field(default_factory=lambda: JobSetMetadata({}, {}))
     journal: Journal = field(default_factory=Journal)
     program: Program = field(default_factory=Program)
     """The TrainJob's, unless a plugin has set another; laid over the runtime's when the JobSet is built."""
+
+    @property
+    def labels(self) -> Mapping[str, str]:
+        """The JobSet's labels so far; `set_metadata` adds to them."""
+        return MappingProxyType(self.metadata.labels)
+
+    @property
+    def annotations(self) -> Mapping[str, str]:
+        """The JobSet's annotations so far."""
+        return MappingProxyType(self.metadata.annotations)
+
+    def set_metadata(self, kind: MetadataKind, key: str, value: str) -> None:
+        """Set a label or an annotation of the JobSet."""
+        self.journal.record(f"metadata.{kind}.{key}", value)
+        getattr(self.metadata, kind)[key] = value
+
+    def set_pod_metadata(self, kind: MetadataKind, key: str, value: str) -> None:
+        """Set a label or an annotation of all pods, as gang schedulers want it."""
+        for pod_set in self.pod_sets:
+            pod_set.set_metadata(kind, key, value)
+
+    def default_field(self, name: str, value: JsonValue) -> None:
+        """Set a field of the JobSet's spec that the runtime leaves open."""
+        if name not in self.template:
+            self.journal.record(name, value)
+            self.template[name] = value
 
     def set_program(self, program: Program) -> None:
         """Start this in the trainer's containers instead of what the TrainJob says: for plugins that wrap it."""

@@ -10,7 +10,7 @@ from ktrain.api import trainer as api
 from ktrain.api.quantity import canonical
 
 from .errors import PlanError
-from .info import Info, PodSet, Program
+from .info import Info, JobSetMetadata, PodSet, Program
 from .journal import TRAIN_JOB, Author, Journal, Patched
 from .older import PatchTemplate, patch_templates
 from .patches import apply_patches
@@ -112,7 +112,7 @@ def _prepare(job: api.TrainJob, runtime: api.RuntimeSpec, merged: Merged) -> Inf
             patches.append((patch.author, patch.spec))
     template = merged.apply(job, runtime, template, patches, journal)
     pod_sets = [PodSet(replicated_job, 1, journal) for replicated_job in template.get("replicatedJobs") or ()]
-    info = Info(job, runtime, template, pod_sets, labels, annotations, journal=journal)
+    info = Info(job, runtime, template, pod_sets, JobSetMetadata(labels, annotations), journal)
     if trainer := job.spec.trainer:
         info.program = Program(trainer.command, trainer.args)
     for pod_set in pod_sets:

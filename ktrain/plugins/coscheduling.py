@@ -84,7 +84,7 @@ class CoScheduling:
     def enforce_pod_group_policy(self, info: Info, ctx: Context) -> None:
         """Put the group's name on all pods."""
         if _policy(info.runtime):
-            info.scheduler.pod_labels[LABEL] = info.job.metadata.name
+            info.set_pod_metadata("labels", LABEL, info.job.metadata.name)
 
     def build(self, info: Info, ctx: Context) -> Sequence[Component]:
         """Return the PodGroup."""

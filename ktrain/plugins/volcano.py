@@ -89,7 +89,7 @@ class Volcano:
     def enforce_pod_group_policy(self, info: Info, ctx: Context) -> None:
         """Put the group's name on all pods."""
         if _policy(info.runtime):
-            info.scheduler.pod_annotations[GROUP_ANNOTATION] = info.job.metadata.name
+            info.set_pod_metadata("annotations", GROUP_ANNOTATION, info.job.metadata.name)
 
     def validate(self, info: Info | None, job: api.TrainJob, old: api.TrainJob | None, ctx: Context) -> Findings:
         """Refuse an empty queue, and priority classes that do not exist."""

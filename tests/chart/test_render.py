@@ -5,7 +5,7 @@ import json
 import pytest
 import yaml
 
-from ktrain.cli.config import load
+from ktrain.cli.config_file import load
 
 from .programs import CHART, NAMESPACE, VALUES, objects, of_kind, template
 from .schemas import LOCATION, write_schemas

@@ -1,6 +1,7 @@
 import pytest
 
-from ktrain.cli.config import ConfigError, Configuration, load
+from ktrain.cli.config import ConfigError, Configuration
+from ktrain.cli.config_file import load
 from ktrain.cli.durations import parse_duration
 
 HEAD = "apiVersion: config.trainer.kubeflow.org/v1alpha1\nkind: Configuration\n"
@@ -70,6 +71,10 @@ def test_what_the_file_says_is_taken(tmp_path):
             "metrics.auth.enabled: needs metrics.secureServing, or tokens would cross",
         ),
         ("webhook: {enabled: true}", 'did you mean "enable"?'),
+        ("plugins: {disabled: Volcano}", "Expected `array`, got `str` - at `$.plugins.disabled`"),
+        ("plugins: {disable: [Volcano]}", 'did you mean "disabled"?'),
+        ("plugins: {disabled: [Volcano, JobSet]}", "plugins.disabled: without JobSet no TrainJob could run"),
+        ("plugins: {config: {Acme: 7}}", "Expected `object`, got `int` - at `$.plugins.config[...]`"),
         ("kind: Pod", "kind Configuration"),
         ("a: [", "not YAML"),
     ],

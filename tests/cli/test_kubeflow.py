@@ -7,7 +7,8 @@ import pytest
 import structlog
 from click.testing import CliRunner
 
-from ktrain.cli.config import Configuration, load
+from ktrain.cli.config import Configuration
+from ktrain.cli.config_file import load
 from ktrain.cli.kubeflow import Logs, logs, unheeded, warn
 from ktrain.cli.operating import settings_of
 from ktrain.cli.operator import _with_options, command

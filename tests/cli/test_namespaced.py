@@ -8,7 +8,8 @@ from ktrain.api import core
 from ktrain.api import trainer as api
 from ktrain.api.jobset import JOBSETS
 from ktrain.cli import rights
-from ktrain.cli.config import ConfigError, Configuration, JobSets, Metrics, check
+from ktrain.cli.config import ConfigError, Configuration, JobSets, Metrics
+from ktrain.cli.config_checks import check
 from ktrain.cli.kubeflow import Logs
 from ktrain.cli.namespaces import effects, warn
 from ktrain.cli.operating import settings_of

@@ -47,6 +47,22 @@ def test_a_lookup_of_a_kind_that_nobody_watches_finds_nothing_and_follows_nothin
     assert set(followed) == {resource.qualified_name for resource in ours}
 
 
+def test_hooks_find_their_section_of_the_configuration():
+    class Acme:
+        name = "Acme"
+
+        def validate(self, info, job, old, ctx):
+            return Findings(warnings=(f"limit {ctx.config['Acme']['limit']}",))
+
+    async def scenario(env):
+        cache = Cache(Client(None, env, field_manager="test"), env)
+        handler = make_handlers(cache, env, Registry([Acme()]), {"Acme": {"limit": 7}})[VALIDATE_TRAIN_JOB]
+        job = {"metadata": {"name": "job", "namespace": "team"}, "spec": {"runtimeRef": REF}}
+        return handler(AdmissionRequest(uid="1", operation="UPDATE", object=job, old_object=job))
+
+    assert "limit 7" in simulate(scenario).warnings
+
+
 class Broken:
     name = "acme"
 

@@ -15,7 +15,7 @@ from ktrain.api.jobset import JOBSETS
 from ktrain.api.meta import Key, is_condition_true
 from ktrain.api.trainer import ANCESTOR_LABEL, CLUSTER_TRAINING_RUNTIMES, TRAIN_JOBS, TRAINING_RUNTIMES
 from ktrain.cli import rights
-from ktrain.cli.config import load
+from ktrain.cli.config_file import load
 from ktrain.pipeline import Registry
 from ktrain.testing.envtest import Settings
 from ktrain.testing.planes import real_plane

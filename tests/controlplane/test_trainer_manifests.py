@@ -6,7 +6,7 @@ import yaml
 from msgspec import json
 
 from ktrain.api.documents import resource_of
-from ktrain.cli.config import load
+from ktrain.cli.config_file import load
 
 from ..waiting import until
 

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from ktrain.api.jobset import JOBSETS
 from ktrain.api.meta import Object, Resource
 from ktrain.pipeline import Registry, RegistryError, Watch
-from ktrain.pipeline.registry import GROUP
+from ktrain.pipeline.loading import GROUP, Choice
+from ktrain.pipeline.ordering import Wishes, ordered
 from ktrain.plugins.jobset import JOB_SET_STATES, JobSet
 
 
@@ -52,9 +53,42 @@ def test_wishes_about_plugins_that_are_not_installed_say_nothing():
     assert Registry([plugin("a", after=["nobody"], before=["nobody"])]).names == ("a",)
 
 
-def test_a_circle_of_wishes_is_named():
-    with pytest.raises(RegistryError, match=r"in a circle: a -> c -> b -> a"):
-        Registry([plugin("a", after=["c"]), plugin("b", after=["a"]), plugin("c", after=["b"]), plugin("d")])
+def test_a_circle_of_wishes_costs_those_that_make_it_and_is_named():
+    registry = Registry(
+        [plugin("a", after=["c"]), plugin("b", after=["a"]), plugin("c", after=["b"]), plugin("d", after=["a"])]
+    )
+
+    assert registry.names == ("d",)
+    text = "plugins want to run before each other, in a circle: a -> c -> b -> a"
+    assert {failure.name: failure.reason for failure in registry.failures} == dict.fromkeys("abc", text)
+
+
+def test_a_built_in_plugin_stays_whatever_circle_others_make_with_it():
+    registry = Registry([plugin("a", before=["JobSet"], after=["JobSet"]), JobSet(), plugin("b")])
+
+    assert registry.names == ("JobSet", "b")
+    (failure,) = registry.failures
+    assert (failure.name, failure.reason.endswith("in a circle: JobSet -> a -> JobSet")) == ("a", True)
+
+
+WISHES = st.lists(st.sampled_from("abcdef"), max_size=2).map(tuple)
+
+
+@given(st.dictionaries(st.sampled_from("abcdef"), st.builds(Wishes, WISHES, WISHES)), st.sets(st.sampled_from("ab")))
+def test_who_is_in_no_circle_is_never_left_out(wanted, spared):
+    try:
+        order = ordered(wanted, spared)
+    except RegistryError:
+        return  # a circle of spared ones only
+    places = {name: place for place, name in enumerate(order.names)}
+    assert places.keys() | order.circles.keys() == wanted.keys()
+    assert not places.keys() & order.circles.keys()
+    assert not spared & order.circles.keys()
+    for name, place in places.items():
+        assert all(place < places[other] for other in wanted[name].before if other in places)
+        assert all(place > places[other] for other in wanted[name].after if other in places)
+    for name, text in order.circles.items():
+        assert f" {name} ->" in text
 
 
 def test_two_plugins_of_one_name_are_an_error():
@@ -107,6 +141,35 @@ class Text:
     def enforce_pod_spec(self, info, ctx):
         pass
 
+class Short:
+    name = "Short"
+
+    def validate(self, info, job, old):
+        return None
+
+class Keyed:
+    name = "Keyed"
+
+    def build(self, info, *, ctx):
+        return ()
+
+class Typo:
+    name = "Typo"
+    before = ("Jobset", "Nobody")
+    schema = {}
+
+    def enforce_mlpolicy(self, info, ctx):
+        pass
+
+    def enforce_pod_spec(self, *args):
+        pass
+
+class Twin:
+    name = "Twin"
+
+    def enforce_pod_spec(self, info, ctx):
+        pass
+
 class Taker:
     name = "JobSet"
 
@@ -123,6 +186,8 @@ UNUSABLE = {
     "Waiting": "its `build` is a coroutine function, and hooks are synchronous",
     "Field": "its `validate` is no method",
     "Text": "`after` must be a tuple of names",
+    "Short": "its `validate` takes (info, job, old), and is called with (info, job, old, ctx)",
+    "Keyed": "its `build` takes (info, *, ctx), and is called with (info, ctx)",
     "NUMBER": "'int' object is not callable",
     "Absent": "no attribute 'Absent'",
     "AATaker": "another plugin is called 'JobSet', too",
@@ -136,7 +201,7 @@ def distribution(tmp_path, monkeypatch):
     info = tmp_path / "third_party_plugins-1.0.dist-info"
     info.mkdir()
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: third-party-plugins\nVersion: 1.0\n")
-    lines = [f"{name} = third_party_plugins:{name.removeprefix('AA')}" for name in ("Third", *UNUSABLE)]
+    lines = [f"{name} = third_party_plugins:{name.removeprefix('AA')}" for name in ("Third", "Typo", *UNUSABLE)]
     missing = "Missing = third_party_plugins.nowhere:Missing"
     (info / "entry_points.txt").write_text("\n".join([f"[{GROUP}]", *lines, missing, ""]))
     monkeypatch.syspath_prepend(str(tmp_path))
@@ -160,6 +225,69 @@ def test_a_plugin_that_cannot_be_loaded_costs_only_itself_and_is_reported():
 
 
 @pytest.mark.usefixtures("distribution")
+def test_a_plugin_is_reported_with_the_package_that_it_is_of():
+    registry = Registry.load()
+
+    assert registry.origins["Third"] == "third_party_plugins:Third of third-party-plugins 1.0"
+    (failure,) = (one for one in registry.failures if one.name == "AATaker")
+    assert failure.origin == "third_party_plugins:Taker of third-party-plugins 1.0"
+    assert "too: ktrain.plugins.jobset:JobSet of ktrain-operator " in failure.reason
+
+
+@pytest.mark.usefixtures("distribution")
+def test_what_is_probably_misspelt_is_told():
+    assert Registry.load().remarks == {
+        "Typo": (
+            "its `enforce_mlpolicy` is never used; `enforce_ml_policy` would be",
+            "its `schema` is never used; `schemas` would be",
+            "it wants to run before 'Jobset', which is not installed; did you mean 'JobSet'?",
+            "it wants to run before 'Nobody', which is not installed",
+        )
+    }
+
+
+@pytest.mark.usefixtures("distribution")
+@pytest.mark.parametrize(
+    ("entry_points", "used"),
+    [
+        ({"Twin": "Twin", "Other": "Twin"}, "Twin"),
+        ({"Aaa": "Twin", "Bbb": "Twin"}, None),
+        ({"Aaa": "Twin"}, "Aaa"),
+    ],
+)
+def test_of_two_plugins_with_one_name_the_one_whose_entry_point_has_it_is_used(entry_points, used):
+    registry = Registry.load([EntryPoint(n, f"third_party_plugins:{v}", GROUP) for n, v in entry_points.items()])
+
+    assert registry.names == (("Twin",) if used else ())
+    assert {failure.name for failure in registry.failures} == entry_points.keys() - {used}
+    assert all("uninstall one of them" in failure.reason for failure in registry.failures)
+
+
+@pytest.mark.usefixtures("distribution")
+@pytest.mark.parametrize(
+    ("choice", "names"),
+    [
+        (Choice(), ("PlainML", "Third", "Typo")),
+        (Choice(disabled=("Third", "PlainML")), ("Typo",)),
+        (Choice(allowed=("Third",)), ("PlainML", "Third")),
+        (Choice(allowed=()), ("PlainML",)),
+        (Choice(allowed=("Third",), disabled=("Third",)), ("PlainML",)),
+    ],
+)
+def test_an_administrator_says_which_plugins_are_used(choice, names):
+    registry = Registry.load(choice=choice)
+
+    assert tuple(name for name in registry.names if name in ("PlainML", "Third", "Typo")) == names
+
+
+@pytest.mark.usefixtures("distribution")
+def test_what_is_not_wanted_is_not_imported():
+    Registry.load([EntryPoint("Third", "third_party_plugins:Third", GROUP)], Choice(disabled=("Third",)))
+
+    assert "third_party_plugins" not in sys.modules
+
+
+@pytest.mark.usefixtures("distribution")
 def test_nobody_takes_the_place_of_a_built_in_plugin_by_its_name():
     (job_set,) = (one for one in Registry.load().plugins if one.name == "JobSet")
 
@@ -176,7 +304,7 @@ def test_built_in_plugins_load_like_anyone_elses():
     registry = Registry.load(entry_points)
 
     assert registry.names == ("JobSet", "PlainML", "Torch")
-    assert [failure.name for failure in registry.failures] == ["JobSet"]
+    assert [failure.name for failure in registry.failures] == ["Again"]
 
 
 class Watching:

@@ -14,6 +14,7 @@ from ktrain.api.meta import ObjectMeta
 from ktrain.pipeline import Component, Context, PlanError, PluginConflict, PluginError, Registry, plan, validate
 from ktrain.pipeline.findings import Findings, forbidden, invalid
 from ktrain.pipeline.info import literal
+from ktrain.plugins.jobset import JobSet
 
 JOB = api.TrainJob(metadata=ObjectMeta(name="tj", namespace="team", uid="u"))
 RUNTIME = msgspec.json.decode(
@@ -99,6 +100,49 @@ def test_two_plugins_that_differ_in_one_field_are_both_named():
         plan(Registry([sets_env("One", "1"), sets_env("Two", "2")]), JOB, RUNTIME, context())
 
     assert (e.value.first, e.value.plugin) == ("One", "Two")
+
+
+WRITES = {
+    "label": (lambda info, value: info.set_metadata("labels", "x", value), "metadata.labels.x"),
+    "annotation": (lambda info, value: info.set_metadata("annotations", "x", value), "metadata.annotations.x"),
+    "pod label": (
+        lambda info, value: info.set_pod_metadata("labels", "x", value),
+        "replicatedJobs[node].template.spec.template.metadata.labels.x",
+    ),
+    "replicas": (lambda info, value: info.pod_sets[0].set_replicas(len(value)), "replicatedJobs[node].replicas"),
+    "job field": (
+        lambda info, value: info.pod_sets[0].set_job_field("backoffLimit", len(value)),
+        "replicatedJobs[node].template.spec.backoffLimit",
+    ),
+}
+
+
+def writing(plugin_name, write, value):
+    def enforce_pod_group_policy(self, info, ctx):
+        write(info, value)
+
+    return type("Writing", (), {"name": plugin_name, "enforce_pod_group_policy": enforce_pod_group_policy})()
+
+
+@pytest.mark.parametrize("what", WRITES)
+def test_whatever_two_plugins_set_differently_both_are_named(what):
+    write, path = WRITES[what]
+    one, two = writing("One", write, "1"), writing("Two", write, "22")
+
+    with pytest.raises(PluginConflict) as conflict:
+        plan(Registry([one, two, JobSet()]), JOB, RUNTIME, context())
+
+    assert (conflict.value.first, conflict.value.plugin) == ("One", "Two")
+    assert f"it sets {path}, which plugin One has set" in str(conflict.value)
+    assert plan(Registry([one]), JOB, RUNTIME, context()).provenance == {path: "plugin One"}
+
+
+def test_what_is_not_set_by_a_method_cannot_be_set():
+    def write(info, value):
+        info.labels["x"] = value
+
+    with pytest.raises(PluginError, match="'mappingproxy' object does not support item assignment"):
+        plan(Registry([writing("One", write, "1")]), JOB, RUNTIME, context())
 
 
 def test_two_plugins_that_agree_are_no_conflict():

@@ -59,7 +59,8 @@ def _examine(
 ) -> list[Finding]:
     import anyio
 
-    from ktrain.cli.config import ConfigError, load
+    from ktrain.cli.config import ConfigError
+    from ktrain.cli.config_file import load
     from ktrain.cli.session import cluster_session
     from ktrain.framework.env import system_env
     from ktrain.framework.errors import FrameworkError

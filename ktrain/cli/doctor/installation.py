@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from ktrain.api.core import CONFIG_MAPS, untyped
-from ktrain.cli.config import ConfigError, Configuration, parse
+from ktrain.cli.config import ConfigError, Configuration
+from ktrain.cli.config_file import parse
 from ktrain.framework.errors import NotFound
 
 from .cluster import DEPLOYMENTS, name_of

@@ -11,7 +11,7 @@ import msgspec
 
 from ktrain.cli import readiness
 from ktrain.cli import rights as declared
-from ktrain.pipeline import Registry
+from ktrain.cli.plugin_choice import registry_of
 
 from .finding import Reporter
 
@@ -68,7 +68,7 @@ async def check(cluster: Cluster) -> AsyncIterator[Finding]:
         yield _report.skipped(installation.account, "the configuration cannot be read, so its needs are not known")
         return
     account = installation.account
-    needed = declared.needed(installation.configuration, Registry.load())
+    needed = declared.needed(installation.configuration, registry_of(installation.configuration))
     asked = [(right, access) for right in needed for access in _accesses(cluster, right)]
     allowed = await _review(cluster, account, [access for _, access in asked])
     unused = _unused(asked, allowed, installation.configuration.watch_namespaces)

@@ -28,12 +28,6 @@ def build_job_set(info: Info) -> Json:
             if pod_set.ancestor == api.ANCESTOR_TRAINER:
                 _trainer(info, pod_set)
     for pod_set in info.pod_sets:
-        for kind, values in (
-            ("labels", info.scheduler.pod_labels),
-            ("annotations", info.scheduler.pod_annotations),
-        ):
-            for key, value in values.items():
-                pod_set.set_metadata(kind, key, value)
         _without_empty_metadata(pod_set.job["template"])
     info.template.pop("suspend", None)
     if info.job.spec.suspend is not None:
@@ -64,9 +58,9 @@ def _metadata(info: Info) -> Json:
     job = info.job.metadata
     metadata: Json = {"name": job.name, "namespace": job.namespace}
     if info.labels:
-        metadata["labels"] = info.labels
+        metadata["labels"] = dict(info.labels)
     if info.annotations:
-        metadata["annotations"] = info.annotations
+        metadata["annotations"] = dict(info.annotations)
     metadata["ownerReferences"] = [owner_reference(api.API_VERSION, "TrainJob", job.name, job.uid)]
     return metadata
 

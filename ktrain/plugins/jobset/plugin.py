@@ -48,12 +48,12 @@ class JobSet:
         """Name the pods, and make each replicated job exactly as large as its pod set says; a step is one Job."""
         for pod_set in info.pod_sets:
             if pod_set.ancestor in _LABELLED:
-                pod_set.job["replicas"] = 1
+                pod_set.set_replicas(1)
             # With nothing of the plan in it: one that referred to itself would stay until the next garbage collection.
             host = partial(host_name, info.subdomain, info.job.metadata.name, pod_set.name)
             pod_set.endpoints = partial(_hosts, host, pod_set.replicas, pod_set.count)
-            spec = pod_set.job["template"]["spec"]
-            spec["parallelism"] = spec["completions"] = pod_set.count
+            pod_set.set_job_field("parallelism", pod_set.count)
+            pod_set.set_job_field("completions", pod_set.count)
 
     def build(self, info: Info, ctx: Context) -> Sequence[Component]:
         """

@@ -96,8 +96,8 @@ def shape(info: Info, policy: api.ElasticPolicy) -> None:
     """Make the Job of the nodes one that can grow and shrink."""
     name = info.job.metadata.name
     if policy.max_restarts is not None:
-        info.template.setdefault("failurePolicy", {"maxRestarts": policy.max_restarts})
-    info.labels[api.ELASTIC_LABEL] = name
+        info.default_field("failurePolicy", {"maxRestarts": policy.max_restarts})
+    info.set_metadata("labels", api.ELASTIC_LABEL, name)
     if trainer := info.trainer:
         limits = policy.range_of(info.job)
         trainer.set_count(policy.nodes_of(info.job), least=limits.min_nodes)
