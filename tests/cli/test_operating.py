@@ -6,7 +6,8 @@ import structlog
 
 from ktrain.cli.config import Configuration, Metrics, Webhook
 from ktrain.cli.kubeflow import Logs
-from ktrain.cli.operating import _plugins, operate, settings_of
+from ktrain.cli.operating import operate, settings_of
+from ktrain.cli.plugin_choice import registry_of
 
 
 @pytest.fixture(autouse=True)
@@ -55,7 +56,7 @@ def test_metrics_are_served_as_the_file_says(given, meant):
 
 @pytest.mark.parametrize("is_on", [True, False])
 def test_the_gate_of_native_gangs_decides_whether_their_kinds_are_watched(is_on):
-    registry = _plugins(Configuration(feature_gates={"GenericWorkload": is_on}))
+    registry = registry_of(Configuration(feature_gates={"GenericWorkload": is_on}))
 
     assert ("workloads" in {watch.resource.plural for watch in registry.watches}) is is_on
     assert "Workload" in registry.names
