@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 UNKNOWN: Final = "Unknown"
 DEFECTS: Final = frozenset({INTERNAL_ERROR, PLUGIN_FAILED})
-"""Reasons of a diagnosis that are nobody's fault but the operator's and its plugins'."""
+"""Reasons of a diagnosis that name a defect of the operator or of a plugin."""
 _FRESH_S: Final = 2.0
 """An object that is no older when it is first seen was created just now: timestamps have whole seconds."""
 _JOBSET, _ADMITTED, _FIRST_POD, _RUNNING = (1 << number for number in range(4))

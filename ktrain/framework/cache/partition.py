@@ -237,7 +237,7 @@ class Partition(Generic[T]):
             self.refused = self.synced = False
             self._waiters.release_all()
         elif isinstance(error, Forbidden):
-            # Whether the kind is there is not known to who may not ask.
+            # A 403 does not tell whether the kind is there.
             self.missing = False
             self.refused = True
         else:
